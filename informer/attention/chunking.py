@@ -1,0 +1,49 @@
+"""Quadratic attention in linear memory: rows are computed a chunk of queries at a time.
+
+The backward pass recomputes each chunk instead of keeping it (otherwise autograd would hold every chunk and nothing
+would be saved). A call that fits in one chunk is computed plainly, with nothing recomputed.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+MAX_ELEMENTS = 1 << 24
+"""Elements of scores alive at once: 64 MiB in float32."""
+
+
+def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
+    """How many query rows fit into `max_elements`, at least one."""
+    return max(1, min(n_rows, max_elements // max(1, elements_per_row)))
+
+
+def map_rows(
+    attend: Callable[..., Tensor],
+    q: Tensor,
+    *operands: Tensor,
+    elements_per_row: int,
+    max_elements: int = MAX_ELEMENTS,
+) -> Tensor:
+    """`attend(q[:, :, start:stop], start, *operands)` for consecutive chunks of queries, concatenated over rows.
+
+    Args:
+        attend: maps (queries [b h c e], index of the first of them, operands) to outputs [b h c d].
+        q: queries [b h l e].
+        operands: every other tensor that `attend` differentiates (keys, values, parameters).
+        elements_per_row: size of the largest array that one query row gives rise to, over batch and heads.
+        max_elements: the bound that decides the chunk length.
+    """
+    n_rows = q.shape[2]
+    step = rows_per_chunk(elements_per_row, n_rows, max_elements)
+    if step >= n_rows:
+        return attend(q, 0, *operands)
+    chunks = []
+    for start in range(0, n_rows, step):
+        rows = q[:, :, start : start + step]
+        if torch.is_grad_enabled():
+            chunks.append(checkpoint(attend, rows, start, *operands, use_reentrant=False))
+        else:
+            chunks.append(attend(rows, start, *operands))
+    return torch.cat(chunks, dim=2)

@@ -1,0 +1,61 @@
+"""Full scaled dot-product attention (Vaswani et al. 2017, "Attention Is All You Need", eq. 1).
+
+  A = softmax(scale * q k^T)        scale = e^-0.5 by default; `attn=dot` is scale = 1 (Luong et al. 2015)
+
+Cost: O(l s) time, O(l + s) memory. torch's fused `scaled_dot_product_attention` runs it where that kernel applies; on
+the CPU the kernel needs dropout 0 and values as wide as keys, and other calls go over chunks of queries.
+"""
+
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.chunking import map_rows
+from informer.attention.masks import future_keys
+
+
+@final
+class FullAttention(Attention):
+    """Every query attends to every allowed key.
+
+    Args:
+        spec: facts of the layer.
+        scale: factor on q.k; None means e^-0.5.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+    FULL_WHEN = {}  # noqa: RUF012 (a class constant of the contract)
+
+    def __init__(self, spec: AttentionSpec, *, scale: float | None = None) -> None:
+        super().__init__(spec)
+        self.scale = spec.d_head**-0.5 if scale is None else float(scale)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax(scale q k^T) v, with dropout on the weights in training."""
+        dropout = self.spec.dropout if self.training else 0.0
+        if q.is_cuda or (dropout == 0.0 and q.shape[-1] == v.shape[-1]):
+            return F.scaled_dot_product_attention(
+                q, k, v, dropout_p=dropout, is_causal=self.spec.causal, scale=self.scale
+            )
+        elements_per_row = q.shape[0] * q.shape[1] * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=elements_per_row)
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        scores = (q * self.scale) @ k.transpose(-1, -2)
+        if self.spec.causal:
+            scores = scores.masked_fill(future_keys(start, q.shape[2], k.shape[2], q.device), float("-inf"))
+        return F.dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """softmax(scale q k^T)."""
+        scores = torch.einsum("bhle,bhse->bhls", q, k) * self.scale
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)
