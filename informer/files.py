@@ -1,0 +1,48 @@
+"""Writing files so that a reader sees the old content or the new, never a part of it."""
+
+import os
+import secrets
+from pathlib import Path
+
+from informer.errors import InputError
+
+
+def write_atomic(path: str | Path, content: bytes | str) -> None:
+    """Write `content` (text as UTF-8) to `path` through a temporary file beside it; folders are made as needed.
+
+    Content and name are on disk when this returns. After a failure the file is as it was before.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _write_through(temporary, data)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: expected a place that can be written, found: {reason}; choose another") from error
+
+
+def _write_through(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows cannot open a folder, and its rename is durable without this
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,151 @@
+"""Figures of forecasts and errors. They are made without pyplot: no global state, no display, safe in threads."""
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from informer.files import write_atomic
+
+HISTORY, FORECAST, ACTUAL = "#8a8f98", "#d1495b", "#2b2f36"
+BASELINES = ("#30638e", "#edae49", "#3d8b6e")
+MAX_PANELS = 12
+WIDTH = 9.0
+"""Inches."""
+
+Band = tuple[pd.DataFrame, pd.DataFrame]
+"""Lower and upper ends of an interval, shaped like the forecast."""
+
+
+def plot_forecast(
+    history: pd.DataFrame,
+    forecast: pd.DataFrame,
+    actual: pd.DataFrame | None = None,
+    *,
+    band: Band | None = None,
+    title: str = "",
+) -> Figure:
+    """One panel per column of `forecast` over real time: history, forecast, and the truth where it is known.
+
+    Args:
+        history: values before the forecast, indexed by timestamp; the last four horizons of it are drawn.
+        forecast: forecast values, indexed by timestamp.
+        actual: what came, if it came.
+        band: interval around the forecast.
+        title: heading of the figure.
+
+    At most 12 columns are drawn; the heading says so when there are more.
+    """
+    columns = list(forecast.columns[:MAX_PANELS])
+    if len(columns) < forecast.shape[1]:
+        title = f"{title} (first {len(columns)} of {forecast.shape[1]} columns)".strip()
+    figure, panels = _stack(len(columns), title)
+    recent = history.iloc[-4 * len(forecast) :]
+    for axes, column in zip(panels, columns, strict=True):
+        axes.plot(_times(recent), recent[column], color=HISTORY, linewidth=1.1, label="history")
+        if actual is not None:
+            axes.plot(_times(actual), actual[column], color=ACTUAL, linewidth=1.1, label="actual")
+        if band is not None:
+            low, high = (_values(end, column) for end in band)
+            axes.fill_between(_times(forecast), low, high, color=FORECAST, alpha=0.18, linewidth=0, label="interval")
+        mark = "o" if len(forecast) == 1 else ""
+        axes.plot(_times(forecast), forecast[column], mark, color=FORECAST, linewidth=1.6, label="forecast", ls="-")
+        axes.axvline(_times(forecast)[0], color=HISTORY, linewidth=0.8, linestyle=":")
+        axes.set_title(str(column), loc="left", fontsize=9, parse_math=False)
+    locator = AutoDateLocator(tz=_zone(forecast))
+    panels[-1].xaxis.set_major_locator(locator)
+    panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=_zone(forecast)))
+    _legend(figure, panels[0])
+    return figure
+
+
+def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, names: Sequence[str]) -> Figure:
+    """Forecast against truth for a few windows, time in steps from the forecast's start.
+
+    Args:
+        history: [w seq_len n]; the last two horizons of it are drawn.
+        forecast: [w pred_len n].
+        actual: [w pred_len n].
+        names: the n columns, of which the first three are drawn; at most four windows are.
+    """
+    rows, columns = min(len(forecast), 4), min(len(names), 3)
+    horizon = forecast.shape[1]
+    recent = history[:, -2 * horizon :]
+    past, ahead = np.arange(-recent.shape[1], 0), np.arange(horizon)
+    figure = Figure(figsize=(3.4 * columns, 1.7 * rows + 0.5), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    for row in range(rows):
+        for column in range(columns):
+            axes = _tidy(grid[row, column])
+            axes.plot(past, recent[row, :, column], color=HISTORY, linewidth=1.0, label="history")
+            axes.plot(ahead, actual[row, :, column], color=ACTUAL, linewidth=1.0, label="actual")
+            axes.plot(ahead, forecast[row, :, column], color=FORECAST, linewidth=1.4, label="forecast")
+            if row == 0:
+                axes.set_title(str(names[column]), loc="left", fontsize=9, parse_math=False)
+    _legend(figure, grid[0, 0])
+    return figure
+
+
+def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "MSE", units: str = "scaled") -> Figure:
+    """One line per forecaster (the model first) over the steps of the horizon, from 1."""
+    figure, (axes,) = _stack(1, "", height=3.2)
+    for place, (name, values) in enumerate(errors.items()):
+        colour = FORECAST if place == 0 else BASELINES[(place - 1) % len(BASELINES)]
+        mark = "o" if len(values) == 1 else ""
+        axes.plot(range(1, len(values) + 1), values, mark, color=colour, linewidth=1.5, label=name, ls="-")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("step ahead", fontsize=9)
+    axes.set_ylabel(f"{metric} ({units})", fontsize=9)
+    _legend(figure, axes)
+    return figure
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a PNG atomically; the same figure gives the same bytes.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
+    write_atomic(path, buffer.getvalue())
+
+
+def _stack(count: int, title: str, height: float = 1.7) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(WIDTH, height * count + 0.8), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=11, parse_math=False)
+    panels = figure.subplots(count, 1, squeeze=False, sharex=True)
+    return figure, [_tidy(axes) for axes in panels[:, 0]]
+
+
+def _tidy(axes: Axes) -> Axes:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#e6e8eb", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+    return axes
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False, fontsize=8)
+
+
+def _values(frame: pd.DataFrame, column: object) -> np.ndarray:
+    return frame[column].to_numpy(dtype=float)
+
+
+def _zone(frame: pd.DataFrame):
+    return frame.index.tz if isinstance(frame.index, pd.DatetimeIndex) else None
+
+
+def _times(frame: pd.DataFrame) -> np.ndarray:
+    """Timestamps in UTC, which matplotlib takes naive times for; the axis is labelled in the data's own zone."""
+    index = pd.DatetimeIndex(frame.index)
+    return (index if index.tz is None else index.tz_convert("UTC").tz_localize(None)).to_numpy()
