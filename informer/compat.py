@@ -1,0 +1,184 @@
+"""Informer2020 (github.com/zhouhaoyi/Informer2020): its state dicts and constructor arguments -> our Informer.
+
+The returned module is called as theirs, `m(x_enc, x_mark_enc, x_dec, x_mark_dec)`, with their marks: for `timeF` real
+numbers in [-0.5, 0.5] (hour of day, day of week, day of month, day of year for freq h); for `fixed` and `learned` month
+1-12, day 1-31, weekday 0-6, hour 0-23 and, for freq t, minute // 15.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from informer.build import build_attention
+from informer.errors import InputError, one_of
+from informer.layers.embedding import CalendarEmbed
+from informer.layers.feed_forward import Activation
+from informer.model import Attentions, Informer, ModelConfig, ModelDims
+
+FAITHFUL_PROB = {
+    "sampling": "per_query",
+    "mean": "zero_fill",
+    "context": "cumsum",
+    "causal_selection": False,
+    "row_dropout": False,
+}
+"""Parameters of `prob` that compute what their ProbAttention computes (theirs draws a new sample in eval, too)."""
+
+DEFAULTS: dict[str, Any] = {
+    "factor": 5,
+    "d_model": 512,
+    "n_heads": 8,
+    "d_layers": 2,
+    "d_ff": 512,
+    "dropout": 0.0,
+    "attn": "prob",
+    "embed": "fixed",
+    "freq": "h",
+    "activation": "gelu",
+    "output_attention": False,
+    "distil": True,
+    "mix": True,
+}
+"""Default values of their constructors' arguments; `e_layers` is 3 for Informer and [3, 2, 1] for InformerStack."""
+REQUIRED = ("enc_in", "dec_in", "c_out", "seq_len", "label_len", "out_len")
+
+TIME_FEATURES = {"h": 4, "t": 5, "s": 6, "m": 1, "a": 1, "w": 2, "d": 3, "b": 3}
+"""Real-valued marks of each of their frequencies."""
+CALENDAR_FIELDS = {"month": 13, "day": 32, "weekday": 7, "hour": 24, "minute": 4}
+"""Integer marks in the order of their columns, with the sizes of their tables; the minute only for freq t."""
+
+RENAMES = [
+    (r"^module\.", ""),
+    (r"\.value_embedding\.tokenConv\.", ".value."),
+    (r"\.position_embedding\.pe$", ".position"),
+    (r"\.temporal_embedding\.embed\.", ".calendar.project."),
+    (r"\.(query|key|value|out)_projection\.", r".\1."),
+    (r"\.conv1\.", ".feed_forward.expand."),
+    (r"\.conv2\.", ".feed_forward.contract."),
+    (r"^encoder\.encoders\.", "encoder.stacks."),
+    (r"^encoder\.(?!stacks\.)", "encoder.stacks.0."),
+    (r"\.attn_layers\.", ".layers."),
+    (r"\.conv_layers\.", ".distils."),
+    (r"\.downConv\.", ".conv."),
+    (r"^projection\.", "head."),
+]
+"""Their names -> ours, applied in this order (calendar tables apart)."""
+
+
+def our_name(name: str) -> str:
+    """The name in our state dict of one of their parameters or buffers."""
+    table = re.search(r"\.temporal_embedding\.(\w+)_embed\.(emb\.)?weight$", name)
+    if table:
+        column = list(CALENDAR_FIELDS).index(table[1])
+        ours = f"table_{column}" if table[2] else f"tables.{column}.weight"
+        name = f"{name[: table.start()]}.calendar.{ours}"
+    for pattern, replacement in RENAMES:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def named_gradients(model: Informer, names: Iterable[str]) -> dict[str, Tensor]:
+    """Gradients of our parameters under their names, in their shapes (their feed-forward weights end in a 1)."""
+    parameters = dict(model.named_parameters())
+    gradients = {}
+    for name in names:
+        gradient = parameters[our_name(name)].grad
+        if gradient is None:
+            raise ValueError(f"{name} has no gradient: call backward on a loss of the model's output first")
+        gradients[name] = gradient[..., None] if re.search(r"\.conv[12]\.weight$", name) else gradient
+    return gradients
+
+
+def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any]) -> Informer:
+    """Their trained network as ours.
+
+    Args:
+        state_dict: of their `Informer` or `InformerStack` (a DataParallel prefix is taken off).
+        config: their constructor's arguments; `class` is "Informer" (default) or "InformerStack".
+
+    Raises:
+        InputError: a missing or unknown argument, or a state that does not fit the arguments.
+    """
+    arguments = _complete(config)
+    model = Informer(_model_config(arguments), _dims(arguments), _attentions(arguments))
+    dtype = next(iter(state_dict.values())).dtype if state_dict else torch.float32
+    model.to(dtype)
+    ours = {our_name(name): _fit(name, value) for name, value in state_dict.items()}
+    buffers = dict(model.named_buffers())
+    tables = {name: ours.pop(name) for name in [n for n in ours if n not in model.state_dict() and n in buffers]}
+    try:
+        model.load_state_dict(ours)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"the state dict does not fit the arguments: {reason}") from error
+    for name, table in tables.items():
+        buffers[name].copy_(table.squeeze(0)[: len(buffers[name])] if name.endswith(".position") else table)
+    return model
+
+
+def _fit(name: str, value: Tensor) -> Tensor:
+    return value.squeeze(-1) if re.search(r"\.conv[12]\.weight$", name) else value
+
+
+def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
+    classes = {"Informer": 3, "InformerStack": [3, 2, 1]}
+    name = config.get("class", "Informer")
+    if name not in classes:
+        raise one_of("Informer2020 class", name, list(classes))
+    known = {*REQUIRED, *DEFAULTS, "e_layers", "class", "device"}
+    for key in config:
+        if key not in known:
+            raise one_of("Informer2020 argument", key, sorted(known))
+    missing = [key for key in REQUIRED if key not in config]
+    if missing:
+        raise InputError(f"Informer2020 arguments missing: {', '.join(missing)}")
+    if config.get("output_attention"):
+        raise InputError("output_attention: expected false, found true; the mechanisms' weights() give the matrices")
+    return DEFAULTS | {"e_layers": classes[name]} | dict(config)
+
+
+def _model_config(arguments: Mapping[str, Any]) -> ModelConfig:
+    e_layers = arguments["e_layers"]
+    return ModelConfig(
+        d_model=arguments["d_model"],
+        n_heads=arguments["n_heads"],
+        d_ff=arguments["d_ff"] or 4 * arguments["d_model"],
+        encoder_stacks=[e_layers] if isinstance(e_layers, int) else list(e_layers),
+        decoder_layers=arguments["d_layers"],
+        dropout=arguments["dropout"],
+        activation=Activation.relu if arguments["activation"] == "relu" else Activation.gelu,
+        embed=CalendarEmbed(arguments["embed"]),
+        distil=arguments["distil"],
+        mix=arguments["mix"],
+    )
+
+
+def _dims(arguments: Mapping[str, Any]) -> ModelDims:
+    freq = arguments["freq"]
+    if freq not in TIME_FEATURES:
+        raise one_of("Informer2020 freq", freq, list(TIME_FEATURES))
+    if arguments["embed"] == CalendarEmbed.timeF.value:
+        mark_sizes = (1,) * TIME_FEATURES[freq]
+    else:
+        mark_sizes = tuple(CALENDAR_FIELDS.values())[: 5 if freq == "t" else 4]
+    return ModelDims(
+        enc_in=arguments["enc_in"],
+        dec_in=arguments["dec_in"],
+        c_out=arguments["c_out"],
+        mark_sizes=mark_sizes,
+        seq_len=arguments["seq_len"],
+        label_len=arguments["label_len"],
+        pred_len=arguments["out_len"],
+    )
+
+
+def _attentions(arguments: Mapping[str, Any]) -> Attentions:
+    def chosen(spec: Any) -> Any:
+        if arguments["attn"] == "prob":
+            return build_attention("prob", spec, factor=arguments["factor"], **FAITHFUL_PROB)
+        return build_attention("full", spec)
+
+    return Attentions(encoder=chosen, decoder=chosen, cross=lambda spec: build_attention("full", spec))

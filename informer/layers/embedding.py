@@ -1,0 +1,96 @@
+"""Input embedding: values + position + calendar, all of width d_model (Informer, appendix B)."""
+
+import math
+from collections.abc import Sequence
+from enum import Enum
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.layers.linear import CircularConv3, Linear
+
+
+class CalendarEmbed(Enum):
+    """How calendar marks enter the model; `informer.data.time_features` makes the marks of the same name."""
+
+    timeF = "timeF"  # noqa: N815 (the field's name)
+    """Real numbers in [-0.5, 0.5] through one linear map."""
+    fixed = "fixed"
+    """Integer fields, each looked up in a sinusoid table."""
+    learned = "learned"
+    """Integer fields, each looked up in a learned table."""
+
+
+def sinusoid_table(length: int, width: int) -> Float[Tensor, "length width"]:
+    """sin / cos of position * 10000^(-2i/width) in even / odd columns (Vaswani et al. 2017, section 3.5)."""
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
+    table = torch.empty(length, width, dtype=torch.float64)
+    table[:, 0::2] = torch.sin(position * rate)
+    table[:, 1::2] = torch.cos(position * rate[: width // 2])
+    return table.to(torch.get_default_dtype())
+
+
+@final
+class CalendarEmbedding(nn.Module):
+    """Calendar marks [b l m] -> [b l d_model].
+
+    Args:
+        d_model: width of the model.
+        kind: how marks are embedded.
+        mark_sizes: one entry a mark column: how many integers it takes (`fixed`, `learned`); its length alone matters for
+            `timeF`.
+    """
+
+    def __init__(self, d_model: int, kind: CalendarEmbed, mark_sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.kind = kind
+        if kind is CalendarEmbed.timeF:
+            self.project = Linear(len(mark_sizes), d_model)
+        elif kind is CalendarEmbed.learned:
+            self.tables = nn.ModuleList(nn.Embedding(size, d_model) for size in mark_sizes)
+        else:
+            for i, size in enumerate(mark_sizes):
+                self.register_buffer(f"table_{i}", sinusoid_table(size, d_model), persistent=False)
+
+    def forward(self, marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
+        """The sum over mark columns."""
+        if self.kind is CalendarEmbed.timeF:
+            return self.project(marks)
+        fields = marks.long().unbind(-1)
+        if self.kind is CalendarEmbed.learned:
+            embedded = [table(field) for table, field in zip(self.tables, fields, strict=True)]
+        else:
+            embedded = [self.get_buffer(f"table_{i}")[field] for i, field in enumerate(fields)]
+        return torch.stack(embedded).sum(0)
+
+
+@final
+class Embedding(nn.Module):
+    """Circular convolution of the values, plus sinusoid position, plus calendar; then dropout.
+
+    Args:
+        n_values: value columns.
+        d_model: width of the model.
+        length: rows of one input.
+        kind, mark_sizes: see `CalendarEmbedding`.
+        dropout: applied to the sum.
+    """
+
+    position: Tensor
+
+    def __init__(
+        self, *, n_values: int, d_model: int, length: int, kind: CalendarEmbed, mark_sizes: Sequence[int], dropout: float
+    ) -> None:
+        super().__init__()
+        self.value = CircularConv3(n_values, d_model)
+        nn.init.kaiming_normal_(self.value.weight, mode="fan_in", nonlinearity="leaky_relu")
+        self.calendar = CalendarEmbedding(d_model, kind, mark_sizes)
+        self.register_buffer("position", sinusoid_table(length, d_model), persistent=False)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "b l c"], marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
+        """Embed values and marks of the same rows."""
+        return self.dropout(self.value(x) + self.position + self.calendar(marks))

@@ -1,0 +1,104 @@
+"""Encoder: attention layers with distilling between them, and the pyramid of such stacks (Informer, section 3.2)."""
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.layers.attention_layer import AttentionLayer
+from informer.layers.feed_forward import FeedForward
+from informer.layers.linear import CircularConv3
+
+
+def distilled_length(length: int) -> int:
+    """Rows left by one distilling step: half, rounded up."""
+    return (length + 1) // 2
+
+
+@final
+class Distil(nn.Module):
+    """Halve the sequence: circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, stride 2, padding 1) (eq. 5)."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.conv = CircularConv3(d_model, d_model)
+        self.norm = nn.BatchNorm1d(d_model)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        convolved = self.conv(x)
+        normed = self.norm(convolved.flatten(0, 1)).view_as(convolved)
+        pooled = F.max_pool1d(F.elu(normed).transpose(1, 2), kernel_size=3, stride=2, padding=1)
+        return pooled.transpose(1, 2)
+
+
+@final
+class EncoderLayer(nn.Module):
+    """Self-attention, add, LayerNorm, feed-forward, add, LayerNorm."""
+
+    def __init__(self, attention: AttentionLayer, feed_forward: FeedForward, *, d_model: int, dropout: float) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = feed_forward
+        self.norm1 = nn.LayerNorm(d_model)
+        self.norm2 = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
+        """One layer."""
+        x = self.norm1(x + self.dropout(self.attention(x, x)))
+        return self.norm2(x + self.feed_forward(x))
+
+
+@final
+class EncoderStack(nn.Module):
+    """`n_layers` layers over the last `length` rows, distilled between layers, and a final LayerNorm.
+
+    Args:
+        make_layer: makes layer i for inputs of a given length.
+        n_layers: number of attention layers.
+        length: rows it reads.
+        d_model: width.
+        distil: halve the sequence between layers.
+    """
+
+    def __init__(
+        self, make_layer: Callable[[int, int], EncoderLayer], *, n_layers: int, length: int, d_model: int, distil: bool
+    ) -> None:
+        super().__init__()
+        self.length = length
+        self.layers = nn.ModuleList()
+        self.distils = nn.ModuleList()
+        for i in range(n_layers):
+            self.layers.append(make_layer(i, length))
+            if distil and i < n_layers - 1:
+                self.distils.append(Distil(d_model))
+                length = distilled_length(length)
+        self.norm = nn.LayerNorm(d_model)
+        self.out_length = length
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """Encode the last `length` rows of x into `out_length` rows."""
+        x = x[:, -self.length :]
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i < len(self.distils):
+                x = self.distils[i](x)
+        return self.norm(x)
+
+
+@final
+class Encoder(nn.Module):
+    """Stacks over ever shorter ends of the input, their outputs concatenated over time."""
+
+    def __init__(self, stacks: Sequence[EncoderStack]) -> None:
+        super().__init__()
+        self.stacks = nn.ModuleList(stacks)
+        self.out_length = sum(stack.out_length for stack in stacks)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b out_length d]."""
+        return torch.cat([stack(x) for stack in self.stacks], dim=1)

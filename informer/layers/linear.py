@@ -1,0 +1,82 @@
+"""Matrix products of the network, at the speed of the processor.
+
+torch sends float32 products on the CPU to its BLAS, which on processors that are not Intel's may leave half of the
+vector unit unused; oneDNN, which torch ships too, does not (`scripts/benchmark_training.py` prints both rates). `linear`
+takes oneDNN for eager float32 products on the CPU, and `torch.nn.functional.linear` for everything else: other
+devices and types, autocast, and graphs that are being compiled or exported.
+"""
+
+from typing import Any, final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weight^T + bias through oneDNN; takes transposed views without copying them."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class _OneDnnLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.has_bias = bias is not None
+        return _product(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.shape[-1])
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        grad_x = _product(rows, weight.t()).view(x.shape) if needs_x else None
+        grad_weight = _product(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
+        return grad_x, grad_weight, rows.sum(0) if ctx.has_bias else None
+
+
+def linear(
+    x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
+) -> Float[Tensor, "*batch o"]:
+    """x weight^T + bias, differentiable once on the oneDNN path."""
+    eager_float32 = (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+    )
+    if ONEDNN and eager_float32 and x.numel() > 0:
+        return _OneDnnLinear.apply(x, weight, bias)
+    return F.linear(x, weight, bias)
+
+
+@final
+class Linear(nn.Linear):
+    """`torch.nn.Linear` (same parameters, same initial values) whose product is `linear`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[... in_features] -> [... out_features]."""
+        return linear(x, self.weight, self.bias)
+
+
+@final
+class CircularConv3(nn.Module):
+    """Convolution over time with kernel 3 and circular padding, as one matrix product.
+
+    Row t sees rows t-1, t, t+1; the first row sees the last one and the reverse, as in the authors' code.
+    """
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        conv = nn.Conv1d(in_features, out_features, kernel_size=3)
+        self.weight, self.bias = conv.weight, conv.bias
+
+    def forward(self, x: Float[Tensor, "b l i"]) -> Float[Tensor, "b l o"]:
+        """Convolve along l."""
+        taps = torch.cat((x.roll(1, dims=1), x, x.roll(-1, dims=1)), dim=-1)
+        return linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)

@@ -1,0 +1,198 @@
+"""The Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, final
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.layers.attention_layer import AttentionLayer
+from informer.layers.decoder import Decoder, DecoderLayer
+from informer.layers.embedding import CalendarEmbed, Embedding
+from informer.layers.encoder import Encoder, EncoderLayer, EncoderStack
+from informer.layers.feed_forward import Activation, FeedForward
+from informer.layers.linear import Linear
+
+
+@dataclass(kw_only=True, slots=True)
+class ModelConfig:
+    """What the user chooses of the network; the defaults are the paper's size."""
+
+    d_model: int = 512
+    """Width of every layer."""
+    n_heads: int = 8
+    """Attention heads; divides d_model."""
+    d_ff: int = 2048
+    """Width inside the feed-forward blocks."""
+    encoder_stacks: list[int] = field(default_factory=lambda: [2])
+    """Layers of each encoder stack; stack i reads the last seq_len / 2^i rows. [2] Informer, [3, 2, 1] its pyramid."""
+    decoder_layers: int = 1
+    dropout: float = 0.05
+    activation: Activation = Activation.gelu
+    embed: CalendarEmbed = CalendarEmbed.timeF
+    distil: bool = True
+    """Halve the sequence between the layers of a stack."""
+    mix: bool = False
+    """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        found = [
+            f"model.{name}: expected at least 1, found {value}"
+            for name, value in [
+                ("d_model", self.d_model),
+                ("n_heads", self.n_heads),
+                ("d_ff", self.d_ff),
+                ("decoder_layers", self.decoder_layers),
+                *((f"encoder_stacks[{i}]", n) for i, n in enumerate(self.encoder_stacks)),
+            ]
+            if value < 1
+        ]
+        if not self.encoder_stacks:
+            found.append("model.encoder_stacks: expected at least one stack, found []")
+        if self.n_heads >= 1 and self.d_model % self.n_heads:
+            found.append(
+                f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
+            )
+        if not 0.0 <= self.dropout < 1.0:
+            found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+        return found
+
+
+@dataclass(kw_only=True, slots=True, frozen=True)
+class ModelDims:
+    """What the data decides of the network."""
+
+    enc_in: int
+    """Value columns of the encoder's input."""
+    dec_in: int
+    """Value columns of the decoder's input."""
+    c_out: int
+    """Forecast columns."""
+    mark_sizes: tuple[int, ...]
+    """One entry a calendar mark column: its vocabulary size (1 for real-valued marks)."""
+    seq_len: int
+    label_len: int
+    pred_len: int
+
+    @property
+    def dec_len(self) -> int:
+        """Rows of the decoder's input: start token and horizon."""
+        return self.label_len + self.pred_len
+
+
+AttentionFactory = Callable[[AttentionSpec], Attention]
+
+
+class Attentions(NamedTuple):
+    """The mechanisms of the three slots."""
+
+    encoder: AttentionFactory
+    decoder: AttentionFactory
+    cross: AttentionFactory
+
+
+@dataclass(frozen=True, slots=True)
+class _Blueprint:
+    """Makes the parts of one network from the same three things."""
+
+    config: ModelConfig
+    dims: ModelDims
+    attentions: Attentions
+
+    def embedding(self, n_values: int, length: int) -> Embedding:
+        return Embedding(
+            n_values=n_values,
+            d_model=self.config.d_model,
+            length=length,
+            kind=self.config.embed,
+            mark_sizes=self.dims.mark_sizes,
+            dropout=self.config.dropout,
+        )
+
+    def encoder(self) -> Encoder:
+        return Encoder(
+            [
+                EncoderStack(
+                    self.encoder_layer,
+                    n_layers=n_layers,
+                    length=self.dims.seq_len // 2**i,
+                    d_model=self.config.d_model,
+                    distil=self.config.distil,
+                )
+                for i, n_layers in enumerate(self.config.encoder_stacks)
+            ]
+        )
+
+    def decoder(self, memory_len: int) -> Decoder:
+        layers = [self.decoder_layer(i, memory_len) for i in range(self.config.decoder_layers)]
+        return Decoder(layers, d_model=self.config.d_model, pred_len=self.dims.pred_len)
+
+    def encoder_layer(self, index: int, length: int) -> EncoderLayer:
+        attention = AttentionLayer(self.config.d_model, self.attentions.encoder(self.spec(length, length, index)))
+        return EncoderLayer(
+            attention, self.feed_forward(), d_model=self.config.d_model, dropout=self.config.dropout
+        )
+
+    def decoder_layer(self, index: int, memory_len: int) -> DecoderLayer:
+        config, rows = self.config, self.dims.dec_len
+        cross_rows = self.dims.pred_len if index == config.decoder_layers - 1 else rows
+        self_attention = self.attentions.decoder(self.spec(rows, rows, index, causal=True))
+        cross_attention = self.attentions.cross(self.spec(cross_rows, memory_len, index))
+        return DecoderLayer(
+            AttentionLayer(config.d_model, self_attention, mix=config.mix),
+            AttentionLayer(config.d_model, cross_attention),
+            self.feed_forward(),
+            d_model=config.d_model,
+            dropout=config.dropout,
+        )
+
+    def spec(self, len_q: int, len_k: int, index: int, *, causal: bool = False) -> AttentionSpec:
+        n_heads = self.config.n_heads
+        return AttentionSpec(
+            n_heads, self.config.d_model // n_heads, len_q, len_k, causal, self.config.dropout, index
+        )
+
+    def feed_forward(self) -> FeedForward:
+        config = self.config
+        return FeedForward(
+            d_model=config.d_model, d_ff=config.d_ff, activation=config.activation, dropout=config.dropout
+        )
+
+
+@final
+class Informer(nn.Module):
+    """Encoder of distilling stacks, decoder that gives the whole horizon in one pass.
+
+    Args:
+        config: sizes the user chose.
+        dims: sizes the data decides.
+        attentions: makers of the three kinds of attention.
+    """
+
+    def __init__(self, config: ModelConfig, dims: ModelDims, attentions: Attentions) -> None:
+        super().__init__()
+        blueprint = _Blueprint(config, dims, attentions)
+        self.enc_embedding = blueprint.embedding(dims.enc_in, dims.seq_len)
+        self.dec_embedding = blueprint.embedding(dims.dec_in, dims.dec_len)
+        self.encoder = blueprint.encoder()
+        self.decoder = blueprint.decoder(self.encoder.out_length)
+        self.head = Linear(config.d_model, dims.c_out)
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len enc_in"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len dec_in"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+    ) -> Float[Tensor, "b pred_len c_out"]:
+        """Forecast of the scaled targets.
+
+        Args:
+            enc_x, enc_mark: history and its calendar marks.
+            dec_x, dec_mark: the last label_len rows of the history, then zeros for the horizon; marks of those rows.
+        """
+        memory = self.encoder(self.enc_embedding(enc_x, enc_mark))
+        return self.head(self.decoder(self.dec_embedding(dec_x, dec_mark), memory))
