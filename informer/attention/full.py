@@ -15,6 +15,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.chunking import map_rows
+from informer.attention.dropout import dropout
 from informer.attention.masks import future_keys
 
 
@@ -50,7 +51,7 @@ class FullAttention(Attention):
         scores = (q * self.scale) @ k.transpose(-1, -2)
         if self.spec.causal:
             scores = scores.masked_fill(future_keys(start, q.shape[2], k.shape[2], q.device), float("-inf"))
-        return F.dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
+        return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax(scale q k^T)."""

@@ -6,6 +6,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from informer.attention.dropout import Dropout
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.feed_forward import FeedForward
 
@@ -30,7 +31,7 @@ class DecoderLayer(nn.Module):
         self.norm1 = nn.LayerNorm(d_model)
         self.norm2 = nn.LayerNorm(d_model)
         self.norm3 = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int

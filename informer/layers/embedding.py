@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from informer.attention.dropout import Dropout
 from informer.layers.linear import CircularConv3, Linear
 
 
@@ -89,7 +90,7 @@ class Embedding(nn.Module):
         nn.init.kaiming_normal_(self.value.weight, mode="fan_in", nonlinearity="leaky_relu")
         self.calendar = CalendarEmbedding(d_model, kind, mark_sizes)
         self.register_buffer("position", sinusoid_table(length, d_model), persistent=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b l c"], marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
         """Embed values and marks of the same rows."""

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from informer.attention.dropout import Dropout
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.feed_forward import FeedForward
 from informer.layers.linear import CircularConv3
@@ -45,7 +46,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward
         self.norm1 = nn.LayerNorm(d_model)
         self.norm2 = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
         """One layer."""

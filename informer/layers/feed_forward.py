@@ -6,6 +6,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from informer.attention.dropout import Dropout
 from informer.layers.linear import Linear
 
 
@@ -28,7 +29,7 @@ class FeedForward(nn.Module):
         self.expand = Linear(d_model, d_ff)
         self.activation = ACTIVATIONS[activation]()
         self.contract = Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
         """Transform each row."""
