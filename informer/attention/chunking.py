@@ -40,8 +40,8 @@ def map_rows(
     if step >= n_rows:
         return attend(q, 0, *operands)
     chunks = []
-    for start in range(0, n_rows, step):
-        rows = q[:, :, start : start + step]
+    # split, not slices: the gradient of each slice would be an array as large as q
+    for start, rows in zip(range(0, n_rows, step), q.split(step, dim=2), strict=True):
         if torch.is_grad_enabled():
             chunks.append(checkpoint(attend, rows, start, *operands, use_reentrant=False))
         else:

@@ -1,0 +1,51 @@
+"""Ranges of hyper-parameters and lengths, checked before anything is built or computed."""
+
+from torch import Tensor
+
+from informer.attention.base import AttentionSpec
+
+
+def at_least(name: str, value: object, least: int) -> int:
+    """`value` if it is a whole number of at least `least`.
+
+    Raises:
+        ValueError: it is not (True and 2.0 are not whole numbers here).
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}: expected a whole number of at least {least}, found {value!r}")
+    return value
+
+
+def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """`value` if it is one of `allowed`.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}: expected one of {', '.join(allowed)}, found {value!r}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """`value` if it is true or false.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}: expected true or false, found {value!r}")
+    return value
+
+
+def fixed_lengths(spec: AttentionSpec, q: Tensor, k: Tensor) -> None:
+    """For mechanisms whose parameters have one entry a position.
+
+    Raises:
+        ValueError: the call's lengths are not those the mechanism was built for.
+    """
+    if (q.shape[2], k.shape[2]) != (spec.len_q, spec.len_k):
+        raise ValueError(
+            f"expected {spec.len_q} queries and {spec.len_k} keys, the lengths its parameters were made for, "
+            f"found {q.shape[2]} and {k.shape[2]}"
+        )

@@ -1,0 +1,24 @@
+"""Scores of a chunk of query rows, shared by the quadratic mechanisms that need them formed."""
+
+from torch import Tensor
+
+from informer.attention.base import AttentionSpec
+from informer.attention.masks import future_keys
+
+
+def seen_keys(spec: AttentionSpec, stop: int, *operands: Tensor) -> tuple[Tensor, ...]:
+    """The keys (dimension 2 of every operand) that rows before `stop` may use: causal chunks do half the work."""
+    return tuple(x[:, :, :stop] for x in operands) if spec.causal else operands
+
+
+def hide_future(spec: AttentionSpec, scores: Tensor, start: int) -> Tensor:
+    """`scores` [.. c s] of rows start, start + 1, ..., with -inf at keys after the row where the layer is causal."""
+    if not spec.causal:
+        return scores
+    n_rows, n_keys = scores.shape[-2:]
+    return scores.masked_fill(future_keys(start, n_rows, n_keys, scores.device), float("-inf"))
+
+
+def scaled_scores(spec: AttentionSpec, q: Tensor, k: Tensor, start: int) -> Tensor:
+    """e^-0.5 q k^T [b h c s] of rows start, start + 1, ..., future keys hidden."""
+    return hide_future(spec, (q * spec.d_head**-0.5) @ k.transpose(-1, -2), start)
