@@ -1,0 +1,62 @@
+"""Additive attention (Bahdanau, Cho & Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and
+Translate", appendix A.1.2), without its own projections: the layer's query and key projections play W_a and U_a.
+
+  A = softmax_j(w_h . tanh(q_i + k_j))        w_h learned, one vector of e a head
+
+Cost: O(l s e) time, the dearest mechanism here: every pair costs e sigmoids. Memory is O(l + s) beyond one chunk.
+Reduces to the uniform mean of the allowed values for w = 0.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.chunking import map_rows
+from informer.attention.dropout import dropout
+from informer.attention.scores import hide_future, seen_keys
+
+CHUNK = 1 << 20
+"""Elements of tanh(q + k) alive at once: small enough to stay in the processor's cache between its passes."""
+
+
+@final
+class AdditiveAttention(Attention):
+    """Scores from a learned vector and the tanh of the sum of query and key.
+
+    Args:
+        spec: facts of the layer. `weight` [h e] is drawn from N(0, 1/e), so that scores start of order 1.
+    """
+
+    COST = "O(L^2 e) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec) -> None:
+        super().__init__(spec)
+        self.weight = nn.Parameter(torch.randn(spec.n_heads, spec.d_head) * spec.d_head**-0.5)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
+        # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times cheaper than tanh
+        q, k, weight = 2 * q, 2 * k, 2 * self.weight.to(q.dtype)
+        return map_rows(
+            self._attend, q, k, v, weight, elements_per_row=q[:, :, 0].numel() * k.shape[2], max_elements=CHUNK
+        )
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor, weight: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        hidden = (q.unsqueeze(3) + k.unsqueeze(2)).sigmoid_()
+        scores = hide_future(self.spec, (hidden @ weight[:, None, :, None]).squeeze(-1), start)
+        return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """softmax(w . tanh(q + k))."""
+        hidden = torch.tanh(q[:, :, :, None, :] + k[:, :, None, :, :])
+        scores = torch.einsum("bhlse,he->bhls", hidden, self.weight.to(q.dtype))
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return scores.softmax(dim=-1)

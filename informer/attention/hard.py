@@ -1,0 +1,77 @@
+"""Hard attention: every query takes the one value of its best key (Xu et al. 2015, "Show, Attend and Tell"), trained by
+the straight-through Gumbel-softmax estimator (Jang, Gu & Poole 2017, "Categorical Reparameterization").
+
+  forward    A = one_hot(argmax_j(s q_i.k_j + g_ij)), the first of equals        s = e^-0.5
+  backward   gradient of softmax_j((s q_i.k_j + g_ij) / temperature)
+  g          -log(Exponential(1)) noise in training if `gumbel`, else 0
+
+Values receive the gradient of the one-hot matrix, queries and keys that of the soft one. No dropout: it would erase
+whole rows.
+
+Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. In eval it is `topk` with k=1 where no keys
+tie; without noise, its soft matrix at temperature 1 is that of `full`.
+"""
+
+import math
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.checks import flag
+from informer.attention.chunking import map_rows
+from informer.attention.scores import scaled_scores, seen_keys
+
+
+@final
+class HardAttention(Attention):
+    """One key a query, with a straight-through gradient.
+
+    Args:
+        spec: facts of the layer.
+        temperature: of the softmax that gives the gradient; lower is closer to the one-hot and noisier.
+        gumbel: add Gumbel noise to the scores in training.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec, *, temperature: float = 1.0, gumbel: bool = True) -> None:
+        super().__init__(spec)
+        if not 0.0 < temperature < math.inf:
+            raise ValueError(f"temperature: expected a positive number, found {temperature}")
+        self.temperature = float(temperature)
+        self.gumbel = flag("gumbel", gumbel)
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """The value of each query's best key."""
+        return map_rows(self._attend, q, k, v, elements_per_row=q[:, :, 0, 0].numel() * k.shape[2])
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        scores = scaled_scores(self.spec, q, k, start)
+        if self.training and self.gumbel:
+            scores = scores + gumbel_noise(scores)
+        best = scores.argmax(dim=-1, keepdim=True)
+        if not torch.is_grad_enabled():
+            return v.take_along_dim(best, dim=2)
+        soft = (scores / self.temperature).softmax(dim=-1)
+        one_hot = torch.zeros_like(scores).scatter(-1, best, 1.0)
+        # the bracket is exactly 0 and carries the gradient, so the weights stay exactly one-hot
+        return (one_hot + (soft - soft.detach())) @ v
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """One-hot rows at the largest s q.k, without noise."""
+        scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
+        if self.spec.causal:
+            allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).to(q.dtype)
+
+
+def gumbel_noise(like: Tensor) -> Tensor:
+    """Standard Gumbel noise of `like`'s shape and type, drawn in float32: a half-precision draw can be 0."""
+    return -torch.empty_like(like, dtype=torch.float32).exponential_().log().to(like.dtype)

@@ -1,0 +1,50 @@
+"""Full attention with ReLU in place of the exponential.
+
+  A = relu(s q_i.k_j) / (sum_j relu(s q_i.k_j) + 1e-6)        s = e^-0.5
+
+Weights are exactly 0 where a key points away from the query. The 1e-6 belongs to the formula: rows sum to slightly less
+than 1, and a row without any positive score is 0. There is no dropout: these are no softmax weights.
+
+Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. It reduces to no other mechanism.
+"""
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.attention.base import Attention
+from informer.attention.chunking import map_rows
+from informer.attention.scores import scaled_scores, seen_keys
+
+EPSILON = 1e-6
+
+
+@final
+class ReluAttention(Attention):
+    """Weights in proportion to the positive part of the score.
+
+    Args:
+        spec: facts of the layer.
+    """
+
+    COST = "O(L^2) time, O(L) memory"
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """relu(s q k^T) v over the row sums."""
+        return map_rows(self._attend, q, k, v, elements_per_row=q[:, :, 0, 0].numel() * k.shape[2])
+
+    def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        positive = scaled_scores(self.spec, q, k, start).relu()
+        return (positive @ v) / (positive.sum(dim=-1, keepdim=True) + EPSILON)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """relu(s q k^T) over its row sums."""
+        positive = (torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5).clamp(min=0)
+        if self.spec.causal:
+            positive = positive.tril()
+        return positive / (positive.sum(dim=-1, keepdim=True) + EPSILON)

@@ -1,0 +1,27 @@
+"""What a yaml may hold by mistake is refused before anything is built."""
+
+import pytest
+
+from informer.attention.checks import at_least, choice, flag
+
+
+@pytest.mark.parametrize("value", [1, 2.0, True, "4", None])
+def test_at_least_refuses(value):
+    with pytest.raises(ValueError, match=f"n: expected a whole number of at least 2, found {value!r}"):
+        at_least("n", value, 2)
+
+
+@pytest.mark.parametrize("value", ["c", 1, None])
+def test_choice_refuses(value):
+    with pytest.raises(ValueError, match=f"kind: expected one of a, b, found {value!r}"):
+        choice("kind", value, ("a", "b"))
+
+
+@pytest.mark.parametrize("value", [1, "true", None])
+def test_flag_refuses(value):
+    with pytest.raises(ValueError, match=f"on: expected true or false, found {value!r}"):
+        flag("on", value)
+
+
+def test_good_values_pass_through():
+    assert (at_least("n", 2, 2), choice("kind", "b", ("a", "b")), flag("on", False)) == (2, "b", False)

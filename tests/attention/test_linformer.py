@@ -1,0 +1,86 @@
+"""Linformer against a loop over softmax(s q (E k)^T) F."""
+
+import numpy as np
+import pytest
+import torch
+from naive import CROSS, SELF, assert_gradients, draw, softmax, spec_of
+
+from informer.attention.linformer import LinformerAttention
+
+
+def make(sizes, *, causal=False, dropout=0.0, **params):
+    torch.manual_seed(1)
+    return LinformerAttention(spec_of(sizes, causal=causal, dropout=dropout), **params).double().eval()
+
+
+def loop(attn, q, k):
+    b, h, n_queries, e = q.shape
+    proj_k, proj_v = attn.proj_k.detach().numpy(), attn.proj_v.detach().numpy()
+    result = np.zeros((b, h, n_queries, k.shape[2]))
+    for item, head, i in np.ndindex(b, h, n_queries):
+        slots = proj_k[head] @ k[item, head].numpy()
+        result[item, head, i] = softmax(slots @ q[item, head, i].numpy() / np.sqrt(e)) @ proj_v[head]
+    return torch.from_numpy(result)
+
+
+@pytest.mark.parametrize("share_kv", [False, True])
+@pytest.mark.parametrize("proj_len", [1, 4, 64])
+@pytest.mark.parametrize("sizes", SELF + CROSS)
+def test_equals_the_formula(sizes, proj_len, share_kv):
+    attn, (q, k, v) = make(sizes, proj_len=proj_len, share_kv=share_kv), draw(sizes)
+    expected = loop(attn, q, k)
+    torch.testing.assert_close(attn.weights(q, k), expected, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(attn(q, k, v), expected @ v, rtol=1e-11, atol=1e-11)
+
+
+def test_projects_to_no_more_rows_than_keys():
+    assert make(SELF[0], proj_len=64).proj_k.shape == (3, 7, 7)
+    assert make(SELF[0], proj_len=5).proj_v.shape == (3, 5, 7)
+
+
+def test_sharing_halves_the_parameters():
+    sizes = CROSS[0]
+    count = {share: sum(p.numel() for p in make(sizes, share_kv=share).parameters()) for share in (False, True)}
+    assert count == {False: 2 * 3 * 9 * 9, True: 3 * 9 * 9}
+
+
+def test_a_projected_key_is_as_large_as_a_key():
+    attn = make((1, 4, 500, 500, 8, 8), proj_len=40)
+    slots = attn.proj_k @ torch.randn(1, 4, 500, 8, dtype=torch.float64)
+    assert 0.9 < slots.std() < 1.1
+
+
+@pytest.mark.parametrize("share_kv", [False, True])
+def test_gradients(share_kv):
+    sizes = (1, 2, 3, 5, 3, 3)
+    assert_gradients(make(sizes, proj_len=2, share_kv=share_kv), *draw(sizes))
+
+
+def test_dropout_acts_in_training():
+    attn, operands = make(SELF[2], dropout=0.5), draw(SELF[2])
+    assert torch.equal(attn(*operands), attn(*operands))
+    assert not torch.allclose(attn.train()(*operands), attn.eval()(*operands))
+
+
+def test_other_lengths_are_an_error():
+    attn = make(SELF[0])
+    q, k, v = draw((2, 3, 7, 6, 5, 4))
+    with pytest.raises(ValueError, match=r"expected 7 queries and 7 keys, .* found 7 and 6"):
+        attn(q, k, v)
+
+
+def test_has_no_causal_form():
+    with pytest.raises(ValueError, match="no causal form"):
+        make(SELF[0], causal=True)
+
+
+def test_takes_the_type_of_its_inputs():
+    out = LinformerAttention(spec_of(SELF[0]))(*(x.bfloat16() for x in draw(SELF[0])))
+    assert out.dtype == torch.bfloat16
+    assert out.isfinite().all()
+
+
+@pytest.mark.parametrize("params", [{"proj_len": 0}, {"proj_len": True}])
+def test_refuses(params):
+    with pytest.raises(ValueError, match=f"{next(iter(params))}: expected"):
+        make(SELF[0], **params)

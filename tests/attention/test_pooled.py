@@ -1,0 +1,136 @@
+"""Pooled attention against a loop that averages the keys of each run by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from naive import CROSS, SELF, assert_drops_weights, assert_gradients, draw, softmax, spec_of
+
+from informer.attention.full import FullAttention
+from informer.attention.pooled import PooledAttention
+
+
+def make(sizes, *, causal=False, dropout=0.0, **params):
+    attn = PooledAttention(spec_of(sizes, causal=causal, dropout=dropout), **params).double().eval()
+    if attn.kernel is not None:
+        torch.manual_seed(1)
+        torch.nn.init.normal_(attn.kernel)
+    return attn
+
+
+def runs(n_keys, ratio):
+    """One dict {key: share} a run."""
+    keys = list(range(n_keys))
+    parts = [keys[i : i + ratio] for i in range(0, n_keys, ratio)]
+    return [{j: 1 / len(part) for j in part} for part in parts]
+
+
+def convolution(n_keys, kernel):
+    ratio = len(kernel)
+    return [{j: kernel[j - i] for j in range(i, min(i + ratio, n_keys))} for i in range(0, n_keys, ratio)]
+
+
+def bins(n_keys, counts):
+    parts = [range(math.floor(r * n_keys / n), math.ceil((r + 1) * n_keys / n)) for n in counts for r in range(n)]
+    return [{j: 1 / len(part) for j in part} for part in parts]
+
+
+def loop(q, k, rows_of_head):
+    b, h, n_queries, e = q.shape
+    result = np.zeros((b, h, n_queries, k.shape[2]))
+    for item, head, i in np.ndindex(b, h, n_queries):
+        rows, keys = rows_of_head(head), k[item, head].numpy()
+        pooled = np.array([sum(share * keys[j] for j, share in row.items()) for row in rows])
+        for weight, row in zip(softmax(pooled @ q[item, head, i].numpy() / np.sqrt(e)), rows, strict=True):
+            for j, share in row.items():
+                result[item, head, i, j] += weight * share
+    return torch.from_numpy(result)
+
+
+def check(attn, sizes, rows_of_head):
+    q, k, v = draw(sizes)
+    expected = loop(q, k, rows_of_head)
+    torch.testing.assert_close(attn.weights(q, k), expected, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(attn(q, k, v), expected @ v, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4, 40])
+@pytest.mark.parametrize("sizes", SELF + CROSS)
+def test_averages_runs(sizes, ratio):
+    check(make(sizes, ratio=ratio), sizes, lambda _: runs(sizes[3], ratio))
+
+
+@pytest.mark.parametrize("ratio", [1, 3, 40])
+@pytest.mark.parametrize("sizes", SELF + CROSS)
+def test_convolves_with_one_kernel_a_head(sizes, ratio):
+    attn = make(sizes, ratio=ratio, kind="conv")
+    kernel = attn.kernel.detach().numpy()
+    check(attn, sizes, lambda head: convolution(sizes[3], kernel[head]))
+
+
+@pytest.mark.parametrize("pyramid", [[1], [1, 3, 6, 8], [2, 40]])
+@pytest.mark.parametrize("sizes", SELF + CROSS)
+def test_stacks_adaptive_averages(sizes, pyramid):
+    check(make(sizes, pyramid=pyramid), sizes, lambda _: bins(sizes[3], pyramid))
+
+
+def test_pyramid_bins_are_those_of_adaptive_pooling():
+    _, k, _ = draw(SELF[2])
+    attn = make(SELF[2], pyramid=[3, 8])
+    expected = torch.cat([F.adaptive_avg_pool1d(k[0].mT, n).mT for n in (3, 8)], dim=1)
+    torch.testing.assert_close(attn._matrix(k) @ k[0], expected)
+
+
+def test_convolution_starts_as_the_average():
+    sizes = (1, 2, 5, 12, 4, 4)
+    spec, operands = spec_of(sizes), draw(sizes)
+    conv = PooledAttention(spec, ratio=4, kind="conv").double()
+    torch.testing.assert_close(conv(*operands), PooledAttention(spec, ratio=4)(*operands))
+
+
+def test_ratio_one_is_full_attention():
+    spec, operands = spec_of(CROSS[0]), draw(CROSS[0])
+    torch.testing.assert_close(PooledAttention(spec, ratio=1)(*operands), FullAttention(spec)(*operands))
+
+
+@pytest.mark.parametrize("params", [{"ratio": 3}, {"ratio": 3, "kind": "conv"}, {"pyramid": [1, 2, 3]}])
+def test_gradients(params):
+    sizes = (1, 2, 3, 5, 3, 3)
+    assert_gradients(make(sizes, **params), *draw(sizes))
+
+
+def test_dropout_acts_on_the_runs():
+    q, k, _ = draw(SELF[2])
+    assert_drops_weights(make(SELF[2], dropout=0.5), q, k)
+
+
+def test_has_no_causal_form():
+    with pytest.raises(ValueError, match="no causal form"):
+        make(SELF[0], causal=True)
+
+
+@pytest.mark.parametrize("params", [{"ratio": 3}, {"ratio": 3, "kind": "conv"}, {"pyramid": [1, 2, 3]}])
+def test_takes_the_type_of_its_inputs(params):
+    q, k, v = (x.bfloat16().requires_grad_() for x in draw(SELF[2]))
+    out = PooledAttention(spec_of(SELF[2]), **params)(q, k, v)
+    out.sum().backward()
+    assert out.dtype == torch.bfloat16
+    assert out.isfinite().all()
+    assert k.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"ratio": 0},
+        {"kind": "max"},
+        {"pyramid": []},
+        {"pyramid": [1, 0]},
+        {"pyramid": [2], "kind": "conv"},
+    ],
+)
+def test_refuses(params):
+    with pytest.raises(ValueError, match=f"{next(iter(params))}: expected"):
+        make(SELF[0], **params)
