@@ -1,4 +1,4 @@
-"""Point-forecast errors over many windows, kept as sums so that memory is O(pred_len n) and every window weighs the same.
+"""Point-forecast errors over many windows, kept as sums: memory is O(pred_len n) and every window weighs the same.
 
 For forecast f, actual y, averaged over windows, steps and columns:
 

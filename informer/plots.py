@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from informer.files import write_atomic
 
@@ -33,7 +35,7 @@ def plot_forecast(
     """One panel per column of `forecast` over real time: history, forecast, and the truth where it is known.
 
     Args:
-        history: values before the forecast, indexed by timestamp; the last four horizons of it are drawn.
+        history: values before the forecast, indexed by timestamp; the last four horizons of it (or 48 rows) are drawn.
         forecast: forecast values, indexed by timestamp.
         actual: what came, if it came.
         band: interval around the forecast.
@@ -45,21 +47,21 @@ def plot_forecast(
     if len(columns) < forecast.shape[1]:
         title = f"{title} (first {len(columns)} of {forecast.shape[1]} columns)".strip()
     figure, panels = _stack(len(columns), title)
-    recent = history.iloc[-4 * len(forecast) :]
+    recent = history.iloc[-max(4 * len(forecast), 48) :]
     for axes, column in zip(panels, columns, strict=True):
-        axes.plot(_times(recent), recent[column], color=HISTORY, linewidth=1.1, label="history")
-        if actual is not None:
-            axes.plot(_times(actual), actual[column], color=ACTUAL, linewidth=1.1, label="actual")
-        if band is not None:
-            low, high = (_values(end, column) for end in band)
-            axes.fill_between(_times(forecast), low, high, color=FORECAST, alpha=0.18, linewidth=0, label="interval")
-        mark = "o" if len(forecast) == 1 else ""
-        axes.plot(_times(forecast), forecast[column], mark, color=FORECAST, linewidth=1.6, label="forecast", ls="-")
-        axes.axvline(_times(forecast)[0], color=HISTORY, linewidth=0.8, linestyle=":")
         axes.set_title(str(column), loc="left", fontsize=9, parse_math=False)
+        axes.axvline(_times(forecast)[0], color=HISTORY, linewidth=0.8, linestyle=":")
+        _line(axes, _times(recent), recent[column], "history", HISTORY)
+        if actual is not None:
+            _line(axes, _times(actual), actual[column], "actual", ACTUAL)
+        if band is not None:
+            low, high = (end[column].to_numpy(dtype=float) for end in band)
+            axes.fill_between(_times(forecast), low, high, color=FORECAST, alpha=0.18, linewidth=0, label="interval")
+        _line(axes, _times(forecast), forecast[column], "forecast", FORECAST)
     locator = AutoDateLocator(tz=_zone(forecast))
     panels[-1].xaxis.set_major_locator(locator)
     panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=_zone(forecast)))
+    panels[-1].xaxis.get_offset_text().set_fontsize(8)
     _legend(figure, panels[0])
     return figure
 
@@ -82,9 +84,9 @@ def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, 
     for row in range(rows):
         for column in range(columns):
             axes = _tidy(grid[row, column])
-            axes.plot(past, recent[row, :, column], color=HISTORY, linewidth=1.0, label="history")
-            axes.plot(ahead, actual[row, :, column], color=ACTUAL, linewidth=1.0, label="actual")
-            axes.plot(ahead, forecast[row, :, column], color=FORECAST, linewidth=1.4, label="forecast")
+            _line(axes, past, recent[row, :, column], "history", HISTORY)
+            _line(axes, ahead, actual[row, :, column], "actual", ACTUAL)
+            _line(axes, ahead, forecast[row, :, column], "forecast", FORECAST)
             if row == 0:
                 axes.set_title(str(names[column]), loc="left", fontsize=9, parse_math=False)
     _legend(figure, grid[0, 0])
@@ -96,8 +98,7 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
     figure, (axes,) = _stack(1, "", height=3.2)
     for place, (name, values) in enumerate(errors.items()):
         colour = FORECAST if place == 0 else BASELINES[(place - 1) % len(BASELINES)]
-        mark = "o" if len(values) == 1 else ""
-        axes.plot(range(1, len(values) + 1), values, mark, color=colour, linewidth=1.5, label=name, ls="-")
+        _line(axes, np.arange(1, len(values) + 1), values, name, colour)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("step ahead", fontsize=9)
     axes.set_ylabel(f"{metric} ({units})", fontsize=9)
@@ -119,7 +120,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 def _stack(count: int, title: str, height: float = 1.7) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(WIDTH, height * count + 0.8), layout="constrained")
     if title:
-        figure.suptitle(title, fontsize=11, parse_math=False)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, parse_math=False)
     panels = figure.subplots(count, 1, squeeze=False, sharex=True)
     return figure, [_tidy(axes) for axes in panels[:, 0]]
 
@@ -132,16 +133,18 @@ def _tidy(axes: Axes) -> Axes:
     return axes
 
 
+def _line(axes: Axes, x: np.ndarray, y: ArrayLike, label: str, colour: str) -> None:
+    marker = "o" if len(x) == 1 else None
+    width = 1.6 if colour == FORECAST else 1.1
+    axes.plot(x, y, label=label, color=colour, linewidth=width, marker=marker, markersize=4)
+
+
 def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False, fontsize=8)
 
 
-def _values(frame: pd.DataFrame, column: object) -> np.ndarray:
-    return frame[column].to_numpy(dtype=float)
-
-
-def _zone(frame: pd.DataFrame):
+def _zone(frame: pd.DataFrame) -> tzinfo | None:
     return frame.index.tz if isinstance(frame.index, pd.DatetimeIndex) else None
 
 

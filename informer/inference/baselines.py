@@ -1,0 +1,164 @@
+"""Two forecasters that any model should beat: the last season repeated, and a linear map fitted by ridge regression."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from sklearn.linear_model import Ridge
+from torch import Tensor
+
+from informer.data.windows import Batch, Windows
+from informer.errors import InputError
+from informer.metrics import wide
+
+PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
+MAX_ROWS = 300_000
+"""Histories (windows times columns) that ridge reads of each part; larger panels are thinned evenly."""
+
+_STEP = 64
+"""Windows taken at once while summing."""
+
+
+def target_positions(windows: Windows) -> list[int]:
+    """Where each target stands among the inputs."""
+    inputs = windows.inputs.tolist()
+    return [inputs.index(column) for column in windows.targets.tolist()]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SeasonalNaive:
+    """The last season repeated; a season of 1 repeats the last value.
+
+    Args:
+        season: steps in one season.
+        positions: where each target stands among the inputs.
+        note: what a reader of its scores should know.
+    """
+
+    season: int
+    positions: Sequence[int]
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        return "naive" if self.season == 1 else "seasonal naive"
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        last = batch.enc_x[:, -self.season :, list(self.positions)]
+        if last.shape[1] < self.season:
+            raise ValueError(f"season: expected at most seq_len={last.shape[1]}, found {self.season}")
+        steps = torch.arange(batch.target.shape[1], device=last.device) % self.season
+        return last[:, steps]
+
+
+def seasonal_naive(windows: Windows, season: int) -> SeasonalNaive:
+    """The season repeated if the history holds one, else the last value, which the name then says."""
+    seq_len = windows.sizes.seq_len
+    if season == 1:
+        return SeasonalNaive(1, target_positions(windows), "naive: the last value repeated")
+    if season <= seq_len:
+        note = f"seasonal naive: the last {season} steps repeated"
+        return SeasonalNaive(season, target_positions(windows), note)
+    note = f"naive: the last value repeated, since seq_len={seq_len} does not hold one season of {season} steps"
+    return SeasonalNaive(1, target_positions(windows), note)
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class RidgeForecast:
+    """forecast = mean + weight^T (history - mean), for each target from its own history.
+
+    Args:
+        weight: the map shared by all columns.
+        positions: where each target stands among the inputs.
+        penalty: the L2 penalty that validation chose.
+        note: what a reader of its scores should know.
+    """
+
+    weight: Float[Tensor, "seq_len pred_len"]
+    positions: Sequence[int]
+    penalty: float
+    note: str = ""
+    name: str = "ridge"
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        history = batch.enc_x[:, :, list(self.positions)].transpose(1, 2)
+        mean = history.mean(dim=-1, keepdim=True)
+        return ((history - mean) @ self.weight.to(history) + mean).transpose(1, 2)
+
+
+def fit_ridge(
+    train: Windows, val: Windows, *, penalties: Sequence[float] = PENALTIES, max_rows: int = MAX_ROWS
+) -> RidgeForecast:
+    """Least squares with an L2 penalty on mean-free histories, in scaled units.
+
+    Minimises |X W - Y|^2 + penalty |W|^2 over the rows (window, column) of `train`; the penalty is the one with the
+    least squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) whatever the number of windows.
+
+    Raises:
+        InputError: a part without windows.
+    """
+    fitted, held_out = _moments(train, max_rows), _moments(val, max_rows)
+    design, response = fitted.as_rows()
+    weights = {penalty: _solve(design, response, penalty) for penalty in penalties}
+    best = min(weights, key=lambda penalty: held_out.squared_error(weights[penalty]))
+    note = (
+        f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
+        f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
+    )
+    return RidgeForecast(torch.from_numpy(weights[best]), target_positions(train), best, note)
+
+
+def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
+    model = Ridge(penalty, fit_intercept=False, solver="cholesky").fit(design, response)
+    return np.atleast_2d(model.coef_).T
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Moments:
+    """X^T X, X^T Y and the sum of Y^2 over rows of mean-free histories X and futures Y: all that ridge needs."""
+
+    gram: np.ndarray
+    cross: np.ndarray
+    energy: float
+    windows: int
+
+    def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """seq_len rows with the same moments, so that fitting on them is fitting on all."""
+        values, vectors = np.linalg.eigh(self.gram)
+        # Taking the mean away leaves one direction of X empty, and constant columns leave more: those rows stay zero.
+        kept = values > values[-1] * len(values) * np.finfo(float).eps
+        root = np.sqrt(values, where=kept, out=np.zeros_like(values))[:, None]
+        rotated = vectors.T @ self.cross
+        return root * vectors.T, np.divide(rotated, root, where=root > 0, out=np.zeros_like(rotated))
+
+    def squared_error(self, weight: np.ndarray) -> float:
+        """|X weight - Y|^2."""
+        return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.energy)
+
+
+def _moments(windows: Windows, max_rows: int) -> _Moments:
+    """Sums over evenly spaced windows, no more than `max_rows` allows."""
+    if not len(windows):
+        raise InputError("ridge baseline: expected training and validation windows, found a part without any")
+    positions = target_positions(windows)
+    stride = -(-len(windows) * len(positions) // max_rows)
+    chosen = torch.arange(0, len(windows), stride)
+    seq_len = windows.sizes.seq_len
+    sums, energy = np.zeros((seq_len, windows.sizes.rows)), 0.0
+    for indices in chosen.split(_STEP):
+        batch = windows.batch(indices)
+        history = wide(batch.enc_x[:, :, positions]).transpose(1, 2)
+        mean = history.mean(dim=-1, keepdim=True)
+        x = (history - mean).flatten(0, 1)
+        y = (wide(batch.target).transpose(1, 2) - mean).flatten(0, 1)
+        sums += (x.T @ torch.cat([x, y], dim=1)).cpu().numpy()
+        energy += float(y.square().sum())
+    return _Moments(sums[:, :seq_len], sums[:, seq_len:], energy, len(chosen))

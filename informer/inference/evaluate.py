@@ -1,0 +1,87 @@
+"""Errors of a forecaster over windows, and of two baselines over exactly the same windows."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.data.pipeline import Data
+from informer.data.scaler import Scaler
+from informer.data.windows import Batch, Windows
+from informer.errors import InputError
+from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
+from informer.inference.report import Evaluation
+from informer.metrics import Errors, seasonal_scale
+
+Forecast = Callable[[Batch], Float[Tensor, "b pred_len n"]]
+"""Scaled targets for a batch; must not look at `batch.target` but for its shape."""
+
+
+@torch.inference_mode()
+def evaluate(
+    forecast: Forecast,
+    windows: Windows,
+    *,
+    target_scaler: Scaler,
+    mase_scale: Float[Tensor, "n"],
+    batch_size: int = 256,
+) -> Errors:
+    """Errors over every window once, in order; the batch size changes speed and memory, not the result.
+
+    Args:
+        forecast: from a batch to scaled targets; a model must be in eval mode already.
+        windows: what to forecast.
+        target_scaler: scaler of the target columns.
+        mase_scale: see `training_scale`.
+        batch_size: windows at once.
+
+    Raises:
+        InputError: there are no windows.
+    """
+    if not len(windows):
+        raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
+    errors = Errors(inverse=target_scaler.inverse, mase_scale=mase_scale)
+    for batch in windows.batches(batch_size):
+        errors.add(forecast(batch), batch.target)
+    return errors
+
+
+def training_scale(data: Data) -> Float[Tensor, "n"]:
+    """Denominator of MASE for each target in scaled units, over the training rows of every series."""
+    rows = []
+    for series, split in zip(data.panel, data.splits, strict=True):
+        chosen = [series.columns.index(name) for name in data.targets]
+        values = series.values[split.train.start : split.train.stop, chosen]
+        rows.append(torch.from_numpy(data.target_scaler.transform(values)))
+    return seasonal_scale(rows, data.frequency.season)
+
+
+def compare(
+    forecast: Forecast, windows: Windows, *, data: Data, name: str = "informer", batch_size: int = 256
+) -> Evaluation:
+    """The forecaster beside a seasonal naive and a ridge baseline, all on `windows`.
+
+    Args:
+        forecast: the model, in eval mode.
+        windows: what to score on, as a rule `data.test`.
+        data: its training part fits ridge and gives MASE its scale, its validation part chooses the penalty.
+        name: what to call the model in the report.
+        batch_size: windows at once.
+
+    Raises:
+        InputError: a part without windows.
+    """
+    baselines: list[SeasonalNaive | RidgeForecast] = [
+        seasonal_naive(windows, data.frequency.season),
+        fit_ridge(data.train, data.val),
+    ]
+    forecasts: dict[str, Forecast] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
+    scale = training_scale(data)
+    errors = {
+        key: evaluate(each, windows, target_scaler=data.target_scaler, mase_scale=scale, batch_size=batch_size)
+        for key, each in forecasts.items()
+    }
+    return Evaluation(
+        model=name, columns=data.targets, errors=errors, notes=tuple(baseline.note for baseline in baselines)
+    )

@@ -1,0 +1,154 @@
+"""What an evaluation says: scores as a table, as JSON and as CSV, and in one sentence whether the model is worth it."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from informer.files import write_atomic
+from informer.metrics import METRICS, Errors, ErrorSums
+
+UNITS = ("scaled", "original")
+ROW = ("model", "units", "column", "step", "metric", "value")
+
+
+@dataclass(kw_only=True, slots=True)
+class Evaluation:
+    """Scores of a model and its baselines over the same windows.
+
+    Args:
+        model: the model's name.
+        columns: names of the targets.
+        errors: by name, the model's and every baseline's.
+        notes: how the baselines were made.
+    """
+
+    model: str
+    columns: Sequence[str]
+    errors: dict[str, Errors]
+    notes: Sequence[str] = ()
+
+    @property
+    def windows(self) -> int:
+        """Windows scored."""
+        return self.errors[self.model].scaled.windows
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the least scaled MSE."""
+        return min((name for name in self.errors if name != self.model), key=self._mse)
+
+    @property
+    def skill(self) -> float:
+        """1 - MSE(model) / MSE(best baseline), scaled: 1 is perfect, 0 no better, below 0 worse.
+
+        -inf when the baseline makes no error and the model does; nan when the model's forecasts are not finite.
+        """
+        model, baseline = self._mse(self.model), self._mse(self.best_baseline)
+        if baseline == 0.0:
+            return 0.0 if model == 0.0 else math.nan if math.isnan(model) else -math.inf
+        return 1.0 - model / baseline
+
+    @property
+    def verdict(self) -> str:
+        """Who wins, by how much."""
+        model, rival, skill = self._mse(self.model), self.best_baseline, self.skill
+        if not math.isfinite(model):
+            return f"{self.model} gives forecasts that are not finite: use {rival} (scaled MSE {self._mse(rival):.4g})."
+        figures = f"scaled MSE {model:.4g} against {self._mse(rival):.4g}"
+        if skill == 0.0:
+            return f"{self.model} is no better than {rival}, the better baseline: {figures}."
+        if skill > 0.0:
+            return f"{self.model} beats {rival}, the better baseline: {figures}, {skill:.1%} lower."
+        more = f"{-skill:.1%} higher" if math.isfinite(skill) else "which makes no error"
+        return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
+
+    def to_dict(self) -> dict[str, Any]:
+        """All scores as plain containers for JSON; what is undefined or not finite is None."""
+        return _finite(
+            {
+                "model": self.model,
+                "windows": self.windows,
+                "best_baseline": self.best_baseline,
+                "skill": self.skill,
+                "verdict": self.verdict,
+                "notes": list(self.notes),
+                "scores": {
+                    name: {units: self._scores(getattr(errors, units)) for units in UNITS}
+                    for name, errors in self.errors.items()
+                },
+            }
+        )
+
+    def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
+        """Tidy rows (see `ROW`): over all, then per step (from 1), then per column."""
+        for name, errors in self.errors.items():
+            for units in UNITS:
+                sums: ErrorSums = getattr(errors, units)
+                overall, by_step, by_column = sums.overall(), sums.by_step(), sums.by_column()
+                for metric in METRICS:
+                    yield name, units, "all", "all", metric, overall[metric]
+                    for step, value in enumerate(by_step[metric], start=1):
+                        yield name, units, "all", step, metric, value
+                    for column, value in zip(self.columns, by_column[metric], strict=True):
+                        yield name, units, column, "all", metric, value
+
+    def to_csv(self) -> str:
+        """`rows` with a header; what is undefined or not finite is an empty cell."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(ROW)
+        writer.writerows((*keys, _finite(value)) for *keys, value in self.rows())
+        return text.getvalue()
+
+    def save(self, folder: str | Path) -> None:
+        """Write `metrics.json` and `metrics.csv` into `folder`."""
+        write_atomic(Path(folder) / "metrics.json", json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_atomic(Path(folder) / "metrics.csv", self.to_csv())
+
+    def table(self) -> Table:
+        """Overall scores, the model first, in scaled units and then in the data's own."""
+        table = Table(title=f"{self.windows} windows, {len(self.columns)} columns", title_justify="left")
+        for heading in ("units", "model"):
+            table.add_column(heading)
+        for metric in METRICS:
+            table.add_column(_heading(metric), justify="right")
+        for units in UNITS:
+            for name, errors in self.errors.items():
+                overall = getattr(errors, units).overall()
+                style = "bold" if name == self.model else None
+                cells = (f"{overall[metric]:.4g}" for metric in METRICS)
+                table.add_row(units, name, *cells, style=style, end_section=name == list(self.errors)[-1])
+        return table
+
+    def _mse(self, name: str) -> float:
+        return self.errors[name].scaled.overall()["mse"]
+
+    def _scores(self, sums: ErrorSums) -> dict[str, Any]:
+        columns = [dict(zip(METRICS, values, strict=True)) for values in zip(*sums.by_column().values(), strict=True)]
+        return {
+            "overall": sums.overall(),
+            "by_step": sums.by_step(),
+            "by_column": dict(zip(self.columns, columns, strict=True)),
+            "zero_actuals": sums.zero_actuals,
+        }
+
+
+def _heading(metric: str) -> str:
+    percent = {"mape": "MAPE %", "smape": "sMAPE %"}
+    return percent.get(metric, metric.upper())
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None for every number that JSON has no literal for."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
