@@ -1,0 +1,65 @@
+"""Where a dataset's file is; fetched when it is missing and has a stable address.
+
+A file is fetched beside its place under another name, checked, then renamed: a failure leaves nothing behind.
+"""
+
+import hashlib
+import logging
+from pathlib import Path
+
+import pooch
+
+from informer.data.source import DatasetConfig
+from informer.errors import InputError
+from informer.runtime import resource
+
+log = logging.getLogger(__name__)
+
+
+def find_file(config: DatasetConfig, data_dir: Path) -> Path:
+    """The dataset's file, fetched into `data_dir` where need be.
+
+    Raises:
+        InputError: it is not there and cannot be fetched; says what to fetch and where to put it.
+    """
+    if config.path is not None:
+        return Path(config.path)
+    if config.file is None:
+        raise InputError(f"dataset.path: expected a CSV file, found none: dataset={config.name} dataset.path=my.csv")
+    if config.packaged:
+        return resource(f"data/{config.file}")
+    path = data_dir / config.file
+    if path.exists():
+        return path
+    if config.url is None:
+        hint = config.hint or f"put it there, or set dataset.path or data_dir (now {data_dir})"
+        raise InputError(f"{config.name}: {path} does not exist; {hint}")
+    fetch(config.url, path, sha256=config.sha256)
+    return path
+
+
+def fetch(url: str, path: Path, *, sha256: str | None) -> None:
+    """Download to `path`, whole or not at all.
+
+    Args:
+        sha256: what the file must have; None takes what comes, as long as it is complete, and logs its sha256.
+
+    Raises:
+        InputError: no network, an error of the server, a truncated body, or another content.
+    """
+    try:
+        pooch.retrieve(url, known_hash=sha256 and f"sha256:{sha256}", fname=path.name, path=path.parent)
+    except (OSError, ValueError) as error:
+        # pooch raises ValueError for a wrong hash; every fault of the network is an OSError
+        reason = f"its sha256 is not {sha256}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise InputError(
+            f"cannot fetch {url} ({' '.join(reason.split())}); fetch it by hand and put it at {path}"
+        ) from error
+    if sha256 is None:
+        log.warning("%s: no published sha256 to check against, fetched %s", path, file_sha256(path))
+
+
+def file_sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,140 @@
+"""CSV file or frame -> Series: the only way in, the same for training, evaluation and prediction.
+
+A file has a time column with equal steps (in any pandas offset) and numbers without gaps in every other column used.
+Anything else is an InputError that names file, row and column; nothing is repaired in silence.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from informer.data.frequency import Frequency
+from informer.data.split import SplitConfig
+from informer.data.table import Table, is_number_column, numbers, read_table
+from informer.data.timestamps import find_frequency, find_time_column, parse_timestamps
+from informer.errors import InputError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True, slots=True)
+class DatasetConfig:
+    """The node `dataset`: what a file is called, where it comes from, how to read it, how to split it.
+
+    Args:
+        name: of the dataset, in reports.
+        path: the CSV file; None takes `file` from the data folder.
+        file: file name within the data folder.
+        packaged: `file` ships with this package (the sample) instead.
+        time_col: the time column; None finds it.
+        time_format: strptime format of its cells, or s, ms, us, ns for counts since 1970; None finds it.
+        frequency: step between rows; None infers it.
+        columns: the value columns, in this order; None takes every column of numbers.
+        target: the column to forecast; None takes the last value column.
+        split: how rows are divided into training, validation and test.
+        url: where to fetch `file` when it is missing.
+        sha256: of the file as published; required of a fetched file, reported of one that was there.
+        hint: where to get a file that has no stable address.
+        separator, decimal, encoding: of the CSV text.
+    """
+
+    name: str = "csv"
+    path: str | None = None
+    file: str | None = None
+    packaged: bool = False
+    time_col: str | None = None
+    time_format: str | None = None
+    frequency: str | None = None
+    columns: list[str] | None = None
+    target: str | None = None
+    split: SplitConfig = field(default_factory=SplitConfig)
+    url: str | None = None
+    sha256: str | None = None
+    hint: str | None = None
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8-sig"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A named table: `values` [t c] in data units, one row a timestamp at equal steps, one column a name.
+
+    `time_format` is what read the timestamps, None where they came as timestamps.
+    """
+
+    name: str
+    timestamps: pd.DatetimeIndex
+    values: Float64[np.ndarray, "t c"]
+    columns: tuple[str, ...]
+    frequency: Frequency
+    time_col: str
+    time_format: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+
+def read_series(path: Path, config: DatasetConfig) -> Series:
+    """Read a CSV file.
+
+    Raises:
+        InputError: see the head of this file.
+    """
+    table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+    return _series(table, config, name=path.stem)
+
+
+def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Series:
+    """Take a frame whose time is a column, or its DatetimeIndex; checked as a file is, rows counted from 0.
+
+    Raises:
+        InputError: see the head of this file.
+    """
+    frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
+    index_name = config.time_col or str(frame.index.name or "date")
+    if isinstance(frame.index, pd.DatetimeIndex) and index_name not in frame.columns:
+        frame = frame.reset_index(names=index_name)
+    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
+    if repeated:
+        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+    return _series(Table(name, frame, first_row=0), config, name)
+
+
+def _series(table: Table, config: DatasetConfig, name: str) -> Series:
+    if not len(table.frame):
+        raise InputError(f"{table.name}: a header without rows, expected one row for each time")
+    time_col = find_time_column(table, config.time_col)
+    columns = _value_columns(table, time_col, config.columns)
+    timestamps, time_format = parse_timestamps(table, time_col, config.time_format)
+    frequency = find_frequency(table, time_col, timestamps, config.frequency)
+    values = np.stack([numbers(table, column) for column in columns], axis=1)
+    return Series(name, timestamps, values, columns, frequency, time_col, time_format)
+
+
+def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
+    others = [column for column in table.columns if column != time_col]
+    if wanted is not None:
+        missing = [column for column in wanted if column not in others]
+        if missing or not wanted:
+            raise InputError(
+                f"{table.name}: columns missing: {', '.join(missing) or 'none asked for'}; its value columns are "
+                f"{', '.join(others) or 'none'}"
+            )
+        return tuple(wanted)
+    chosen = tuple(column for column in others if is_number_column(table, column))
+    unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
+    if unnamed:
+        raise InputError(f"{table.name}, row 1: a column has no name (a row number?); name it, or list dataset.columns")
+    if not chosen:
+        raise InputError(
+            f"{table.name}: no column of numbers beside {time_col!r}, found {', '.join(others) or 'no other'}"
+        )
+    passed_over = [column for column in others if column not in chosen]
+    if passed_over:
+        log.info("%s: text columns not used: %s", table.name, ", ".join(passed_over))
+    return chosen

@@ -1,0 +1,161 @@
+"""Which rows are the targets of training, validation and test. The three never overlap; rows after them are unused."""
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+
+import pandas as pd
+
+from informer.data.frequency import Frequency
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+
+Bound = int | float | str | None
+
+
+class SplitKind(Enum):
+    """Counted in 30-day months, in shares of the rows, by the dates at which parts end, or in rows."""
+
+    months = "months"
+    ratio = "ratio"
+    dates = "dates"
+    rows = "rows"
+
+
+@dataclass(kw_only=True, slots=True)
+class SplitConfig:
+    """The node `dataset.split`.
+
+    months, rows: how many, from the first row on; what is left over is not used.
+    ratio: shares that add up to 1; training and test are rounded down, validation takes the rest.
+    dates: the first timestamp after each part (`test: null` is the end of the file).
+    """
+
+    kind: SplitKind = SplitKind.ratio
+    train: int | float | str | None = 0.7
+    val: int | float | str | None = 0.1
+    test: int | float | str | None = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Row ranges of the targets; the history of a validation or test window may lie in the part before."""
+
+    train: range
+    val: range
+    test: range
+
+
+def split_rows(
+    timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig, *, sizes: WindowSizes, name: str = "series"
+) -> Split:
+    """Cut a series.
+
+    Args:
+        timestamps: of every row.
+        frequency: step of the series (months need it).
+        config: kind and bounds.
+        sizes: each part must hold one window of them.
+        name: what to call the series in errors.
+
+    Raises:
+        InputError: bounds that make no sense, or a part too short; says rows needed and rows found.
+    """
+    n = len(timestamps)
+    if config.kind is SplitKind.dates:
+        borders = _date_borders(timestamps, config)
+    else:
+        borders = _count_borders(n, frequency, config)
+    split = _cut(borders)
+    _check(split, n, sizes, config, name)
+    return split
+
+
+def _cut(borders: tuple[int, int, int]) -> Split:
+    train, val, test = borders
+    return Split(range(train), range(train, val), range(val, test))
+
+
+def _count_borders(n: int, frequency: Frequency, config: SplitConfig) -> tuple[int, int, int]:
+    train, val, test = (_number(config, part) for part in ("train", "val", "test"))
+    if config.kind is SplitKind.ratio:
+        return _ratio_borders(n, train, val, test)
+    per_unit = 1
+    if config.kind is SplitKind.months:
+        if frequency.per_day is None:
+            raise InputError(
+                f"dataset.split.kind=months counts months of 30 days, which rows of frequency {frequency.code} do not "
+                "divide: use ratio, dates or rows"
+            )
+        per_unit = 30 * frequency.per_day
+    ends = (train, train + val, train + val + test)
+    return tuple(int(end * per_unit) for end in ends)  # type: ignore[return-value]
+
+
+def _ratio_borders(n: int, train: float, val: float, test: float) -> tuple[int, int, int]:
+    if abs(train + val + test - 1) > 1e-6:
+        raise InputError(f"dataset.split: expected shares that add up to 1, found {train} + {val} + {test}")
+    return int(n * train), n - int(n * test), n
+
+
+def _number(config: SplitConfig, part: str) -> float:
+    value: Bound = getattr(config, part)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise InputError(
+            f"dataset.split.{part}: expected a number above 0 for kind={config.kind.value}, found {value!r}"
+        )
+    return value
+
+
+def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[int, int, int]:
+    rows = []
+    for part in ("train", "val", "test"):
+        value: Bound = getattr(config, part)
+        if value is None and part == "test":
+            rows.append(len(timestamps))
+            continue
+        try:
+            date = pd.Timestamp(str(value), tz=timestamps.tz)
+        except ValueError as error:
+            raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}") from error
+        rows.append(int(timestamps.searchsorted(date)))
+    if rows != sorted(rows):
+        raise InputError(
+            f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"
+        )
+    return rows[0], rows[1], rows[2]
+
+
+def _check(split: Split, n: int, sizes: WindowSizes, config: SplitConfig, name: str) -> None:
+    parts = [("train", split.train), ("val", split.val), ("test", split.test)]
+    short = [
+        f"{part} needs {sizes.least_rows(rows.start)}, has {max(0, min(rows.stop, n) - rows.start)}"
+        for part, rows in parts
+        if min(rows.stop, n) - rows.start < sizes.least_rows(rows.start)
+    ]
+    beyond = split.test.stop > n
+    if not short and not beyond:
+        return
+    needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
+    at_least = f", at least {needed} in all" if needed else ""
+    lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
+    raise InputError(
+        f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
+        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
+        "shorten seq_len or pred_len, or change dataset.split"
+    )
+
+
+def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | None:
+    if config.kind is not SplitKind.ratio:
+        return None
+    shares = [_number(config, part) for part in ("train", "val", "test")]
+    return next(
+        rows
+        for rows in count(n)
+        if all(
+            len(part) >= sizes.least_rows(part.start)
+            for split in [_cut(_ratio_borders(rows, *shares))]
+            for part in (split.train, split.val, split.test)
+        )
+    )

@@ -1,0 +1,201 @@
+"""The time column of a table: which it is, what its text means, and whether its rows follow one step."""
+
+import re
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+from pandas.tseries.api import guess_datetime_format
+
+from informer.data.frequency import Frequency
+from informer.data.table import Table, shown
+from informer.errors import InputError
+
+NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
+"""Column names, in any case, that mean time."""
+
+EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+"""Values of `time_format` that count from 1970."""
+
+_DAY_MONTH = re.compile(
+    r"\d{1,2}(?P<sep>[/.-])\d{1,2}(?P=sep)(?P<year>\d{4}|\d{2})"
+    r"(?:(?P<gap>[ T])(?P<clock>\d{1,2}:\d{2})(?P<seconds>:\d{2})?(?P<fraction>\.\d+)?(?P<half> ?[AaPp][Mm])?)?"
+)
+
+
+def find_time_column(table: Table, wanted: str | None) -> str:
+    """`wanted`, else the first column with a name of NAMES, else the first whose first cell is a date.
+
+    Raises:
+        InputError: none of these.
+    """
+    if wanted is not None:
+        if wanted not in table.columns:
+            raise table.missing("dataset.time_col", wanted)
+        return wanted
+    named = [column for column in table.columns if column.strip().lower() in NAMES]
+    dated = (column for column in table.columns if _looks_dated(table.frame[column]))
+    found = named[0] if named else next(dated, None)
+    if found is None:
+        raise InputError(
+            f"{table.name}: no time column found among {', '.join(table.columns)}; name it with dataset.time_col"
+        )
+    return found
+
+
+def parse_timestamps(table: Table, column: str, time_format: str | None) -> tuple[pd.DatetimeIndex, str | None]:
+    """The timestamps, and the format that read them (None where they came as timestamps).
+
+    Args:
+        time_format: strptime format, or s, ms, us, ns for counts since 1970; None finds it, and never
+            guesses the order of day and month.
+
+    Raises:
+        InputError: a cell that is no date, or a format that the file does not settle.
+    """
+    cells = table.frame[column]
+    found_format = None
+    if is_datetime64_any_dtype(cells):
+        stamps = cells
+    else:
+        found_format = time_format or _find_format(table, column)
+        stamps = _parse(table, column, found_format)
+    bad = np.flatnonzero(stamps.isna())
+    if len(bad):
+        expected = f" like {found_format}" if found_format not in (None, "ISO8601") else ""
+        raise InputError(
+            f"{table.at(bad[0], column)}: expected a date{expected}, found {shown(cells.iloc[bad[0]])}; "
+            "mend the cell, or set dataset.time_format"
+        )
+    return pd.DatetimeIndex(stamps, name=None), found_format
+
+
+def find_frequency(table: Table, column: str, timestamps: pd.DatetimeIndex, wanted: str | None) -> Frequency:
+    """The step that all rows follow.
+
+    Args:
+        wanted: the step expected. Where its anchor (weekday, month's start or end) is not the file's, the file's holds.
+
+    Raises:
+        InputError: rows that repeat, go back, or leave the step.
+    """
+    _check_order(table, column, timestamps)
+    if wanted is not None:
+        frequency = Frequency.parse(wanted)
+        kept = frequency.follows(timestamps)
+        if kept == len(timestamps):
+            return frequency
+    if len(timestamps) < 2:
+        raise InputError(f"{table.name}: one row shows no step; set dataset.frequency, such as h or D")
+    closest, closest_kept = Frequency.closest(timestamps)
+    if wanted is None or _same_step(closest, frequency):
+        frequency, kept = closest, closest_kept
+    elif closest_kept == len(timestamps):
+        raise InputError(
+            f"{table.name}, column {column!r}: expected steps of {frequency.code}, found steps of {closest.code}; "
+            "set dataset.frequency, or use a file of that step"
+        )
+    if kept == len(timestamps):
+        return frequency
+    raise InputError(
+        f"{table.at(kept, column)}: expected {frequency.grid(timestamps)[kept]} (step {frequency.code}), found "
+        f"{timestamps[kept]}; add or remove rows so that the steps are equal, or set dataset.frequency"
+    )
+
+
+def _same_step(one: Frequency, other: Frequency) -> bool:
+    return (one.unit, one.multiple) == (other.unit, other.multiple)
+
+
+def _check_order(table: Table, column: str, timestamps: pd.DatetimeIndex) -> None:
+    back = np.flatnonzero(np.diff(timestamps.asi8) <= 0)
+    if not len(back):
+        return
+    row = int(back[0]) + 1
+    if timestamps[row] == timestamps[row - 1]:
+        raise InputError(f"{table.at(row, column)}: {timestamps[row]} stands twice; keep one row for each time")
+    raise InputError(
+        f"{table.at(row, column)}: expected a time after {timestamps[row - 1]}, found {timestamps[row]}; "
+        "sort the rows by time"
+    )
+
+
+def _looks_dated(cells: pd.Series) -> bool:
+    if is_datetime64_any_dtype(cells):
+        return True
+    if is_numeric_dtype(cells) or not len(cells):
+        return False
+    first = str(cells.iloc[0]).strip()
+    enough = sum(letter.isdigit() for letter in first) > 2
+    return enough and (_is_iso(first) or bool(_DAY_MONTH.fullmatch(first)) or guess_datetime_format(first) is not None)
+
+
+def _is_iso(text: str) -> bool:
+    return re.match(r"\d{4}[-/.]\d", text) is not None
+
+
+def _find_format(table: Table, column: str) -> str:
+    cells = table.frame[column]
+    place = f"{table.name}, column {column!r}"
+    if is_numeric_dtype(cells):
+        raise InputError(
+            f"{place}: expected dates, found numbers such as {cells.iloc[0]}; set dataset.time_format "
+            "(%Y, %Y%m%d, or s, ms, us, ns since 1970), or name the time column with dataset.time_col"
+        )
+    first = str(cells.iloc[0]).strip()
+    short = _DAY_MONTH.fullmatch(first)
+    if short is not None:
+        return _day_month_format(table, column, short)
+    guess = "ISO8601" if _is_iso(first) else guess_datetime_format(first) if first else None
+    if guess is None:
+        raise InputError(
+            f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "
+            "set dataset.time_format, or name the time column with dataset.time_col"
+        )
+    return guess
+
+
+def _day_month_format(table: Table, column: str, first: re.Match[str]) -> str:
+    """The format of dates that begin with day and month, in the order that some day above 12 proves."""
+    rest = first["sep"] + ("%Y" if len(first["year"]) == 4 else "%y") + _clock_format(first)
+    day_first, month_first = (f"%{one}{first['sep']}%{two}{rest}" for one, two in ("dm", "md"))
+    cells = table.frame[column].astype(str)
+    parts = cells.str.extract(r"^\s*(\d{1,2})[/.-](\d{1,2})")
+    above = (parts.apply(pd.to_numeric, errors="coerce") > 12).to_numpy()
+    settled = above.any(axis=0)
+    if settled.all():
+        rows = above.argmax(axis=0)
+        raise InputError(
+            f"{table.at(max(rows), column)}: day and month change places, {cells.iloc[max(rows)]!r} against "
+            f"{cells.iloc[min(rows)]!r} in row {min(rows) + table.first_row}; write all dates alike"
+        )
+    if not settled.any() or len(first["year"]) == 2:
+        raise InputError(
+            f"{table.name}, column {column!r}: {first[0]!r} does not tell day, month and year apart, and no row does; "
+            f"set dataset.time_format='{day_first}' or '{month_first}'"
+        )
+    return day_first if settled[0] else month_first
+
+
+def _clock_format(first: re.Match[str]) -> str:
+    if first["clock"] is None:
+        return ""
+    hour = "%I" if first["half"] else "%H"
+    half = first["half"].replace(first["half"].strip(), "%p") if first["half"] else ""
+    seconds = ":%S" if first["seconds"] else ""
+    return f"{first['gap']}{hour}:%M{seconds}{'.%f' if first['fraction'] else ''}{half}"
+
+
+def _parse(table: Table, column: str, time_format: str) -> pd.Series:
+    cells = table.frame[column]
+    try:
+        if time_format in EPOCHS:
+            counts = pd.to_numeric(cells, errors="coerce")
+            return pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce")
+        return pd.to_datetime(cells.astype(str), format=time_format, errors="coerce")
+    except ValueError as error:
+        raise InputError(
+            f"{table.name}, column {column!r}: not readable as {time_format} ({error}); write every time in one zone, "
+            "such as UTC, or set dataset.time_format"
+        ) from error
