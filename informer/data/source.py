@@ -86,7 +86,7 @@ def read_series(path: Path, config: DatasetConfig) -> Series:
         InputError: see the head of this file.
     """
     table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-    return _series(table, config, name=path.stem)
+    return series_from_table(table, config, name=path.stem)
 
 
 def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Series:
@@ -102,10 +102,15 @@ def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> 
     repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
     if repeated:
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-    return _series(Table(name, frame, first_row=0), config, name)
+    return series_from_table(Table(name, frame, first_row=0), config, name)
 
 
-def _series(table: Table, config: DatasetConfig, name: str) -> Series:
+def series_from_table(table: Table, config: DatasetConfig, name: str) -> Series:
+    """Check the cells of a file or frame, and take its series.
+
+    Raises:
+        InputError: see the head of this file.
+    """
     if not len(table.frame):
         raise InputError(f"{table.name}: a header without rows, expected one row for each time")
     time_col = find_time_column(table, config.time_col)

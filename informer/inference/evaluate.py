@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from informer.data.pipeline import Data
 from informer.data.pipeline import Data
 from informer.data.scaler import Scaler
 from informer.data.windows import Batch, Windows
@@ -84,4 +85,19 @@ def compare(
     }
     return Evaluation(
         model=name, columns=data.targets, errors=errors, notes=tuple(baseline.note for baseline in baselines)
+    )
+
+
+def score(model: nn.Module, data: Data, *, batch_size: int) -> Evaluation:
+    """The model and the baselines on the test part; the model is put into eval mode."""
+    model.eval()
+    return compare(
+        lambda batch: model_forecast(model, batch),
+        data.test,
+        train=data.train,
+        val=data.val,
+        target_scaler=data.target_scaler,
+        columns=list(data.targets),
+        season=data.frequency.season,
+        batch_size=batch_size,
     )
