@@ -91,13 +91,4 @@ def compare(
 def score(model: nn.Module, data: Data, *, batch_size: int) -> Evaluation:
     """The model and the baselines on the test part; the model is put into eval mode."""
     model.eval()
-    return compare(
-        lambda batch: model_forecast(model, batch),
-        data.test,
-        train=data.train,
-        val=data.val,
-        target_scaler=data.target_scaler,
-        columns=list(data.targets),
-        season=data.frequency.season,
-        batch_size=batch_size,
-    )
+    return compare(lambda batch: model_forecast(model, batch), data.test, data=data, batch_size=batch_size)
