@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -88,8 +89,7 @@ class Windows:
         self.store = store
         self.sizes = sizes
         self.starts = starts.to(device)
-        self.inputs = torch.tensor(list(inputs), device=device)
-        self.targets = torch.tensor(list(targets), device=device)
+        self._inputs, self._targets = (_columns(chosen, store.values) for chosen in (inputs, targets))
         self._offsets = torch.arange(sizes.rows, device=device)
 
     def __len__(self) -> int:
@@ -99,15 +99,14 @@ class Windows:
         """The windows with these numbers, in this order."""
         seq_len, label_len, pred_len = self.sizes.seq_len, self.sizes.label_len, self.sizes.pred_len
         rows = self.starts[indices.to(self.starts.device), None] + self._offsets
-        marks = self.store.marks[rows]
-        history = self.store.values[rows[:, :seq_len, None], self.inputs]
-        start_token = history[:, seq_len - label_len :]
+        values, marks = _gather(self.store.values, rows), _gather(self.store.marks, rows)
+        history = _pick(values[:, :seq_len], self._inputs)
         return Batch(
             enc_x=history,
             enc_mark=marks[:, :seq_len],
-            dec_x=torch.nn.functional.pad(start_token, (0, 0, 0, pred_len)),
+            dec_x=F.pad(history[:, seq_len - label_len :], (0, 0, 0, pred_len)),
             dec_mark=marks[:, seq_len - label_len :],
-            target=self.store.values[rows[:, seq_len:, None], self.targets],
+            target=_pick(values[:, seq_len:], self._targets),
         )
 
     def batches(self, batch_size: int, *, generator: torch.Generator | None = None) -> Iterator[Batch]:
@@ -118,3 +117,18 @@ class Windows:
         order = torch.arange(n) if generator is None else torch.randperm(n, generator=generator)
         for indices in order.to(self.starts.device).split(batch_size):
             yield self.batch(indices)
+
+
+def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[Tensor, "b l c"]:
+    # index_select copies whole rows: 2 to 20 times the speed of advanced indexing (7 and 321 columns, CPU)
+    return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+
+
+def _columns(chosen: Sequence[int], values: Tensor) -> Tensor | None:
+    """None where they are all columns in order, which needs no copy."""
+    columns = list(chosen)
+    return None if columns == list(range(values.shape[1])) else torch.tensor(columns, device=values.device)
+
+
+def _pick(values: Tensor, columns: Tensor | None) -> Tensor:
+    return values if columns is None else values.index_select(-1, columns)

@@ -1,0 +1,53 @@
+"""Fetches data sets into the data folder and checks them: `python scripts/download_data.py ETTh1 ETTm1`.
+
+Training fetches what it misses by itself; this is for machines that train without a network. WTH and ECL have no stable
+address: the error says where to get them.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from informer.data.download import file_sha256, find_file
+from informer.data.source import DatasetConfig
+from informer.errors import InputError
+from informer.runtime import resource
+
+
+def dataset_config(name: str) -> DatasetConfig:
+    """`conf/dataset/<name>.yaml` as the typed node."""
+    node = OmegaConf.load(resource("conf/dataset") / f"{name}.yaml")
+    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), node))
+    assert isinstance(config, DatasetConfig)
+    return config
+
+
+def main() -> int:
+    """Exit status: 0, or 2 where a data set could not be had."""
+    names = sorted(path.stem for path in resource("conf/dataset").glob("*.yaml"))
+    parser = argparse.ArgumentParser(description="Fetch data sets and check them.")
+    parser.add_argument("names", nargs="+", choices=names, metavar="name", help=", ".join(names))
+    parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("INFORMER_DATA_DIR", "data")))
+    args = parser.parse_args()
+    status = 0
+    for name in args.names:
+        config = dataset_config(name)
+        try:
+            path = find_file(config, args.data_dir)
+            found = file_sha256(path)
+        except (InputError, OSError) as error:
+            print(error, file=sys.stderr)
+            status = 2
+            continue
+        checked = (
+            "as published" if found == config.sha256 else "not the published file" if config.sha256 else "unchecked"
+        )
+        print(f"{path}: sha256 {found} ({checked})")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
