@@ -25,14 +25,16 @@ class FullAttention(Attention):
 
     Args:
         spec: facts of the layer.
-        scale: factor on q.k; None means e^-0.5.
+        scale: positive factor on q.k; None means e^-0.5.
     """
 
     COST = "O(L^2) time, O(L) memory"
-    FULL_WHEN = {}  # noqa: RUF012 (a class constant of the contract)
+    FULL_WHEN = {"scale": None}  # noqa: RUF012 (a class constant of the contract)
 
     def __init__(self, spec: AttentionSpec, *, scale: float | None = None) -> None:
         super().__init__(spec)
+        if scale is not None and not scale > 0:
+            raise ValueError(f"scale: expected a positive number or null, found {scale}")
         self.scale = spec.d_head**-0.5 if scale is None else float(scale)
 
     def forward(
