@@ -82,6 +82,11 @@ class ErrorSums:
         """Values that MAPE leaves out because the actual is zero."""
         return int(self._totals()[3].sum())
 
+    @property
+    def no_mase(self) -> list[int]:
+        """Columns for which MASE is undefined; they are left out of its averages."""
+        return self.mase_scale.isnan().nonzero()[:, 0].tolist()
+
     def overall(self) -> dict[str, float]:
         """Each metric over all steps and columns."""
         return {name: values[0] for name, values in self._reduce(steps=True, columns=True).items()}

@@ -22,12 +22,6 @@ _STEP = 64
 """Windows taken at once while summing."""
 
 
-def target_positions(windows: Windows) -> list[int]:
-    """Where each target stands among the inputs."""
-    inputs = windows.inputs.tolist()
-    return [inputs.index(column) for column in windows.targets.tolist()]
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class SeasonalNaive:
@@ -57,16 +51,14 @@ class SeasonalNaive:
         return last[:, steps]
 
 
-def seasonal_naive(windows: Windows, season: int) -> SeasonalNaive:
+def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int) -> SeasonalNaive:
     """The season repeated if the history holds one, else the last value, which the name then says."""
-    seq_len = windows.sizes.seq_len
     if season == 1:
-        return SeasonalNaive(1, target_positions(windows), "naive: the last value repeated")
+        return SeasonalNaive(1, positions, "naive: the last value repeated")
     if season <= seq_len:
-        note = f"seasonal naive: the last {season} steps repeated"
-        return SeasonalNaive(season, target_positions(windows), note)
+        return SeasonalNaive(season, positions, f"seasonal naive: the last {season} steps repeated")
     note = f"naive: the last value repeated, since seq_len={seq_len} does not hold one season of {season} steps"
-    return SeasonalNaive(1, target_positions(windows), note)
+    return SeasonalNaive(1, positions, note)
 
 
 @final
@@ -95,7 +87,12 @@ class RidgeForecast:
 
 
 def fit_ridge(
-    train: Windows, val: Windows, *, penalties: Sequence[float] = PENALTIES, max_rows: int = MAX_ROWS
+    train: Windows,
+    val: Windows,
+    positions: Sequence[int],
+    *,
+    penalties: Sequence[float] = PENALTIES,
+    max_rows: int = MAX_ROWS,
 ) -> RidgeForecast:
     """Least squares with an L2 penalty on mean-free histories, in scaled units.
 
@@ -105,7 +102,7 @@ def fit_ridge(
     Raises:
         InputError: a part without windows.
     """
-    fitted, held_out = _moments(train, max_rows), _moments(val, max_rows)
+    fitted, held_out = (_moments(part, positions, max_rows) for part in (train, val))
     design, response = fitted.as_rows()
     weights = {penalty: _solve(design, response, penalty) for penalty in penalties}
     best = min(weights, key=lambda penalty: held_out.squared_error(weights[penalty]))
@@ -113,7 +110,7 @@ def fit_ridge(
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
         f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
     )
-    return RidgeForecast(torch.from_numpy(weights[best]), target_positions(train), best, note)
+    return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note)
 
 
 def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
@@ -144,18 +141,17 @@ class _Moments:
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.energy)
 
 
-def _moments(windows: Windows, max_rows: int) -> _Moments:
+def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Moments:
     """Sums over evenly spaced windows, no more than `max_rows` allows."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
-    positions = target_positions(windows)
     stride = -(-len(windows) * len(positions) // max_rows)
     chosen = torch.arange(0, len(windows), stride)
     seq_len = windows.sizes.seq_len
     sums, energy = np.zeros((seq_len, windows.sizes.rows)), 0.0
     for indices in chosen.split(_STEP):
         batch = windows.batch(indices)
-        history = wide(batch.enc_x[:, :, positions]).transpose(1, 2)
+        history = wide(batch.enc_x[:, :, list(positions)]).transpose(1, 2)
         mean = history.mean(dim=-1, keepdim=True)
         x = (history - mean).flatten(0, 1)
         y = (wide(batch.target).transpose(1, 2) - mean).flatten(0, 1)

@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.data.pipeline import Data
-from informer.data.pipeline import Data
 from informer.data.scaler import Scaler
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
+from informer.inference.forecast import model_forecast
 from informer.inference.report import Evaluation
 from informer.metrics import Errors, seasonal_scale
 
@@ -73,9 +73,10 @@ def compare(
     Raises:
         InputError: a part without windows.
     """
+    positions = [data.inputs.index(target) for target in data.targets]
     baselines: list[SeasonalNaive | RidgeForecast] = [
-        seasonal_naive(windows, data.frequency.season),
-        fit_ridge(data.train, data.val),
+        seasonal_naive(data.frequency.season, positions, seq_len=data.sizes.seq_len),
+        fit_ridge(data.train, data.val, positions),
     ]
     forecasts: dict[str, Forecast] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
     scale = training_scale(data)

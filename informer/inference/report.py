@@ -69,6 +69,18 @@ class Evaluation:
         more = f"{-skill:.1%} higher" if math.isfinite(skill) else "which makes no error"
         return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
 
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know: how the baselines were made, and what MAPE and MASE leave out."""
+        sums = self.errors[self.model].original
+        remarks = list(self.notes)
+        if sums.zero_actuals:
+            remarks.append(f"MAPE in original units leaves out {sums.zero_actuals} actuals that are zero")
+        if sums.no_mase:
+            names = ", ".join(self.columns[place] for place in sums.no_mase)
+            remarks.append(f"MASE is undefined for {names}: training rows never change from one season to the next")
+        return remarks
+
     def to_dict(self) -> dict[str, Any]:
         """All scores as plain containers for JSON; what is undefined or not finite is None."""
         return _finite(
@@ -78,7 +90,7 @@ class Evaluation:
                 "best_baseline": self.best_baseline,
                 "skill": self.skill,
                 "verdict": self.verdict,
-                "notes": list(self.notes),
+                "remarks": self.remarks,
                 "scores": {
                     name: {units: self._scores(getattr(errors, units)) for units in UNITS}
                     for name, errors in self.errors.items()

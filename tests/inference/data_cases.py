@@ -1,0 +1,71 @@
+"""Data for the tests of this folder: a small file made by hand, and the published ones where they are present."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from informer.data.pipeline import Data, Features, load_data
+from informer.data.scaler import ScalerConfig
+from informer.data.source import DatasetConfig
+from informer.data.split import SplitConfig, SplitKind
+from informer.data.time_features import CalendarKind
+from informer.data.windows import Store, Windows, WindowSizes
+
+MONTHS = SplitConfig(kind=SplitKind.months, train=12, val=4, test=4)
+RATIO = SplitConfig(kind=SplitKind.ratio, train=0.7, val=0.1, test=0.2)
+SPLITS = {"ETTh1": MONTHS, "WTH": RATIO}
+TIME_FORMATS = {"WTH": "%m/%d/%Y %H:%M"}
+
+
+def load(config: DatasetConfig, folder: Path, seq_len: int, pred_len: int, features: str, target: str | None) -> Data:
+    return load_data(
+        config,
+        sizes=WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len),
+        features=Features(features),
+        target=target,
+        scaler=ScalerConfig(),
+        calendar=CalendarKind.timeF,
+        data_dir=folder,
+        device="cpu",
+    )
+
+
+def made(folder: Path, *, seq_len: int = 29, pred_len: int = 5, features: str = "M", target: str | None = None) -> Data:
+    """Hourly rows with a daily cycle, three columns; `zeros` is zero every fifth row, `flat` constant."""
+    rng = np.random.default_rng(1)
+    t = np.arange(500)
+    frame = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=500, freq="h")})
+    frame["wave"] = 50 + 3 * np.sin(2 * np.pi * t / 24) + 0.5 * rng.normal(size=500)
+    frame["zeros"] = np.where(t % 5 == 0, 0.0, 1 + rng.random(500))
+    frame["flat"] = 4.0
+    frame.to_csv(folder / "made.csv", index=False)
+    split = SplitConfig(kind=SplitKind.rows, train=300, val=100, test=100)
+    return load(DatasetConfig(name="made", file="made.csv", split=split), folder, seq_len, pred_len, features, target)
+
+
+def published(name: str, pred_len: int, seq_len: int = 336) -> Data:
+    """ETTh1 or WTH from the data folder; skips the test where the file is not there."""
+    folder = Path(os.environ.get("INFORMER_DATA_DIR", "data"))
+    if not (folder / f"{name}.csv").exists():
+        pytest.skip(f"{name}.csv is not in {folder}")
+    config = DatasetConfig(
+        name=name, file=f"{name}.csv", time_col="date", time_format=TIME_FORMATS.get(name), split=SPLITS[name]
+    )
+    return load(config, folder, seq_len, pred_len, "M", None)
+
+
+def windows_over(values: torch.Tensor, *, seq_len: int, pred_len: int, targets: list[int] | None = None) -> Windows:
+    """Every window of a table [t c]; all columns are read."""
+    sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=pred_len)
+    columns = list(range(values.shape[1]))
+    return Windows(
+        Store(values, torch.zeros(len(values), 1)),
+        starts=torch.arange(len(values) - sizes.rows + 1),
+        sizes=sizes,
+        inputs=columns,
+        targets=columns if targets is None else targets,
+    )

@@ -1,0 +1,152 @@
+"""Baselines against loops, against scikit-learn on all rows at once, and against published figures."""
+
+import numpy as np
+import pytest
+import torch
+from data_cases import made, published, windows_over
+from sklearn.linear_model import Ridge
+
+from informer.errors import InputError
+from informer.inference.baselines import fit_ridge, seasonal_naive
+from informer.inference.evaluate import compare, evaluate, training_scale
+
+
+def table(rows, columns, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(rows, columns)).cumsum(axis=0)).float()
+
+
+def every_row(windows):
+    """Mean-free histories and futures of all windows and columns, one below the other, in float64."""
+    batch = next(windows.batches(len(windows)))
+    x, y = batch.enc_x.double().numpy(), batch.target.double().numpy()
+    mean = x.mean(axis=1, keepdims=True)
+    return [np.moveaxis(part - mean, 1, 2).reshape(-1, part.shape[1]) for part in (x, y)]
+
+
+@pytest.mark.parametrize(("season", "pred_len"), [(3, 7), (5, 2), (4, 4), (6, 9)])
+def test_seasonal_naive_repeats_the_last_season(season, pred_len):
+    windows = windows_over(table(30, 3), seq_len=6, pred_len=pred_len, targets=[2, 0])
+    batch = next(windows.batches(4))
+    forecast = seasonal_naive(season, [2, 0], seq_len=6)(batch)
+    for step in range(pred_len):
+        back = step
+        while back >= 0:
+            back -= season
+        assert torch.equal(forecast[:, step], batch.enc_x[:, back, [2, 0]])
+
+
+@pytest.mark.parametrize("season", [1, 7])
+def test_a_season_that_the_history_does_not_hold_is_the_last_value_and_named_so(season):
+    windows = windows_over(table(30, 2), seq_len=6, pred_len=3)
+    batch = next(windows.batches(5))
+    baseline = seasonal_naive(season, [0, 1], seq_len=6)
+    assert torch.equal(baseline(batch), batch.enc_x[:, -1:].expand(-1, 3, -1))
+    assert baseline.name == "naive"
+    assert ("seq_len=6 does not hold one season of 7 steps" in baseline.note) == (season == 7)
+
+
+@pytest.mark.parametrize(("seq_len", "pred_len"), [(13, 4), (2, 1)])
+def test_ridge_equals_scikit_learn_on_all_rows(seq_len, pred_len):
+    train, val = (windows_over(table(150, 3, seed), seq_len=seq_len, pred_len=pred_len) for seed in (0, 1))
+    x, y = every_row(train)
+    expected = np.atleast_2d(Ridge(10.0, fit_intercept=False).fit(x, y).coef_).T
+    found = fit_ridge(train, val, range(3), penalties=[10.0]).weight
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_ridge_takes_the_penalty_that_is_best_on_validation():
+    train = windows_over(table(60, 1, seed=5), seq_len=11, pred_len=3)
+    val = windows_over(table(90, 1, seed=6), seq_len=11, pred_len=3)
+    (x, y), (x_val, y_val) = every_row(train), every_row(val)
+    penalties = [1e-1, 1e0, 1e1, 1e2, 1e3]
+    fits = [Ridge(penalty, fit_intercept=False).fit(x, y) for penalty in penalties]
+    errors = [np.square(fit.predict(x_val) - y_val).sum() for fit in fits]
+    best = penalties[int(np.argmin(errors))]
+    assert best not in (penalties[0], penalties[-1])
+    assert fit_ridge(train, val, [0], penalties=penalties).penalty == best
+
+
+def test_ridge_forecast_adds_the_mean_back_and_uses_each_targets_own_history():
+    values = table(80, 3)
+    windows = windows_over(values, seq_len=9, pred_len=4, targets=[2])
+    ridge = fit_ridge(windows, windows, [2], penalties=[1.0])
+    batch = next(windows.batches(2))
+    shifted = batch._replace(enc_x=batch.enc_x + torch.tensor([7.0, 7.0, 100.0]))
+    torch.testing.assert_close(ridge(shifted), ridge(batch) + 100.0, rtol=0, atol=1e-4)
+    history = batch.enc_x[1, :, 2].double()
+    expected = history.mean() + (history - history.mean()) @ ridge.weight
+    torch.testing.assert_close(ridge(batch)[1, :, 0].double(), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("values", [torch.full((40, 2), 3.0), table(40, 2)[:, :1].repeat(1, 2) * 0 - 1])
+def test_ridge_on_constant_columns_forecasts_the_constant(values):
+    windows = windows_over(values, seq_len=5, pred_len=2)
+    batch = next(windows.batches(3))
+    torch.testing.assert_close(fit_ridge(windows, windows, [0, 1])(batch), batch.target)
+
+
+def test_ridge_with_a_history_of_one_row_repeats_it():
+    windows = windows_over(table(30, 2), seq_len=1, pred_len=3)
+    batch = next(windows.batches(4))
+    torch.testing.assert_close(fit_ridge(windows, windows, [0, 1])(batch), batch.enc_x.expand(-1, 3, -1))
+
+
+def test_ridge_thins_a_large_panel_evenly_and_says_so():
+    train = windows_over(table(100, 3), seq_len=6, pred_len=2)  # 93 windows, 279 rows
+    thinned = windows_over(table(100, 3), seq_len=6, pred_len=2)
+    thinned.starts = thinned.starts[::3]
+    few, expected = fit_ridge(train, train, range(3), max_rows=100), fit_ridge(thinned, thinned, range(3))
+    assert "fitted on 31 of 93 training windows" in few.note
+    torch.testing.assert_close(few.weight, expected.weight, rtol=0, atol=1e-9)
+    assert few.penalty == expected.penalty
+
+
+def test_ridge_without_validation_windows_is_an_input_error():
+    windows = windows_over(table(30, 2), seq_len=6, pred_len=2)
+    empty = windows_over(table(30, 2), seq_len=6, pred_len=2)
+    empty.starts = empty.starts[:0]
+    with pytest.raises(InputError, match="expected training and validation windows"):
+        fit_ridge(windows, empty, [0, 1])
+
+
+def scores(forecast, data):
+    return evaluate(
+        forecast, data.test, target_scaler=data.target_scaler, mase_scale=training_scale(data)
+    ).scaled.overall()
+
+
+@pytest.mark.parametrize(
+    ("name", "pred_len", "mse", "mae"),
+    [
+        ("ETTh1", 24, 0.4244, 0.3892),
+        ("ETTh1", 48, 0.4650, 0.4073),
+        ("ETTh1", 168, 0.5708, 0.4625),
+        ("WTH", 24, 0.5990, 0.4684),
+        ("WTH", 48, 0.6981, 0.5255),
+    ],
+)
+def test_seasonal_naive_on_published_data(name, pred_len, mse, mae):
+    data = published(name, pred_len)
+    found = scores(seasonal_naive(data.frequency.season, range(len(data.inputs)), seq_len=336), data)
+    assert (round(found["mse"], 4), round(found["mae"], 4)) == (mse, mae)
+
+
+def test_ridge_on_published_data():
+    """The reference took its penalty on the test set, so validation may do a little worse, not better by much."""
+    data = published("ETTh1", 24)
+    found = scores(fit_ridge(data.train, data.val, range(7)), data)
+    assert found["mse"] == pytest.approx(0.3176, abs=1e-3)
+    assert found["mae"] == pytest.approx(0.3611, abs=1e-3)
+
+
+@pytest.mark.parametrize(("features", "target", "n"), [("M", None, 3), ("MS", "zeros", 1), ("S", "wave", 1)])
+def test_baselines_serve_every_choice_of_features(tmp_path, features, target, n):
+    data = made(tmp_path, features=features, target=target)
+    result = compare(lambda batch: batch.target, data.test, data=data)
+    steps = np.arange(400, 500 - 5 + 1)[:, None] + np.arange(5)
+    columns = [data.panel[0].columns.index(name) for name in data.targets]
+    values = data.panel[0].values[:, columns]
+    expected = np.abs(values[steps] - values[steps - 24]).mean(axis=(0, 1))
+    assert len(columns) == n
+    assert result.errors["seasonal naive"].original.by_column()["mae"] == pytest.approx(expected, rel=1e-5)
+    assert len(result.errors["ridge"].original.by_column()["mae"]) == n

@@ -1,0 +1,198 @@
+"""Evaluation over windows, and what its report says."""
+
+import csv
+import io
+import json
+import math
+import stat
+
+import numpy as np
+import pytest
+import torch
+from data_cases import made
+from rich.console import Console
+
+from informer.errors import InputError
+from informer.files import write_atomic
+from informer.inference.evaluate import compare, evaluate, training_scale
+from informer.inference.report import Evaluation
+from informer.metrics import METRICS, Errors
+
+
+def last_value(batch):
+    return batch.enc_x[:, -1:].expand(-1, batch.target.shape[1], -1)
+
+
+def perfect(batch):
+    return batch.target.clone()
+
+
+@pytest.fixture
+def data(tmp_path):
+    return made(tmp_path)
+
+
+@pytest.fixture
+def compared(data):
+    return compare(last_value, data.test, data=data, batch_size=32)
+
+
+def errors_with_mse(mse):
+    """Errors of one value whose scaled MSE is `mse`."""
+    errors = Errors(inverse=lambda x: x, mase_scale=torch.ones(1))
+    errors.add(
+        torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64), torch.zeros(1, 1, 1)
+    )
+    return errors
+
+
+def evaluation(model, ridge, naive):
+    errors = {"net": model, "ridge": ridge, "naive": naive}
+    return Evaluation(model="net", columns=["y"], errors={name: errors_with_mse(mse) for name, mse in errors.items()})
+
+
+@pytest.mark.parametrize("batch_size", [1, 32, 512])
+def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch_size):
+    scale = training_scale(data)
+    errors = evaluate(last_value, data.test, target_scaler=data.target_scaler, mase_scale=scale, batch_size=batch_size)
+    values = data.panel[0].values
+    firsts = range(400, 500 - 5 + 1)
+    actual = np.stack([values[t : t + 5] for t in firsts])
+    forecast = np.stack([values[[t - 1] * 5] for t in firsts])
+    spread = values[:300].std(axis=0)
+    spread[2] = 1.0  # the constant column
+    error = forecast - actual
+    assert errors.original.windows == len(firsts)
+    assert errors.original.overall()["mae"] == pytest.approx(np.abs(error).mean(), rel=1e-6)
+    assert errors.original.by_step()["mse"] == pytest.approx(np.square(error).mean(axis=(0, 2)), rel=1e-6)
+    assert errors.scaled.by_column()["mse"] == pytest.approx(np.square(error / spread).mean(axis=(0, 1)), rel=1e-6)
+    relative = np.abs(error)[actual != 0] / actual[actual != 0]
+    assert errors.original.overall()["mape"] == pytest.approx(100 * relative.mean(), rel=1e-5)
+    assert errors.original.zero_actuals == (actual == 0).sum()
+
+
+def test_training_scale_uses_training_rows_only(data):
+    rows = data.panel[0].values[:300]
+    expected = np.abs(rows[24:] - rows[:-24]).mean(axis=0) / data.target_scaler.scale
+    found = training_scale(data)
+    np.testing.assert_allclose(found[:2], expected[:2])
+    assert found[2].isnan()
+
+
+def test_no_windows_is_an_input_error(data):
+    data.test.starts = data.test.starts[:0]
+    with pytest.raises(InputError, match="expected at least one window, found none"):
+        evaluate(last_value, data.test, target_scaler=data.target_scaler, mase_scale=training_scale(data))
+
+
+def test_model_and_baselines_see_the_same_windows(data):
+    seen = []
+
+    def spy(batch):
+        seen.append(batch.target)
+        return last_value(batch)
+
+    result = compare(spy, data.test, data=data, name="spy", batch_size=7)
+    assert list(result.errors) == ["spy", "seasonal naive", "ridge"]
+    assert torch.equal(torch.cat(seen), next(data.test.batches(len(data.test))).target)
+    assert {errors.scaled.windows for errors in result.errors.values()} == {len(data.test)}
+
+
+def test_a_model_that_loses_is_told_so(data, compared):
+    assert compared.best_baseline == "ridge"
+    assert compared.skill < 0
+    assert "informer LOSES to ridge" in compared.verdict
+    assert compare(perfect, data.test, data=data).verdict.startswith("informer beats ridge")
+
+
+@pytest.mark.parametrize(
+    ("model", "ridge", "naive", "skill", "says"),
+    [
+        (0.3, 0.4, 0.6, 0.25, "net beats ridge, the better baseline: scaled MSE 0.3 against 0.4, 25.0% lower."),
+        (0.9, 0.8, 0.6, -0.5, "net LOSES to naive, the better baseline: scaled MSE 0.9 against 0.6, 50.0% higher."),
+        (0.4, 0.4, 0.6, 0.0, "net is no better than ridge"),
+        (0.4, 0.0, 0.6, -math.inf, "0.4 against 0, which makes no error."),
+        (0.0, 0.0, 0.6, 0.0, "net is no better than ridge"),
+        (-1.0, 0.5, 0.6, math.nan, "net gives forecasts that are not finite: use ridge (scaled MSE 0.5)."),
+        (-1.0, 0.0, 0.6, math.nan, "net gives forecasts that are not finite"),
+    ],
+)
+def test_skill_and_verdict(model, ridge, naive, skill, says):
+    result = evaluation(model, ridge, naive)
+    assert result.skill == pytest.approx(skill, nan_ok=True)
+    assert says in result.verdict
+
+
+def test_remarks_name_what_mape_and_mase_leave_out(compared):
+    text = "\n".join(compared.remarks)
+    assert "seasonal naive: the last 24 steps repeated" in text
+    assert "penalty" in text
+    assert f"leaves out {compared.errors['informer'].original.zero_actuals} actuals" in text
+    assert "MASE is undefined for flat" in text
+
+
+def test_saved_json_is_strict_and_complete(compared, tmp_path):
+    compared.save(tmp_path / "new" / "folder")
+
+    def refuse(literal):
+        raise AssertionError(literal)
+
+    found = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text(), parse_constant=refuse)
+    scores = found["scores"]["informer"]["scaled"]
+    assert scores["by_column"]["flat"]["mase"] is None
+    assert scores["overall"]["mse"] == compared.errors["informer"].scaled.overall()["mse"]
+    assert scores["by_column"]["zeros"]["mae"] == compared.errors["informer"].scaled.by_column()["mae"][1]
+    assert [len(scores["by_step"][name]) for name in METRICS] == [5] * 6
+    assert found["skill"] == compared.skill
+
+
+def test_saved_csv_is_tidy(compared):
+    rows = list(csv.DictReader(io.StringIO(compared.to_csv())))
+    assert len(rows) == 3 * 2 * len(METRICS) * (1 + 5 + 3)
+    keys = [(row["model"], row["units"], row["column"], row["step"], row["metric"]) for row in rows]
+    assert len(set(keys)) == len(rows)
+    found = dict(zip(keys, (row["value"] for row in rows), strict=True))
+    assert found["informer", "scaled", "flat", "all", "mase"] == ""
+    second = compared.errors["ridge"].original.by_step()["rmse"][1]
+    assert float(found["ridge", "original", "all", "2", "rmse"]) == second
+
+
+def test_table_shows_every_model_in_both_units(compared):
+    console = Console(width=140, file=io.StringIO())
+    console.print(compared.table())
+    text = console.file.getvalue()
+    for name in compared.errors:
+        assert text.count(name) == 2
+    assert f"{compared.errors['ridge'].original.overall()['mse']:.4g}" in text
+
+
+def test_write_atomic_replaces_whole_files_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "deep" / "file.txt"
+    write_atomic(path, "first, longer")
+    write_atomic(path, b"second")
+    assert path.read_bytes() == b"second"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file.txt"]
+    other = tmp_path / "other"
+    other.write_text("")
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+
+
+def test_a_failed_write_keeps_the_old_file_and_no_scrap(tmp_path, monkeypatch):
+    path = tmp_path / "file.txt"
+    write_atomic(path, "old")
+
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(InputError, match=r"file\.txt: .* No space left on device"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_in_the_way_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="expected a place that can be written") as caught:
+        write_atomic(tmp_path / "file" / "below.txt", "x")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,92 @@
+"""Figures: what is drawn, at which times, and the same bytes each time."""
+
+import io
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.dates import num2date
+
+from informer.plots import plot_error_by_step, plot_forecast, plot_windows, save_figure
+
+
+def frame(start, rows, columns, freq="h", tz=None):
+    values = np.random.default_rng(rows).normal(size=(rows, len(columns)))
+    return pd.DataFrame(values, index=pd.date_range(start, periods=rows, freq=freq, tz=tz), columns=columns)
+
+
+def lines(axes):
+    return {line.get_label(): line for line in axes.get_lines()}
+
+
+def test_forecast_panels_show_each_column_at_its_own_times():
+    columns = ["OT", "price $US$", "_hidden"]
+    history, forecast = frame("2020-01-01", 100, columns), frame("2020-01-05 04:00", 5, columns)
+    figure = plot_forecast(history, forecast, forecast + 1, band=(forecast - 1, forecast + 2), title="50$ and $5")
+    assert [axes.get_title("left") for axes in figure.axes] == columns
+    for axes, column in zip(figure.axes, columns, strict=True):
+        drawn = lines(axes)
+        np.testing.assert_array_equal(drawn["forecast"].get_ydata(), forecast[column])
+        np.testing.assert_array_equal(drawn["forecast"].get_xdata(), forecast.index)
+        np.testing.assert_array_equal(drawn["actual"].get_ydata(), forecast[column] + 1)
+        np.testing.assert_array_equal(drawn["history"].get_ydata(), history[column][-48:])
+    figure.savefig(io.BytesIO(), format="png")  # dollar signs are not mathematics
+
+
+def test_times_with_a_zone_are_drawn_at_their_instant_and_labelled_in_the_zone():
+    history = frame("2020-03-28", 48, ["y"], tz="Europe/Berlin")
+    forecast = frame(history.index[-1] + pd.Timedelta("1h"), 4, ["y"])
+    figure = plot_forecast(history, forecast)
+    axes = figure.axes[0]
+    first = num2date(axes.convert_xunits(lines(axes)["forecast"].get_xdata()[0]))
+    assert first == forecast.index[0]
+    assert str(axes.xaxis.get_major_formatter()._tz) == "Europe/Berlin"
+
+
+def test_a_forecast_of_one_step_is_a_visible_point():
+    figure = plot_forecast(frame("2020-01-01", 3, ["y"]), frame("2020-01-02", 1, ["y"]))
+    assert lines(figure.axes[0])["forecast"].get_marker() == "o"
+
+
+def test_many_columns_are_cut_and_the_heading_says_so():
+    columns = [f"c{i}" for i in range(20)]
+    figure = plot_forecast(frame("2020", 50, columns), frame("2020-02", 3, columns), title="load")
+    assert len(figure.axes) == 12
+    assert figure.get_suptitle() == "load (first 12 of 20 columns)"
+
+
+@pytest.mark.parametrize(("windows", "columns", "panels"), [(1, 1, 1), (2, 3, 6), (9, 7, 12)])
+def test_windows_are_a_grid_of_forecast_against_truth(windows, columns, panels):
+    rng = np.random.default_rng(0)
+    history, truth = rng.normal(size=(windows, 11, columns)), rng.normal(size=(windows, 4, columns))
+    figure = plot_windows(history, truth + 1, truth, [f"c{i}" for i in range(columns)])
+    assert len(figure.axes) == panels
+    drawn = lines(figure.axes[-1])
+    row, column = min(windows, 4) - 1, min(columns, 3) - 1
+    np.testing.assert_array_equal(drawn["actual"].get_ydata(), truth[row, :, column])
+    np.testing.assert_array_equal(drawn["forecast"].get_ydata(), truth[row, :, column] + 1)
+    np.testing.assert_array_equal(drawn["history"].get_ydata(), history[row, -8:, column])
+    np.testing.assert_array_equal(drawn["history"].get_xdata(), range(-8, 0))
+
+
+def test_error_by_step_draws_one_line_a_forecaster_from_step_one():
+    axes = plot_error_by_step({"net": [0.1, 0.4], "ridge": [0.2, 0.3]}, metric="MAE").axes[0]
+    drawn = lines(axes)
+    assert list(drawn) == ["net", "ridge"]
+    assert list(drawn["ridge"].get_xdata()) == [1, 2]
+    assert list(drawn["ridge"].get_ydata()) == [0.2, 0.3]
+    assert axes.get_ylabel() == "MAE (scaled)"
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path):
+    for name in ("a.png", "b.png"):
+        history, forecast = frame("2020", 60, ["y"]), frame("2020-02", 6, ["y"])
+        save_figure(plot_forecast(history, forecast, title="y"), tmp_path / name)
+    content = (tmp_path / "a.png").read_bytes()
+    assert content == (tmp_path / "b.png").read_bytes()
+    assert content.startswith(b"\x89PNG")
+
+
+def test_pyplot_is_never_loaded():
+    assert "matplotlib.pyplot" not in sys.modules
