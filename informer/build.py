@@ -3,13 +3,22 @@
 import importlib
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from omegaconf import OmegaConf
 
 from informer.attention.base import Attention, AttentionSpec
+from informer.checkpoint import Checkpoint
+from informer.data.pipeline import Data, load_data
+from informer.data.time_features import CalendarKind
 from informer.errors import InputError, one_of
+from informer.model import AttentionFactory, Attentions, Informer, ModelConfig, ModelDims
 from informer.runtime import resource
+
+if TYPE_CHECKING:
+    from informer.config import TrainConfig
 
 ATTENTION_PACKAGE = "informer.attention."
 
@@ -64,3 +73,93 @@ def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **p
         return cls(spec, **node)
     except (ValueError, TypeError) as error:
         raise InputError(f"{cls.__name__}: {error}") from error
+
+
+def resolve_decoder(
+    attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None]:
+    """The mechanism of the decoder's self-attention, and why it is not the one asked for (None if it is).
+
+    Args:
+        attn: the encoder's mechanism, which the decoder follows where it can.
+        decoder_attn: set for that slot alone; empty if it is not.
+
+    Raises:
+        InputError: `decoder_attn` cannot be causal.
+    """
+    if decoder_attn:
+        chosen = attention_class(decoder_attn.get("_target_", ""))
+        if not chosen.CAUSAL:
+            able = [name for name in attention_names() if attention_class(attention_node(name)["_target_"]).CAUSAL]
+            raise InputError(f"attn@decoder_attn: {chosen.__name__} has no causal form; expected one of {', '.join(able)}")
+        return dict(decoder_attn), None
+    chosen = attention_class(attn.get("_target_", ""))
+    if chosen.CAUSAL:
+        return dict(attn), None
+    return attention_node("full"), f"{chosen.__name__} has no causal form: the decoder's self-attention is full"
+
+
+def build_data(config: "TrainConfig", device: torch.device) -> Data:
+    """Read, split and scale the configured dataset."""
+    return load_data(
+        config.dataset,
+        sizes=config.sizes,
+        features=config.features,
+        target=config.target,
+        scaler=config.scaler,
+        calendar=CalendarKind(config.model.embed.value),
+        data_dir=Path(config.data_dir),
+        device=device,
+    )
+
+
+def dims_of(data: Data) -> ModelDims:
+    """What the data decides of the network."""
+    return ModelDims(
+        enc_in=len(data.inputs),
+        dec_in=len(data.inputs),
+        c_out=len(data.targets),
+        mark_sizes=tuple(data.mark_sizes),
+        seq_len=data.sizes.seq_len,
+        label_len=data.sizes.label_len,
+        pred_len=data.sizes.pred_len,
+    )
+
+
+def build_model(
+    config: ModelConfig,
+    dims: ModelDims,
+    *,
+    attn: Mapping[str, Any],
+    decoder_attn: Mapping[str, Any],
+    cross_attn: Mapping[str, Any],
+) -> Informer:
+    """The network, with fresh weights from torch's generator.
+
+    Args:
+        config: sizes the user chose.
+        dims: sizes the data decides.
+        attn, decoder_attn, cross_attn: `_target_` and parameters of the three slots (see `resolve_decoder`).
+    """
+
+    def factory(node: Mapping[str, Any]) -> AttentionFactory:
+        return lambda spec: build_attention(node, spec)
+
+    return Informer(config, dims, Attentions(factory(attn), factory(decoder_attn), factory(cross_attn)))
+
+
+def restore_model(checkpoint: Checkpoint) -> Informer:
+    """The trained network of a checkpoint, in eval mode on the CPU.
+
+    Raises:
+        InputError: the configuration or the weights in it do not fit this program.
+    """
+    config = checkpoint.config
+    typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), config["model"]))
+    slots = {slot: config[slot] for slot in ("attn", "decoder_attn", "cross_attn")}
+    model = build_model(cast(ModelConfig, typed), ModelDims(**checkpoint.dims), **slots)
+    try:
+        model.load_state_dict(checkpoint.weights)
+    except RuntimeError as error:
+        raise InputError(f"checkpoint: weights do not fit the network: {' '.join(str(error).split())}") from error
+    return model.eval()

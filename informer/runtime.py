@@ -1,8 +1,17 @@
-"""Facts about where the program runs: its resource files, device, seeds, versions."""
+"""Facts about where the program runs: its resource files, the device, seeds, versions."""
 
+import os
+import platform
+import random
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parent
+LIBRARIES = ("informer", "torch", "numpy", "pandas", "scikit-learn", "hydra-core")
 
 
 def resource(name: str) -> Path:
@@ -12,3 +21,65 @@ def resource(name: str) -> Path:
     """
     inside = PACKAGE / name
     return inside if inside.exists() else PACKAGE.parent / name
+
+
+def pick_device(name: str) -> Any:
+    """The torch.device that `auto`, `cpu` or `cuda` means here.
+
+    Raises:
+        InputError: cuda is asked for and there is none.
+    """
+    import torch
+
+    from informer.errors import InputError
+
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise InputError("device=cuda: expected a CUDA GPU, torch finds none; use device=cpu or device=auto")
+    return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
+
+
+def seed_everything(seed: int) -> None:
+    """Seed every global generator that the program draws from."""
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (libraries below may draw from the global generator)
+    torch.manual_seed(seed)
+
+
+def provenance() -> dict[str, Any]:
+    """What made a result: command, versions, commit, machine, time."""
+    import torch
+
+    return {
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in LIBRARIES},
+        "commit": _commit(),
+        "threads": torch.get_num_threads(),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+        "platform": platform.platform(),
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """Commit of the checkout this package runs from, marked if files differ from it; None outside a checkout."""
+    if not (PACKAGE.parent / ".git").exists():
+        return None
+    git = ["git", "-C", str(PACKAGE.parent)]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("-dirty" if changed.stdout.strip() else "")

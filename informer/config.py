@@ -1,0 +1,167 @@
+"""The typed configuration of each entry point, gathered from the dataclasses that live beside what they configure.
+
+Hydra composes the yaml files of `conf/` into these; what leaves this module is checked and plain (no DictConfig).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar, cast
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from informer.data.pipeline import Features
+from informer.data.scaler import ScalerConfig
+from informer.data.source import DatasetConfig
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+from informer.model import ModelConfig
+from informer.training.loop import TrainerConfig
+from informer.training.loss import LossConfig
+from informer.training.optim import OptimConfig
+
+
+class Device(Enum):
+    """auto is the first CUDA GPU if there is one, else the CPU."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+@dataclass(kw_only=True, slots=True)
+class TrainConfig:
+    """`python -m informer.train`: everything a run depends on; it is saved with the run and in the checkpoint."""
+
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    attn: dict[str, Any] = field(default_factory=dict)
+    """The encoder's mechanism: `_target_` and parameters."""
+    decoder_attn: dict[str, Any] = field(default_factory=dict)
+    decoder_attn_reason: str | None = None
+    """Why decoder_attn is not what was asked for; written by the program."""
+    cross_attn: dict[str, Any] = field(default_factory=dict)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    scaler: ScalerConfig = field(default_factory=ScalerConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    seq_len: int = 96
+    """Rows of history the encoder reads."""
+    label_len: int = 48
+    """Rows of history the decoder starts from."""
+    pred_len: int = 24
+    """Rows to forecast."""
+    features: Features = Features.M
+    target: str | None = None
+    """Column to forecast (S, MS) or to show first; null: the dataset's."""
+    seed: int = 0
+    device: Device = Device.auto
+    data_dir: str = "data"
+    run_dir: str | None = None
+    """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
+
+    @property
+    def sizes(self) -> WindowSizes:
+        """The three lengths."""
+        return WindowSizes(seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len)
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        found = [*self.model.problems(), *self.trainer.problems(), *self.optim.problems()]
+        try:
+            sizes = self.sizes
+        except InputError as error:
+            return [*found, str(error)]
+        n_stacks = len(self.model.encoder_stacks)
+        if sizes.seq_len < 2 ** (n_stacks - 1):
+            found.append(
+                f"seq_len: expected at least {2 ** (n_stacks - 1)} for {n_stacks} encoder stacks, found {sizes.seq_len}"
+            )
+        if not 0 <= self.seed < 2**32:
+            found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
+        return found
+
+
+@dataclass(kw_only=True, slots=True)
+class EvalConfig:
+    """`python -m informer.eval`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory or a checkpoint file."""
+    output: str | None = None
+    """Folder of the report; null: `eval` beside the checkpoint."""
+    data_dir: str = "data"
+    device: Device = Device.auto
+    batch_size: int = 256
+    plots: bool = True
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        return [] if self.batch_size >= 1 else [f"batch_size: expected at least 1, found {self.batch_size}"]
+
+
+@dataclass(kw_only=True, slots=True)
+class PredictConfig:
+    """`python -m informer.predict`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory or a checkpoint file."""
+    input: str | None = None
+    """The file to continue."""
+    output: str = "forecasts"
+    """Folder of the forecast and its picture."""
+    time_col: str | None = None
+    """Time column of the input, if it is not the training data's and cannot be found by itself."""
+    time_format: str | None = None
+    """strptime format of the input's timestamps, if it is not the training data's."""
+    device: Device = Device.auto
+    plots: bool = True
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        return [] if self.input else ["input: expected the CSV file to continue, found none; give input=FILE.csv"]
+
+
+Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig)
+
+
+def register() -> None:
+    """Make the types known to Hydra; the files of `conf/` start from them."""
+    store = ConfigStore.instance()
+    for name, schema in [("train", TrainConfig), ("eval", EvalConfig), ("predict", PredictConfig)]:
+        store.store(name=f"{name}_schema", node=schema)
+
+
+def check(config: Config) -> Config:
+    """Refuse a configuration with all its problems in one line."""
+    found = config.problems()
+    if found:
+        raise InputError("; ".join(found))
+    return config
+
+
+def to_typed(composed: DictConfig) -> Any:
+    """What Hydra composed, as the dataclass it was typed by, checked."""
+    return check(OmegaConf.to_object(composed))  # type: ignore[type-var]
+
+
+def to_plain(config: TrainConfig) -> dict[str, Any]:
+    """Plain containers, for yaml and checkpoints."""
+    plain = OmegaConf.to_container(OmegaConf.structured(config), resolve=True, enum_to_str=True)
+    return cast(dict[str, Any], plain)
+
+
+def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
+    """The inverse of `to_plain`, checked; for configurations read from a checkpoint."""
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(TrainConfig), OmegaConf.create(dict(plain)))
+        return check(cast(TrainConfig, OmegaConf.to_object(merged)))
+    except OmegaConfBaseException as error:
+        raise InputError(f"saved configuration: {str(error).splitlines()[0]}") from error
+
+
+def to_yaml(config: TrainConfig) -> str:
+    """The resolved configuration as text."""
+    return OmegaConf.to_yaml(OmegaConf.create(to_plain(config)))
