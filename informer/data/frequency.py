@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from math import lcm
-from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -63,7 +62,7 @@ class Frequency:
     offset: BaseOffset
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> "Frequency":
         """A pandas offset alias, with or without a multiple: h, H, 15min, 30T, D, B, W-MON, M, ME, MS, QS, Y ...
 
         Raises:
@@ -81,7 +80,7 @@ class Frequency:
         return cls(_canonical(offset))
 
     @classmethod
-    def infer(cls, timestamps: pd.DatetimeIndex) -> Self:
+    def infer(cls, timestamps: pd.DatetimeIndex) -> "Frequency":
         """The step that every row follows, from seconds to years, business days and month ends included.
 
         Raises:
@@ -93,7 +92,7 @@ class Frequency:
         return frequency
 
     @classmethod
-    def closest(cls, timestamps: pd.DatetimeIndex) -> tuple[Self, int]:
+    def closest(cls, timestamps: pd.DatetimeIndex) -> tuple["Frequency", int]:
         """The step that the most leading rows follow, and their number.
 
         Args:
@@ -101,7 +100,7 @@ class Frequency:
         """
         if len(timestamps) < 2:
             raise ValueError(f"timestamps: expected at least 2 to see a step, found {len(timestamps)}")
-        best: tuple[Self, int] | None = None
+        best: tuple[Frequency, int] | None = None
         for offset in _candidates(timestamps):
             frequency = cls(_canonical(offset))
             kept = frequency.follows(timestamps)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ class Scaler:
     scale: Float64[np.ndarray, "c"]
 
     @classmethod
-    def fit(cls, kind: ScalerKind, values: Float64[np.ndarray, "t c"]) -> Self:
+    def fit(cls, kind: ScalerKind, values: Float64[np.ndarray, "t c"]) -> "Scaler":
         """Fit on training rows."""
         if kind is ScalerKind.standard:
             standard = StandardScaler().fit(values)
@@ -62,7 +62,7 @@ class Scaler:
         center, scale = self._like(values)
         return values * scale + center
 
-    def select(self, columns: Sequence[int]) -> Self:
+    def select(self, columns: Sequence[int]) -> "Scaler":
         """The same scaler for some of its columns."""
         chosen = list(columns)
         return type(self)(self.kind, self.center[chosen], self.scale[chosen])
@@ -72,7 +72,7 @@ class Scaler:
         return {"kind": self.kind.value, "center": self.center.tolist(), "scale": self.scale.tolist()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: dict[str, Any]) -> "Scaler":
         """What `state` gave."""
         center, scale = (np.asarray(state[name], dtype=np.float64) for name in ("center", "scale"))
         return cls(ScalerKind(state["kind"]), center, scale)

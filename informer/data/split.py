@@ -104,7 +104,9 @@ def _number(config: SplitConfig, part: str) -> float:
         raise InputError(
             f"dataset.split.{part}: expected a number above 0 for kind={config.kind.value}, found {value!r}"
         )
-    return value
+    if config.kind is SplitKind.rows and value != int(value):
+        raise InputError(f"dataset.split.{part}: expected whole rows, found {value!r}")
+    return float(value)
 
 
 def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[int, int, int]:

@@ -1,0 +1,48 @@
+"""What several test files of this folder share: the published files where they are, and small ones made by hand."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from informer.data.source import DatasetConfig
+from informer.data.windows import WindowSizes
+from informer.runtime import resource
+
+SIZES = WindowSizes(seq_len=13, label_len=5, pred_len=4)
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+def dataset(name: str) -> DatasetConfig:
+    """`conf/dataset/<name>.yaml`, checked by the schema."""
+    node = yaml.safe_load((resource("conf/dataset") / f"{name}.yaml").read_text())
+    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), node))
+    assert isinstance(config, DatasetConfig)
+    return config
+
+
+def published_folder(file: str) -> Path:
+    """The folder that holds a published file; skips the test where there is none."""
+    for folder in (Path(os.environ.get("INFORMER_DATA_DIR", SHARED)), SHARED):
+        if (folder / file).exists():
+            return folder
+    return pytest.skip(f"{file} is not in INFORMER_DATA_DIR")
+
+
+def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFrame:
+    """n rows, three columns of numbers; the target of most tests, `b`, stands in the middle."""
+    random = np.random.default_rng(7)
+    dates = pd.date_range(start, periods=n, freq=freq)
+    return pd.DataFrame(
+        {"date": dates, "a": random.normal(3, 2, n), "b": random.normal(-9, 0.1, n), "c": random.random(n)}
+    )
+
+
+def write(frame: pd.DataFrame, path: Path) -> Path:
+    """As a CSV file whose numbers read back exactly."""
+    frame.to_csv(path, index=False)
+    return path

@@ -1,0 +1,99 @@
+"""Borders against arithmetic done by hand, and the error that counts the rows."""
+
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from informer.data.frequency import Frequency
+from informer.data.split import SplitConfig, SplitKind, split_rows
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+
+SMALL = WindowSizes(seq_len=3, label_len=1, pred_len=2)
+
+
+def cut(n: int, freq: str, config: SplitConfig, sizes: WindowSizes = SMALL) -> list[tuple[int, int]]:
+    split = split_rows(pd.date_range("2020-01-01", periods=n, freq=freq), Frequency.parse(freq), config, sizes=sizes)
+    return [(part.start, part.stop) for part in (split.train, split.val, split.test)]
+
+
+def config(kind: str, train: int | float | str, val: int | float | str, test: int | float | str | None) -> SplitConfig:
+    return SplitConfig(kind=SplitKind(kind), train=train, val=val, test=test)
+
+
+@pytest.mark.parametrize(("freq", "per_month"), [("h", 720), ("15min", 2880), ("D", 30), ("4h", 180)])
+def test_months_have_thirty_days(freq: str, per_month: int) -> None:
+    n = 20 * per_month + 11
+    assert cut(n, freq, config("months", 12, 4, 4)) == [
+        (0, 12 * per_month),
+        (12 * per_month, 16 * per_month),
+        (16 * per_month, 20 * per_month),
+    ]
+
+
+@pytest.mark.parametrize("n", [100, 101, 109, 35064, 26304])
+def test_ratio_rounds_as_the_authors_do(n: int) -> None:
+    train, test = int(n * 0.7), int(n * 0.2)
+    assert cut(n, "h", config("ratio", 0.7, 0.1, 0.2)) == [(0, train), (train, n - test), (n - test, n)]
+
+
+def test_rows_and_dates() -> None:
+    assert cut(100, "D", config("rows", 50, 20, 10)) == [(0, 50), (50, 70), (70, 80)]
+    assert cut(100, "D", config("dates", "2020-02-01", "2020-03-01", "2020-03-11")) == [(0, 31), (31, 60), (60, 70)]
+    assert cut(100, "D", config("dates", "2020-02-01", "2020-03-01", None)) == [(0, 31), (31, 60), (60, 100)]
+
+
+def test_dates_of_a_zone() -> None:
+    timestamps = pd.date_range("2020-01-01", periods=100, freq="D", tz="Asia/Tokyo")
+    split = split_rows(timestamps, Frequency.parse("D"), config("dates", "2020-02-01", "2020-03-01", None), sizes=SMALL)
+    assert split.train == range(31)
+
+
+@pytest.mark.parametrize(("pred_len", "least"), [(24, 224), (96, 944), (720, 7184)])
+def test_the_least_ratio_that_works_is_named(pred_len: int, least: int) -> None:
+    """70/10/20 and a history of 96 rows; the numbers follow from 0.1 n >= pred_len and 0.7 n >= 96 + pred_len."""
+    sizes = WindowSizes(seq_len=96, label_len=48, pred_len=pred_len)
+    ratio = config("ratio", 0.7, 0.1, 0.2)
+    with pytest.raises(InputError, match=f"at least {least} in all"):
+        cut(least - 1, "h", ratio, sizes)
+    cut(least, "h", ratio, sizes)
+
+
+def test_too_short_parts_are_told_with_rows_needed_and_found() -> None:
+    with pytest.raises(InputError, match=r"series: 20 rows .* train needs 5, has 4; test needs 2, has 1"):
+        cut(20, "h", config("rows", 4, 15, 1))
+    with pytest.raises(InputError, match=r"at least 30 in all"):
+        cut(20, "h", config("rows", 10, 10, 10))
+    with pytest.raises(InputError, match=r"at least 600 in all"):
+        cut(599, "D", config("months", 12, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (config("ratio", 0.7, 0.1, 0.1), "add up to 1"),
+        (config("ratio", 0.7, 0, 0.3), "dataset.split.val: expected a number above 0"),
+        (config("rows", "x", 5, 5), "dataset.split.train: expected a number above 0"),
+        (config("rows", 10.5, 5, 5), "dataset.split.train: expected whole rows"),
+        (config("rows", True, 5, 5), "dataset.split.train: expected a number above 0"),
+        (config("dates", "soon", "2020-02-01", None), "dataset.split.train: expected a date"),
+        (config("dates", "2020-03-01", "2020-02-01", None), "expected train <= val <= test"),
+        (config("dates", "2020-01-20", "2020-01-20", None), "val needs 2, has 0"),
+    ],
+)
+def test_bounds_that_make_no_sense(bad: SplitConfig, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cut(100, "D", bad)
+
+
+def test_months_of_a_calendar_step_are_refused() -> None:
+    with pytest.raises(InputError, match="months of 30 days, which rows of frequency B"):
+        cut(1000, "B", config("months", 12, 4, 4))
+
+
+def test_the_schema_takes_what_a_command_line_gives() -> None:
+    schema = OmegaConf.structured(SplitConfig)
+    merged = OmegaConf.merge(
+        schema, OmegaConf.from_dotlist(["kind=dates", "train=2020-02-01", "val=2020-03-01", "test=null"])
+    )
+    assert cut(100, "D", OmegaConf.to_object(merged)) == [(0, 31), (31, 60), (60, 100)]  # type: ignore[arg-type]

@@ -1,0 +1,82 @@
+"""Windows against pandas slicing, row by row; their parts against the rows a split gives them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from informer.data.windows import Store, Windows, WindowSizes
+from informer.errors import InputError
+
+
+def over(
+    n: int, sizes: WindowSizes, part: range, *, inputs: list[int], targets: list[int]
+) -> tuple[Windows, pd.DataFrame]:
+    values = torch.arange(n * 3, dtype=torch.float32).view(n, 3)
+    marks = torch.arange(n * 2, dtype=torch.float32).view(n, 2) / 7
+    starts = torch.tensor(list(sizes.starts(part)), dtype=torch.long)
+    windows = Windows(Store(values, marks), starts=starts, sizes=sizes, inputs=inputs, targets=targets)
+    return windows, pd.DataFrame(values.numpy()).join(pd.DataFrame(marks.numpy(), columns=["0_mark", "1_mark"]))
+
+
+@pytest.mark.parametrize(("seq_len", "label_len", "pred_len"), [(7, 3, 2), (1, 0, 1), (5, 5, 3), (4, 0, 9), (1, 1, 1)])
+@pytest.mark.parametrize(
+    ("inputs", "targets"), [([0, 1, 2], [0, 1, 2]), ([1], [1]), ([0, 1, 2], [1]), ([2, 0], [0, 2])]
+)
+def test_windows_are_slices(seq_len: int, label_len: int, pred_len: int, inputs: list[int], targets: list[int]) -> None:
+    sizes = WindowSizes(seq_len=seq_len, label_len=label_len, pred_len=pred_len)
+    windows, frame = over(40, sizes, range(20, 37), inputs=inputs, targets=targets)
+    first_target = range(max(20, seq_len), 37 - pred_len + 1)
+    assert len(windows) == len(first_target)
+    batch = windows.batch(torch.arange(len(windows)))
+    for i, row in enumerate(first_target):
+        history, horizon = frame.iloc[row - seq_len : row], frame.iloc[row : row + pred_len]
+        token = history.tail(label_len)
+        np.testing.assert_array_equal(batch.enc_x[i], history[inputs])
+        np.testing.assert_array_equal(batch.enc_mark[i], history[["0_mark", "1_mark"]])
+        np.testing.assert_array_equal(batch.dec_x[i], np.vstack([token[inputs], np.zeros((pred_len, len(inputs)))]))
+        np.testing.assert_array_equal(batch.dec_mark[i], pd.concat([token, horizon])[["0_mark", "1_mark"]])
+        np.testing.assert_array_equal(batch.target[i], horizon[targets])
+
+
+def test_batches_hold_every_window_once() -> None:
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), inputs=[0, 1, 2], targets=[0])
+    whole = windows.batch(torch.arange(43))
+    for batch_size in (1, 8, 43, 512):
+        batches = list(windows.batches(batch_size))
+        assert [len(batch.target) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
+        for name, part in whole._asdict().items():
+            assert torch.equal(torch.cat([getattr(batch, name) for batch in batches]), part)
+
+
+def test_shuffling_is_a_permutation_that_the_generator_fixes() -> None:
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), inputs=[0, 1, 2], targets=[0])
+    order = [
+        torch.cat(
+            [batch.target[:, 0, 0] for batch in windows.batches(8, generator=torch.Generator().manual_seed(seed))]
+        )
+        for seed in (1, 1, 2)
+    ]
+    assert torch.equal(order[0], order[1])
+    assert not torch.equal(order[0], order[2])
+    assert torch.equal(order[2].sort().values, windows.batch(torch.arange(43)).target[:, 0, 0])
+
+
+def test_a_batch_size_below_one_is_refused() -> None:
+    windows, _ = over(20, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(20), inputs=[0], targets=[0])
+    with pytest.raises(ValueError, match="batch_size: expected at least 1, found 0"):
+        next(windows.batches(0))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((0, 0, 1), "seq_len: expected at least 1, found 0"),
+        ((3, -1, 1), "label_len: expected at least 0, found -1"),
+        ((3, 1, 0), "pred_len: expected at least 1, found 0"),
+        ((3, 4, 1), "label_len: expected at most seq_len=3.*found 4"),
+    ],
+)
+def test_sizes_out_of_range(sizes: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        WindowSizes(seq_len=sizes[0], label_len=sizes[1], pred_len=sizes[2])
