@@ -12,6 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 MAX_ELEMENTS = 1 << 24
 """Elements of scores alive at once: 64 MiB in float32."""
+CACHED_ELEMENTS = 1 << 21
+"""Elements of a chunk on the CPU, where arrays that stay in its cache between passes are up to twice as fast."""
 
 
 def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
@@ -24,7 +26,7 @@ def map_rows(
     q: Tensor,
     *operands: Tensor,
     elements_per_row: int,
-    max_elements: int = MAX_ELEMENTS,
+    max_elements: int | None = None,
 ) -> Tensor:
     """`attend(q[:, :, start:stop], start, *operands)` for consecutive chunks of queries, concatenated over rows.
 
@@ -33,9 +35,13 @@ def map_rows(
         q: queries [b h l e].
         operands: every other tensor that `attend` differentiates (keys, values, parameters).
         elements_per_row: size of the largest array that one query row gives rise to, over batch and heads.
-        max_elements: the bound that decides the chunk length.
+        max_elements: the bound that decides the chunk length; None means one chunk up to MAX_ELEMENTS, and beyond that,
+            on the CPU, chunks of CACHED_ELEMENTS.
     """
     n_rows = q.shape[2]
+    if max_elements is None:
+        whole = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
+        max_elements = MAX_ELEMENTS if whole else CACHED_ELEMENTS
     step = rows_per_chunk(elements_per_row, n_rows, max_elements)
     if step >= n_rows:
         return attend(q, 0, *operands)
