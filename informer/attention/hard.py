@@ -3,7 +3,7 @@ the straight-through Gumbel-softmax estimator (Jang, Gu & Poole 2017, "Categoric
 
   forward    A = one_hot(argmax_j(s q_i.k_j + g_ij)), the first of equals        s = e^-0.5
   backward   gradient of softmax_j((s q_i.k_j + g_ij) / temperature)
-  g          -log(Exponential(1)) noise in training if `gumbel`, else 0
+  g          -log(-log(uniform)) noise in training if `gumbel`, else 0
 
 Values receive the gradient of the one-hot matrix, queries and keys that of the soft one. No dropout: it would erase
 whole rows.
@@ -73,5 +73,9 @@ class HardAttention(Attention):
 
 
 def gumbel_noise(like: Tensor) -> Tensor:
-    """Standard Gumbel noise of `like`'s shape and type, drawn in float32: a half-precision draw can be 0."""
-    return -torch.empty_like(like, dtype=torch.float32).exponential_().log().to(like.dtype)
+    """Standard Gumbel noise of `like`'s shape and type, -log(-log u) of uniform u.
+
+    Drawn in float32: half precision cannot hold u near 1. The clamp keeps u = 0, one draw in 2^24, from giving -inf.
+    """
+    uniform = torch.rand_like(like, dtype=torch.float32).clamp_(min=2.0**-25)
+    return uniform.log_().neg_().log_().neg_().to(like.dtype)
