@@ -16,7 +16,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.chunking import map_rows
 from informer.attention.dropout import dropout
-from informer.attention.masks import future_keys
+from informer.attention.scores import hide_future, seen_keys
 
 
 @final
@@ -50,9 +50,8 @@ class FullAttention(Attention):
         return map_rows(self._attend, q, k, v, elements_per_row=elements_per_row)
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
-        scores = (q * self.scale) @ k.transpose(-1, -2)
-        if self.spec.causal:
-            scores = scores.masked_fill(future_keys(start, q.shape[2], k.shape[2], q.device), float("-inf"))
+        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
+        scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
         return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

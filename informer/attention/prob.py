@@ -15,7 +15,7 @@ that the authors published does.
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import final
 
@@ -25,11 +25,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.chunking import MAX_ELEMENTS, map_rows
+from informer.attention.checks import at_least, choice, flag
+from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
+from informer.attention.dropout import dropout as drop
 from informer.attention.masks import causal_mean
 
-CACHE_ELEMENTS = 1 << 20
-"""Products scored at once on a CPU: 4 MiB in float32, so that they are reduced before they leave the cache."""
 PRODUCTS_UP_TO = 2048
 """Keys up to which all products, then a pick, are faster than gathering a set of keys for each query."""
 
@@ -102,7 +102,7 @@ def sparsity(
         count = n_keys if mean == "zero_fill" else (~future).sum(-1).clamp(min=1)
         return peak(found.masked_fill(future, -math.inf), -1) - found.masked_fill(future, 0.0).sum(-1) / count
 
-    max_elements = MAX_ELEMENTS if q.is_cuda else CACHE_ELEMENTS
+    max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced before they leave the cache
     return map_rows(score, q, elements_per_row=q.shape[0] * q.shape[1] * width, max_elements=max_elements)
 
 
@@ -139,7 +139,12 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
         allowed = None
         if causal:
             allowed = positions <= active[:, :, start : start + rows.shape[2], None]
-        return F.scaled_dot_product_attention(rows, k, v, attn_mask=allowed, dropout_p=dropout)
+        if dropout == 0.0:
+            return F.scaled_dot_product_attention(rows, k, v, attn_mask=allowed)
+        scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -math.inf)
+        return drop(scores.softmax(-1), dropout, True) @ v
 
     queries = q.gather(2, active[..., None].expand(-1, -1, -1, q.shape[3]))
     return map_rows(attend, queries, k, v, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
@@ -184,14 +189,12 @@ class ProbAttention(Attention):
         row_dropout: bool = True,
     ) -> None:
         super().__init__(spec)
-        if factor < 1:
-            raise ValueError(f"factor: expected at least 1, found {factor}")
-        _check_choice("sampling", sampling, ("shared", "per_query", "all", "lse"))
-        _check_choice("mean", mean, ("sample", "zero_fill"))
-        _check_choice("context", context, ("mean", "cumsum"))
-        self.sampling, self.mean, self.context = sampling, mean, context
-        self.causal_selection = causal_selection
-        self.dropout = spec.dropout if row_dropout else 0.0
+        factor = at_least("factor", factor, 1)
+        self.sampling = choice("sampling", sampling, ("shared", "per_query", "all", "lse"))
+        self.mean = choice("mean", mean, ("sample", "zero_fill"))
+        self.context = choice("context", context, ("mean", "cumsum"))
+        self.causal_selection = flag("causal_selection", causal_selection)
+        self.dropout = spec.dropout if flag("row_dropout", row_dropout) else 0.0
         self.n_top = log_count(factor, spec.len_q)
         self.n_sample = spec.len_k if sampling in ("all", "lse") else log_count(factor, spec.len_k)
         self.register_buffer("eval_index", self._eval_index(), persistent=False)
@@ -257,8 +260,3 @@ class ProbAttention(Attention):
         peak = hidden.logsumexp(-1) if self.eval_index is None else hidden.amax(-1)
         divisor = self.spec.len_k if self.mean == "zero_fill" else scored.sum(-1).clamp(min=1)
         return peak - products.masked_fill(~scored, 0.0).sum(-1) / divisor
-
-
-def _check_choice(name: str, found: str, allowed: Collection[str]) -> None:
-    if found not in allowed:
-        raise ValueError(f"{name}: expected one of {', '.join(allowed)}, found {found!r}")

@@ -1,0 +1,202 @@
+"""ProbSparse attention against a loop over queries and sampled keys, and against the authors' arrays."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from naive import CROSS, SELF, assert_gradients, assert_realises, assert_recomputed_alike, draw, softmax, spec_of
+
+from informer.attention import prob
+from informer.attention.prob import ProbAttention, log_count, probsparse, sparsity
+
+PARITY = Path(__file__).parents[1] / "parity"
+SHAPES = [(x, c) for x in SELF for c in (False, True)] + [(x, False) for x in CROSS]
+
+
+def measure_of_row(query, keys, sampled, *, i, masked, mean):
+    """M_i (sampled: indices, repeated ones count twice; None: eq. 2 over every key)."""
+    seen = [j for j in (range(len(keys)) if sampled is None else sampled) if j <= i or not masked]
+    if not seen:
+        return -math.inf
+    products = [float(query @ keys[j]) / (math.sqrt(len(query)) if sampled is None else 1) for j in seen]
+    peak = np.logaddexp.reduce(products) if sampled is None else max(products)
+    return peak - sum(products) / (len(keys) if mean == "zero_fill" else len(seen))
+
+
+def measures(q, k, index, *, masked, mean):
+    result = np.empty(q.shape[:3])
+    for b, h, i in np.ndindex(*q.shape[:3]):
+        sampled = None if index is None else (index if index.ndim == 1 else index[i]).tolist()
+        result[b, h, i] = measure_of_row(q[b, h, i].numpy(), k[b, h].numpy(), sampled, i=i, masked=masked, mean=mean)
+    return result
+
+
+def loop(q, k, index, n_top, *, causal, mean="sample", context="mean", causal_selection=True):
+    """The matrix [b h l s], row by row."""
+    ranked = measures(q, k, index, masked=causal and causal_selection, mean=mean)
+    result = np.zeros((*q.shape[:3], k.shape[2]))
+    for b, h, i in np.ndindex(*q.shape[:3]):
+        n = i + 1 if causal else k.shape[2]
+        if i in np.argsort(-ranked[b, h], kind="stable")[:n_top]:
+            result[b, h, i, :n] = softmax((k[b, h, :n] @ q[b, h, i]).numpy() / math.sqrt(q.shape[3]))
+        else:
+            result[b, h, i, :n] = 1 if causal and context == "cumsum" else 1 / n
+    return torch.from_numpy(result)
+
+
+def make(sizes, *, factor=1, **options):
+    facts = {name: options.pop(name) for name in ("causal", "dropout") if name in options}
+    return ProbAttention(spec_of(sizes, **facts), factor=factor, **options).eval()
+
+
+@pytest.mark.parametrize("name", ["self", "causal"])
+def test_the_authors_arrays(name):
+    with np.load(PARITY / f"probsparse_{name}.npz") as stored:
+        q, k, v, index, context = (torch.from_numpy(stored[x]) for x in ("q", "k", "v", "sample_index", "context"))
+        n_top, causal = int(stored["n_top"]), bool(stored["causal"])
+    options = {"mean": "zero_fill", "context": "cumsum", "causal_selection": False}
+    found = probsparse(q, k, v, sample_index=index, n_top=n_top, causal=causal, **options)
+    torch.testing.assert_close(found, context, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sampling", ["shared", "per_query", "all", "lse"])
+@pytest.mark.parametrize("mean", ["sample", "zero_fill"])
+@pytest.mark.parametrize(("sizes", "causal"), SHAPES)
+def test_equals_the_formula(sizes, causal, sampling, mean):
+    q, k, v = draw(sizes)
+    attn = make(sizes, causal=causal, sampling=sampling, mean=mean, factor=2)
+    expected = loop(q, k, attn.eval_index, attn.n_top, causal=causal, mean=mean)
+    assert_realises(attn, q, k, v, expected)
+
+
+@pytest.mark.parametrize("sampling", ["shared", "per_query", "lse"])
+@pytest.mark.parametrize("causal_selection", [False, True])
+@pytest.mark.parametrize("context", ["mean", "cumsum"])
+def test_equals_the_formula_when_causal(sampling, causal_selection, context):
+    q, k, v = draw(SELF[2])
+    options = {"causal_selection": causal_selection, "context": context}
+    attn = make(SELF[2], causal=True, sampling=sampling, **options)
+    assert_realises(attn, q, k, v, loop(q, k, attn.eval_index, attn.n_top, causal=True, **options))
+
+
+@pytest.mark.parametrize("products_up_to", [0, 2048])
+@pytest.mark.parametrize("max_elements", [1, 10**6])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("index", ["shared", "per_query", "lse"])
+def test_measures_in_chunks(monkeypatch, products_up_to, max_elements, masked, index):
+    monkeypatch.setattr(prob, "PRODUCTS_UP_TO", products_up_to)
+    monkeypatch.setattr(prob, "CACHED_ELEMENTS", max_elements)
+    q, k, _ = draw((2, 3, 31, 31, 5, 4))
+    drawn = {"shared": torch.tensor([3, 30, 17]), "per_query": torch.randint(31, (31, 4)), "lse": None}[index]
+    found = sparsity(q, k, sample_index=drawn, causal=masked, mean="sample")
+    expected = torch.from_numpy(measures(q, k, drawn, masked=masked, mean="sample"))
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    if masked and index == "shared":
+        assert found[:, :, :3].isneginf().all()  # no sampled key yet
+
+
+@pytest.mark.parametrize(("factor", "length", "count"), [(5, 1, 1), (5, 2, 2), (5, 96, 25), (1, 2, 1), (5, 16384, 50)])
+def test_counts(factor, length, count):
+    assert log_count(factor, length) == count
+    attn = ProbAttention(spec_of((1, 1, length, 7, 4, 4)), factor=factor)
+    assert (attn.n_top, attn.n_sample) == (count, min(7, 2 * factor))
+
+
+def test_eval_keys_are_evenly_spaced():
+    assert make((1, 1, 7, 31, 4, 4)).eval_index.tolist() == [0, 10, 20, 30]
+    assert make((1, 1, 7, 31, 4, 4), sampling="all").eval_index.tolist() == list(range(31))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "authors_draw"),
+    [("per_query", lambda: torch.randint(31, (31, 4))), ("shared", lambda: torch.randperm(31)[:4])],
+)
+def test_training_draws_from_the_global_generator(sampling, authors_draw):
+    q, k, v = draw(SELF[2])
+    attn = make(SELF[2], sampling=sampling).train()
+    torch.manual_seed(5)
+    index = authors_draw()
+    torch.manual_seed(5)
+    torch.testing.assert_close(attn(q, k, v), loop(q, k, index, attn.n_top, causal=False) @ v, rtol=1e-11, atol=1e-11)
+    assert not torch.equal(attn(q, k, v), attn(q, k, v))
+
+
+def test_eval_draw_is_no_part_of_the_state():
+    attn = make(SELF[2], sampling="per_query")
+    assert attn.state_dict() == {}
+    assert torch.equal(attn.eval_index, make(SELF[2], sampling="per_query").eval_index)
+
+
+def test_future_values_never_matter():
+    q, k, v = draw(SELF[2])
+    attn = make(SELF[2], causal=True)
+    for t in (0, 14, 29):
+        changed = torch.cat([v[:, :, : t + 1], 9 - 4 * v[:, :, t + 1 :]], dim=2)
+        assert torch.equal(attn(q, k, changed)[:, :, : t + 1], attn(q, k, v)[:, :, : t + 1])
+
+
+@pytest.mark.parametrize("causal_selection", [False, True])
+def test_selection_scores_see_future_keys_only_without_causal_selection(causal_selection):
+    q, k, _ = draw(SELF[2])
+    changed = torch.cat([k[:, :, :20], 9 - 4 * k[:, :, 20:]], dim=2)
+    index = torch.tensor([0, 10, 20, 30])
+    before, after = (sparsity(q, x, sample_index=index, causal=causal_selection, mean="sample") for x in (k, changed))
+    assert torch.equal(before[:, :, :20], after[:, :, :20]) == causal_selection
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("context", ["mean", "cumsum"])
+def test_gradients(causal, context):
+    sizes = (1, 2, 7, 7, 3, 2)
+    assert_gradients(make(sizes, causal=causal, context=context), *draw(sizes))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_active_rows_in_chunks(monkeypatch, causal):
+    assert_recomputed_alike(monkeypatch, make(SELF[2], causal=causal, dropout=0.5).train(), *draw(SELF[2]))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_acts_on_the_active_rows_only(causal):
+    q, k, _ = draw(SELF[2])
+    attn = make(SELF[2], sampling="all", dropout=0.5, factor=2, causal=causal)
+    exact = attn.weights(q, k)
+    dropped = attn.train()(q, k, torch.eye(31, dtype=q.dtype).expand(*k.shape[:2], -1, -1))
+    positive = exact > 0
+    lazy = (exact == exact[..., :1]).logical_or(~positive).all(-1)
+    lazy[:, :, 0] = False  # one key: the same whether lazy or active
+    active = ~lazy
+    active[:, :, 0] = False
+    torch.testing.assert_close(dropped[lazy], exact[lazy], rtol=1e-11, atol=1e-11)
+    gone = dropped[active] == 0
+    torch.testing.assert_close(dropped[active], torch.where(gone, 0, 2 * exact[active]), rtol=1e-11, atol=1e-11)
+    assert 0.3 < gone[positive[active]].double().mean() < 0.7
+
+
+def test_row_dropout_off_is_the_published_code():
+    q, k, v = draw(SELF[2])
+    attn = make(SELF[2], sampling="all", dropout=0.5, row_dropout=False)
+    assert torch.equal(attn.train()(q, k, v), attn.eval()(q, k, v))
+
+
+def test_runs_under_autocast():
+    q, k, v = (x.float() for x in draw(SELF[2]))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = make(SELF[2], causal=True)(q, k, v)
+    torch.testing.assert_close(found.float(), make(SELF[2], causal=True)(q, k, v), rtol=0.05, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"factor": 0}, "factor: expected a whole number of at least 1, found 0"),
+        ({"sampling": "random"}, "sampling: expected one of shared, per_query, all, lse, found 'random'"),
+        ({"mean": "sum"}, "mean: expected one of sample, zero_fill, found 'sum'"),
+        ({"context": "last"}, "context: expected one of mean, cumsum, found 'last'"),
+    ],
+)
+def test_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        make(SELF[0], **options)
