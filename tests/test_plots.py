@@ -21,9 +21,9 @@ def lines(axes):
 
 
 def test_forecast_panels_show_each_column_at_its_own_times():
-    columns = ["OT", "price $US$", "_hidden"]
+    columns = ["OT", "US$_$", "_hidden"]
     history, forecast = frame("2020-01-01", 100, columns), frame("2020-01-05 04:00", 5, columns)
-    figure = plot_forecast(history, forecast, forecast + 1, band=(forecast - 1, forecast + 2), title="50$ and $5")
+    figure = plot_forecast(history, forecast, forecast + 1, band=(forecast - 1, forecast + 2), title="in $^$")
     assert [axes.get_title("left") for axes in figure.axes] == columns
     for axes, column in zip(figure.axes, columns, strict=True):
         drawn = lines(axes)

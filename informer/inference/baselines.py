@@ -105,7 +105,7 @@ def fit_ridge(
     fitted, held_out = (_moments(part, positions, max_rows) for part in (train, val))
     design, response = fitted.as_rows()
     weights = {penalty: _solve(design, response, penalty) for penalty in penalties}
-    best = min(weights, key=lambda penalty: held_out.squared_error(weights[penalty]))
+    best = min(weights, key=lambda penalty: held_out.rank(weights[penalty]))
     note = (
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
         f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
@@ -120,11 +120,10 @@ def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarr
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moments:
-    """X^T X, X^T Y and the sum of Y^2 over rows of mean-free histories X and futures Y: all that ridge needs."""
+    """X^T X and X^T Y over rows of mean-free histories X and futures Y: all that ridge needs."""
 
     gram: np.ndarray
     cross: np.ndarray
-    energy: float
     windows: int
 
     def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
@@ -136,9 +135,9 @@ class _Moments:
         rotated = vectors.T @ self.cross
         return root * vectors.T, np.divide(rotated, root, where=root > 0, out=np.zeros_like(rotated))
 
-    def squared_error(self, weight: np.ndarray) -> float:
-        """|X weight - Y|^2."""
-        return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.energy)
+    def rank(self, weight: np.ndarray) -> float:
+        """|X weight - Y|^2 less |Y|^2, which no weight changes."""
+        return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
 
 
 def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Moments:
@@ -148,7 +147,7 @@ def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Mome
     stride = -(-len(windows) * len(positions) // max_rows)
     chosen = torch.arange(0, len(windows), stride)
     seq_len = windows.sizes.seq_len
-    sums, energy = np.zeros((seq_len, windows.sizes.rows)), 0.0
+    sums = np.zeros((seq_len, windows.sizes.rows))
     for indices in chosen.split(_STEP):
         batch = windows.batch(indices)
         history = wide(batch.enc_x[:, :, list(positions)]).transpose(1, 2)
@@ -156,5 +155,4 @@ def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Mome
         x = (history - mean).flatten(0, 1)
         y = (wide(batch.target).transpose(1, 2) - mean).flatten(0, 1)
         sums += (x.T @ torch.cat([x, y], dim=1)).cpu().numpy()
-        energy += float(y.square().sum())
-    return _Moments(sums[:, :seq_len], sums[:, seq_len:], energy, len(chosen))
+    return _Moments(sums[:, :seq_len], sums[:, seq_len:], len(chosen))

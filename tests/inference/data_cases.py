@@ -21,7 +21,16 @@ SPLITS = {"ETTh1": MONTHS, "WTH": RATIO}
 TIME_FORMATS = {"WTH": "%m/%d/%Y %H:%M"}
 
 
-def load(config: DatasetConfig, folder: Path, seq_len: int, pred_len: int, features: str, target: str | None) -> Data:
+def load(
+    config: DatasetConfig,
+    folder: Path,
+    *,
+    seq_len: int,
+    pred_len: int,
+    features: str = "M",
+    target: str | None = None,
+    device: str = "cpu",
+) -> Data:
     return load_data(
         config,
         sizes=WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len),
@@ -30,11 +39,11 @@ def load(config: DatasetConfig, folder: Path, seq_len: int, pred_len: int, featu
         scaler=ScalerConfig(),
         calendar=CalendarKind.timeF,
         data_dir=folder,
-        device="cpu",
+        device=device,
     )
 
 
-def made(folder: Path, *, seq_len: int = 29, pred_len: int = 5, features: str = "M", target: str | None = None) -> Data:
+def made(folder: Path, *, features: str = "M", target: str | None = None, device: str = "cpu") -> Data:
     """Hourly rows with a daily cycle, three columns; `zeros` is zero every fifth row, `flat` constant."""
     rng = np.random.default_rng(1)
     t = np.arange(500)
@@ -44,10 +53,11 @@ def made(folder: Path, *, seq_len: int = 29, pred_len: int = 5, features: str = 
     frame["flat"] = 4.0
     frame.to_csv(folder / "made.csv", index=False)
     split = SplitConfig(kind=SplitKind.rows, train=300, val=100, test=100)
-    return load(DatasetConfig(name="made", file="made.csv", split=split), folder, seq_len, pred_len, features, target)
+    config = DatasetConfig(name="made", file="made.csv", split=split)
+    return load(config, folder, seq_len=29, pred_len=5, features=features, target=target, device=device)
 
 
-def published(name: str, pred_len: int, seq_len: int = 336) -> Data:
+def published(name: str, pred_len: int) -> Data:
     """ETTh1 or WTH from the data folder; skips the test where the file is not there."""
     folder = Path(os.environ.get("INFORMER_DATA_DIR", "data"))
     if not (folder / f"{name}.csv").exists():
@@ -55,7 +65,7 @@ def published(name: str, pred_len: int, seq_len: int = 336) -> Data:
     config = DatasetConfig(
         name=name, file=f"{name}.csv", time_col="date", time_format=TIME_FORMATS.get(name), split=SPLITS[name]
     )
-    return load(config, folder, seq_len, pred_len, "M", None)
+    return load(config, folder, seq_len=336, pred_len=pred_len)
 
 
 def windows_over(values: torch.Tensor, *, seq_len: int, pred_len: int, targets: list[int] | None = None) -> Windows:

@@ -79,6 +79,18 @@ def test_training_scale_uses_training_rows_only(data):
     assert found[2].isnan()
 
 
+@pytest.mark.cuda
+def test_scores_on_a_gpu_equal_those_on_the_cpu(tmp_path):
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    results = [
+        compare(last_value, data.test, data=data) for data in (made(tmp_path, device=d) for d in ("cpu", "cuda"))
+    ]
+    for name in results[0].errors:
+        cpu, gpu = (result.errors[name].original.overall() for result in results)
+        assert gpu == pytest.approx(cpu, rel=1e-4)
+
+
 def test_no_windows_is_an_input_error(data):
     data.test.starts = data.test.starts[:0]
     with pytest.raises(InputError, match="expected at least one window, found none"):
