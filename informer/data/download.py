@@ -48,7 +48,14 @@ def fetch(url: str, path: Path, *, sha256: str | None) -> None:
         InputError: no network, an error of the server, a truncated body, or another content.
     """
     try:
-        pooch.retrieve(url, known_hash=sha256 and f"sha256:{sha256}", fname=path.name, path=path.parent)
+        pooch.retrieve(
+            url,
+            known_hash=sha256 and f"sha256:{sha256}",
+            fname=path.name,
+            path=path.parent,
+            # a streamed response that fails keeps its socket open
+            downloader=pooch.HTTPDownloader(stream=False, timeout=30),
+        )
     except (OSError, ValueError) as error:
         # pooch raises ValueError for a wrong hash; every fault of the network is an OSError
         reason = f"its sha256 is not {sha256}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

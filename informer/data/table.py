@@ -4,6 +4,7 @@ Every complaint about a cell goes through `Table.at`: it names the file, the row
 """
 
 import csv
+import io
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,16 @@ from informer.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A frame, what to call it, and the number of its first row: 2 in a file (line 1 is the header), 0 in a frame."""
+    """A frame and what to call it.
+
+    `first_row` is the number of its first row: 2 in a file (line 1 is the header), 0 in a frame. `decimal` is the mark
+    in numbers that are text.
+    """
 
     name: str
     frame: pd.DataFrame
     first_row: int
+    decimal: str = "."
 
     @property
     def columns(self) -> list[str]:
@@ -52,18 +58,16 @@ def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Ta
     Raises:
         InputError: no such file, nothing in it, not text, rows of unequal length, or names that repeat.
     """
-    name = path.name
     try:
-        _refuse_binary(path)
-        _check_header(path, separator, encoding)
+        text = _text(path, separator, encoding)
+        _check_header(path.name, text, separator)
         with warnings.catch_warnings():
             # pandas warns, and drops cells, where rows are longer than the header
             warnings.simplefilter("error", ParserWarning)
             frame = pd.read_csv(
-                path,
+                io.StringIO(text),
                 sep=separator,
                 decimal=decimal,
-                encoding=encoding,
                 # cells stay as written, so that an error can show them; rows stay at their lines
                 keep_default_na=False,
                 skip_blank_lines=False,
@@ -79,11 +83,9 @@ def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Ta
         raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
     except (ParserError, ParserWarning) as error:
         raise InputError(f"{path}: rows of unequal length ({' '.join(str(error).split())})") from error
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
+    except (OSError, LookupError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
-    return Table(name, _without_blank_end(frame), first_row=2)
+    return Table(path.name, frame, first_row=2, decimal=decimal)
 
 
 def numbers(table: Table, column: str) -> Float64[np.ndarray, "t"]:
@@ -93,64 +95,53 @@ def numbers(table: Table, column: str) -> Float64[np.ndarray, "t"]:
         InputError: the first cell that is none.
     """
     cells = table.frame[column]
-    values = _to_numbers(cells)
+    values = _to_numbers(cells, table.decimal)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
-        cell = cells.iloc[bad[0]]
+        row = int(bad[0])
+        cell = cells.iloc[row]
         advice = (
             "set dataset.decimal=','"
             if "," in str(cell)
             else "mend the cell, or leave the column out of dataset.columns"
         )
-        raise InputError(f"{table.at(bad[0], column)}: expected a number, found {shown(cell)}; {advice}")
+        raise InputError(f"{table.at(row, column)}: expected a number, found {shown(cell)}; {advice}")
     return values
 
 
 def is_number_column(table: Table, column: str) -> bool:
-    """Whether any cell is a number, or all are empty (an error to report, not a column to pass over)."""
+    """Whether a column is meant as numbers (some cell is one, or none has a letter): `numbers` reads or refuses it."""
     cells = table.frame[column]
     if is_numeric_dtype(cells):
         return True
     if not (is_string_dtype(cells) or is_object_dtype(cells)):
         return False
-    blank = cells.isna() | (cells.astype(str).str.strip() == "")
-    return bool(blank.all()) or not np.isnan(_to_numbers(cells)).all()
+    wordless = not cells.astype(str).str.contains(r"[^\s\d.,+-]").any()
+    return wordless or not np.isnan(_to_numbers(cells, table.decimal)).all()
 
 
-def _to_numbers(cells: pd.Series) -> Float64[np.ndarray, "t"]:
+def _to_numbers(cells: pd.Series, decimal: str) -> Float64[np.ndarray, "t"]:
     if is_bool_dtype(cells):
         cells = cells.astype("float64")
+    elif decimal != "." and not is_numeric_dtype(cells):
+        cells = cells.astype(str).str.replace(decimal, ".", regex=False)
     return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _refuse_binary(path: Path) -> None:
-    with path.open("rb") as file:
-        if b"\0" in file.read(8192):
-            raise InputError(f"{path}: a binary file, expected CSV text")
+def _text(path: Path, separator: str, encoding: str) -> str:
+    """The file without the blank rows that spreadsheets leave at its end."""
+    content = path.read_bytes()
+    if b"\0" in content[:8192]:
+        raise InputError(f"{path}: a binary file, expected CSV text")
+    return content.decode(encoding).rstrip(f"{separator} \t\r\n")
 
 
-def _check_header(path: Path, separator: str, encoding: str) -> None:
-    with path.open(encoding=encoding, newline="") as file:
-        header = [name.strip() for name in next(csv.reader(file, delimiter=separator), [])]
-    repeated = sorted({name for name in header if header.count(name) > 1})
+def _check_header(name: str, text: str, separator: str) -> None:
+    header = [cell.strip() for cell in next(csv.reader(text.splitlines()[:1], delimiter=separator), [])]
+    repeated = sorted({cell for cell in header if header.count(cell) > 1})
     if repeated:
-        raise InputError(f"{path.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+        raise InputError(f"{name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
     if len(header) == 1:
         other = next((mark for mark in ";\t|," if mark in header[0] and mark != separator), None)
         if other is not None:
-            raise InputError(
-                f"{path.name}, row 1: no {separator!r} but {other!r} found; set dataset.separator={other!r}"
-            )
-
-
-def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
-    n = len(frame)
-    while n and all(cell == "" or cell != cell for cell in frame.iloc[n - 1]):
-        n -= 1
-    # the blank end made text of its columns
-    return frame if n == len(frame) else frame.iloc[:n].apply(_as_numbers_if_all)
-
-
-def _as_numbers_if_all(cells: pd.Series) -> pd.Series:
-    values = _to_numbers(cells)
-    return cells if np.isnan(values).any() else pd.Series(values, index=cells.index)
+            raise InputError(f"{name}, row 1: no {separator!r} but {other!r} found; set dataset.separator={other!r}")

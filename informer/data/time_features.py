@@ -29,9 +29,9 @@ _FIELDS: dict[str, Field] = {
     "minute": lambda t: t.minute,
     "quarter_hour": lambda t: t.minute // 15,
     "hour": lambda t: t.hour,
-    "weekday": lambda t: t.weekday,
+    "weekday": lambda t: t.day_of_week,
     "day": lambda t: t.day,
-    "dayofyear": lambda t: t.dayofyear,
+    "dayofyear": lambda t: t.day_of_year,
     "week": lambda t: t.isocalendar().week.to_numpy(),
     "month": lambda t: t.month,
 }

@@ -63,9 +63,10 @@ def parse_timestamps(table: Table, column: str, time_format: str | None) -> tupl
         stamps = _parse(table, column, found_format)
     bad = np.flatnonzero(stamps.isna())
     if len(bad):
+        row = int(bad[0])
         expected = f" like {found_format}" if found_format not in (None, "ISO8601") else ""
         raise InputError(
-            f"{table.at(bad[0], column)}: expected a date{expected}, found {shown(cells.iloc[bad[0]])}; "
+            f"{table.at(row, column)}: expected a date{expected}, found {shown(cells.iloc[row])}; "
             "mend the cell, or set dataset.time_format"
         )
     return pd.DatetimeIndex(stamps, name=None), found_format
@@ -165,7 +166,7 @@ def _day_month_format(table: Table, column: str, first: re.Match[str]) -> str:
     above = (parts.apply(pd.to_numeric, errors="coerce") > 12).to_numpy()
     settled = above.any(axis=0)
     if settled.all():
-        rows = above.argmax(axis=0)
+        rows = above.argmax(axis=0).tolist()
         raise InputError(
             f"{table.at(max(rows), column)}: day and month change places, {cells.iloc[max(rows)]!r} against "
             f"{cells.iloc[min(rows)]!r} in row {min(rows) + table.first_row}; write all dates alike"

@@ -1,0 +1,148 @@
+"""Every way a file can be wrong: one line that names the place, what was expected and what was found."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from informer.data.source import DatasetConfig, read_series, series_from_frame
+from informer.errors import InputError
+
+GOOD = "date,a,b\n2020-01-01 00:00,1,2\n2020-01-01 01:00,3,4\n2020-01-01 02:00,5,6\n2020-01-01 03:00,7,8\n"
+AMBIGUOUS = "date,a\n01/02/2010,1\n02/02/2010,2\n03/02/2010,3\n"
+
+
+def changed(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1
+    return GOOD.replace(old, new)
+
+
+# what is wrong -> text of the file, part of the error
+FILES: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "the file is empty"),
+    "blank lines only": ("\n\n", "empty|header"),
+    "header only": ("date,a\n", "a header without rows"),
+    "binary": (b"PK\x03\x04\0\0\0", "a binary file, expected CSV text"),
+    "not utf-8": (b"date,a\n2020-01-01,\xff\xfe\n", "not utf-8-sig text.*set dataset.encoding"),
+    "no time column": ("x,y\n1,2\n3,4\n", "no time column found among x, y; name it with dataset.time_col"),
+    "text in a number column": (changed("5", "n/a"), "f.csv, row 4, column 'a': expected a number, found 'n/a'"),
+    "empty cell": (changed("5", ""), "f.csv, row 4, column 'a': expected a number, found an empty cell"),
+    "nan": (changed("5", "nan"), "f.csv, row 4, column 'a': expected a number, found 'nan'"),
+    "inf": (changed("8", "inf"), "f.csv, row 5, column 'b': expected a number, found 'inf'"),
+    "overflow": (changed("8", "1e999"), "f.csv, row 5, column 'b': expected a number, found 'inf'"),
+    "decimal comma": (changed("5,6", '"5,5",6'), "row 4, column 'a': .* found '5,5'; set dataset.decimal=','"),
+    "decimal commas": (
+        'date,a,b\n2020-01-01,"1,5",1\n2020-01-02,"2,5",2\n',
+        "row 2, column 'a': .* set dataset.decimal=','",
+    ),
+    "empty column": (
+        "date,a,b\n2020-01-01,1,\n2020-01-02,2,\n",
+        "row 2, column 'b': expected a number, found an empty",
+    ),
+    "short row": (changed("5,6", "5"), "f.csv, row 4, column 'b': expected a number, found an empty cell"),
+    "long row": (changed("5,6", "5,6,7"), "rows of unequal length"),
+    "all rows long": ("date,a\n2020-01-01,1,2\n2020-01-02,3,4\n", "rows of unequal length"),
+    "blank line within": (changed("5,6\n", "5,6\n\n"), "f.csv, row 5, column 'date': expected a date, found an empty"),
+    "impossible date": (changed("2020-01-01 02:00", "2020-02-30 02:00"), "row 4, column 'date': .*'2020-02-30 02:00'"),
+    "no date": (changed("2020-01-01 02:00", "later"), "row 4, column 'date': expected a date, found 'later'"),
+    "first date is none": (changed("2020-01-01 00:00", "first"), "row 2, column 'date': expected a date.*'first'"),
+    "twice": (changed("02:00", "01:00"), "row 4, column 'date': 2020-01-01 01:00:00 stands twice"),
+    "back": (
+        changed("02:00", "00:30"),
+        "row 4, column 'date': expected a time after .*01:00:00, found .*00:30:00; sort",
+    ),
+    "gap": (
+        changed("03:00", "04:00"),
+        r"row 5, column 'date': expected 2020-01-01 03:00:00 \(step h\), found 2020-01-01 04:00:00; add or remove rows",
+    ),
+    "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no column of numbers beside 'date', found a"),
+    "time only": ("date\n2020-01-01\n2020-01-02\n", "no column of numbers beside 'date', found no other"),
+    "repeated names": ("date,a,b,a\n2020-01-01,1,2,3\n", "row 1: column names repeat: 'a'"),
+    "unnamed numbers": (",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", "row 1: a column has no name"),
+    "semicolons": ("date;a\n2020-01-01;1\n", "row 1: no ',' but ';' found; set dataset.separator=';'"),
+    "ambiguous day": (AMBIGUOUS, r"'01/02/2010' does not tell.*dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'"),
+    "mixed day and month": (
+        "date,a\n13/01/2010,1\n01/14/2010,2\n",
+        "row 3, column 'date': day and month change places, '01/14/2010' against '13/01/2010' in row 2",
+    ),
+    "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "'13/01/10' does not tell day, month and year apart"),
+    "years as numbers": ("date,a\n2010,1\n2011,2\n", "expected dates, found numbers such as 2010; set dataset.time_f"),
+    "zones that change": (
+        "date,a\n2020-03-29 01:00+01:00,1\n2020-03-29 03:00+02:00,2\n",
+        "write every time in one zone",
+    ),
+    "one row": ("date,a\n2020-01-01,1\n", "one row shows no step; set dataset.frequency"),
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_bad_file_is_one_line(what: str, tmp_path: Path) -> None:
+    content, message = FILES[what]
+    path = tmp_path / "f.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=message) as error:
+        read_series(path, DatasetConfig())
+    assert "\n" not in str(error.value)
+    assert "f.csv" in str(error.value)
+
+
+# settings -> part of the error, for the good file
+SETTINGS: list[tuple[DatasetConfig, str]] = [
+    (DatasetConfig(time_col="when"), "dataset.time_col=when: f.csv has no such column, its columns are date, a, b"),
+    (DatasetConfig(columns=["b", "x", "y"]), "f.csv: columns missing: x, y; its value columns are a, b"),
+    (DatasetConfig(columns=[]), "columns missing: none asked for"),
+    (
+        DatasetConfig(time_format="%d.%m.%Y"),
+        "row 2, column 'date': expected a date like %d.%m.%Y, found '2020-01-01 00:00'",
+    ),
+    (DatasetConfig(frequency="D"), "expected steps of D, found steps of h"),
+    (DatasetConfig(frequency="30min"), "expected steps of 30min, found steps of h"),
+    (DatasetConfig(frequency="hourly"), "frequency 'hourly': expected a pandas offset"),
+    (DatasetConfig(encoding="no-such"), "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("config", "message"), SETTINGS)
+def test_a_setting_that_does_not_fit(config: DatasetConfig, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text(GOOD)
+    with pytest.raises(InputError, match=message):
+        read_series(path, config)
+
+
+def test_decimal_commas_are_read_before_a_cell_is_called_bad(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("date;a\n2020-01-01;1,5\n2020-01-02;x\n2020-01-03;2,5\n")
+    with pytest.raises(InputError, match=r"f.csv, row 3, column 'a': expected a number, found 'x'; mend the cell"):
+        read_series(path, DatasetConfig(separator=";", decimal=","))
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent.csv: no such file"):
+        read_series(tmp_path / "absent.csv", DatasetConfig())
+    with pytest.raises(InputError, match="cannot be read"):
+        read_series(tmp_path, DatasetConfig())
+
+
+def test_months_missing_and_business_days_missing_are_seen_in_their_own_step(tmp_path: Path) -> None:
+    for code, missing in (("MS", "2020-06-01 00:00:00"), ("B", "2020-01-08 00:00:00"), ("ME", "2020-06-30 00:00:00")):
+        dates = pd.date_range("2020-01-01", periods=24, freq=code)
+        frame = pd.DataFrame({"date": dates, "a": 1.0})[dates != missing]
+        frame.to_csv(tmp_path / "f.csv", index=False)
+        with pytest.raises(InputError, match=rf"row 7, .*expected {missing} \(step {code}\)"):
+            read_series(tmp_path / "f.csv", DatasetConfig())
+
+
+def test_a_frame_is_checked_as_a_file_is() -> None:
+    dates = pd.date_range("2020-01-01", periods=5, freq="D")
+    for values, found in (([1, 2, np.nan, 4, 5], "'nan'"), ([1, 2, -np.inf, 4, 5], "'-inf'")):
+        with pytest.raises(InputError, match=f"mine, row 2, column 'a': expected a number, found {found}"):
+            series_from_frame(pd.DataFrame({"date": dates, "a": values}), DatasetConfig(), "mine")
+    with pytest.raises(InputError, match="mine: column names repeat: 'a'"):
+        series_from_frame(pd.DataFrame([[1, 2]] * 5, index=dates, columns=["a", "a"]), DatasetConfig(), "mine")
+    with pytest.raises(InputError, match=r"mine, row 3, column 'date': .* stands twice"):
+        series_from_frame(pd.DataFrame({"a": 1.0}, index=dates[[0, 1, 2, 2]]), DatasetConfig(), "mine")
+    broken = dates.to_series().reset_index(drop=True).where(lambda date: date != dates[1])
+    with pytest.raises(InputError, match="mine, row 1, column 'date': expected a date, found an empty cell"):
+        series_from_frame(pd.DataFrame({"date": broken, "a": 1.0}), DatasetConfig(), "mine")

@@ -1,0 +1,89 @@
+"""A server of our own on the loopback address, with every fault that a download can meet."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from informer.data.download import fetch, file_sha256, find_file
+from informer.data.source import DatasetConfig
+from informer.errors import InputError
+
+BODY = b"date,a\n2020-01-01,1\n2020-01-02,2\n" * 50
+SHA256 = hashlib.sha256(BODY).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """/whole, /cut (half of the announced body), /wrong (another body), anything else is an error 500."""
+
+    def do_GET(self) -> None:
+        if self.path not in ("/whole", "/cut", "/wrong"):
+            self.send_error(500)
+            return
+        body = BODY.upper() if self.path == "/wrong" else BODY
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if self.path == "/cut" else body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: pytest shows what matters."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
+def test_a_missing_file_is_fetched_once(server: str, tmp_path: Path) -> None:
+    config = DatasetConfig(name="d", file="d.csv", url=f"{server}/whole", sha256=SHA256)
+    folder = tmp_path / "new"
+    path = find_file(config, folder)
+    assert path.read_bytes() == BODY
+    assert [file.name for file in folder.iterdir()] == ["d.csv"]
+    config.url = f"{server}/broken"
+    assert find_file(config, folder) == path
+
+
+FAULTS = [("cut", True), ("cut", False), ("wrong", True), ("broken", True), ("broken", False), ("no server", True)]
+
+
+@pytest.mark.parametrize(("fault", "known"), FAULTS)
+def test_a_fault_leaves_nothing_behind_and_says_what_to_do(
+    fault: str, known: bool, server: str, tmp_path: Path
+) -> None:
+    url = "http://127.0.0.1:9/none" if fault == "no server" else f"{server}/{fault}"
+    with pytest.raises(InputError, match=r"cannot fetch http.*; fetch it by hand and put it at .*d\.csv") as error:
+        fetch(url, tmp_path / "d.csv", sha256=SHA256 if known else None)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_body_is_named(server: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"its sha256 is not {SHA256}"):
+        fetch(f"{server}/wrong", tmp_path / "d.csv", sha256=SHA256)
+
+
+def test_without_a_checksum_the_files_own_is_logged(
+    server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fetch(f"{server}/whole", tmp_path / "d.csv", sha256=None)
+    assert file_sha256(tmp_path / "d.csv") == SHA256
+    assert f"no published sha256 to check against, fetched {SHA256}" in caplog.text
+
+
+def test_a_file_without_an_address(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"d: .*d.csv does not exist; ask its author"):
+        find_file(DatasetConfig(name="d", file="d.csv", hint="ask its author"), tmp_path)
+    with pytest.raises(InputError, match=r"d: .*d.csv does not exist; put it there, or set dataset.path or data_dir"):
+        find_file(DatasetConfig(name="d", file="d.csv"), tmp_path)
+    with pytest.raises(InputError, match=r"dataset.path: expected a CSV file, found none: .*dataset.path=my.csv"):
+        find_file(DatasetConfig(), tmp_path)

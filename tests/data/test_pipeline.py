@@ -1,0 +1,194 @@
+"""From files to windows: equal to slices of the scaled frame, whole, without a look ahead; the same at prediction."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from informer.data.pipeline import Data, Features, future_index, history_batch, load_data
+from informer.data.scaler import Scaler, ScalerConfig, ScalerKind
+from informer.data.source import DatasetConfig, read_series, series_from_frame
+from informer.data.split import SplitConfig, SplitKind
+from informer.data.time_features import CalendarKind, calendar_marks
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+from dataset_cases import SIZES, dataset, made, published_folder, write
+
+ROWS = SplitConfig(kind=SplitKind.rows, train=150, val=60, test=70)
+
+
+def load(
+    config: DatasetConfig,
+    folder: Path,
+    *,
+    sizes: WindowSizes = SIZES,
+    features: Features = Features.M,
+    target: str | None = None,
+    kind: ScalerKind = ScalerKind.standard,
+    calendar: CalendarKind = CalendarKind.timeF,
+) -> Data:
+    return load_data(
+        config,
+        sizes=sizes,
+        features=features,
+        target=target,
+        scaler=ScalerConfig(kind=kind),
+        calendar=calendar,
+        data_dir=folder,
+        device="cpu",
+    )
+
+
+def load_made(tmp_path: Path, frame: pd.DataFrame, features: Features = Features.M, target: str | None = None) -> Data:
+    config = DatasetConfig(name="made", path=str(write(frame, tmp_path / "made.csv")), split=ROWS)
+    return load(config, tmp_path, features=features, target=target)
+
+
+@pytest.mark.parametrize("features", Features)
+@pytest.mark.parametrize("target", ["a", "b", "c"])
+def test_windows_are_slices_of_the_scaled_frame(features: Features, target: str, tmp_path: Path) -> None:
+    frame = made()
+    data = load_made(tmp_path, frame, features, target)
+    inputs = [target] if features is Features.S else ["a", "b", "c"]
+    targets = inputs if features is Features.M else [target]
+    assert (data.inputs, data.targets) == (tuple(inputs), tuple(targets))
+    training = frame.iloc[:150]
+    scaled = (frame[["a", "b", "c"]] - training[["a", "b", "c"]].mean()) / training[["a", "b", "c"]].std(ddof=0)
+    marks = calendar_marks(pd.DatetimeIndex(frame["date"]), data.frequency, CalendarKind.timeF)
+    seq_len, label_len, pred_len = 13, 5, 4
+    for windows, first, last in ((data.train, 13, 150), (data.val, 150, 210), (data.test, 210, 280)):
+        firsts = range(first, last - pred_len + 1)
+        assert windows.starts.tolist() == [row - seq_len for row in firsts]
+        batch = windows.batch(torch.arange(len(windows)))
+        for i, row in enumerate(firsts):
+            close = {"rtol": 1e-5, "atol": 1e-6}
+            np.testing.assert_allclose(batch.enc_x[i], scaled[inputs][row - seq_len : row], **close)
+            np.testing.assert_allclose(batch.dec_x[i, :label_len], scaled[inputs][row - label_len : row], **close)
+            assert not batch.dec_x[i, label_len:].any()
+            np.testing.assert_allclose(batch.target[i], scaled[targets][row : row + pred_len], **close)
+            np.testing.assert_array_equal(batch.enc_mark[i], marks[row - seq_len : row])
+            np.testing.assert_array_equal(batch.dec_mark[i], marks[row - label_len : row + pred_len])
+
+
+def test_targets_come_back_in_their_own_units(tmp_path: Path) -> None:
+    frame = made()
+    for features in Features:
+        data = load_made(tmp_path, frame, features, "b")
+        target = data.target_scaler.inverse(data.test.batch(torch.tensor([3])).target)
+        np.testing.assert_allclose(target[0], frame[list(data.targets)][213:217], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ScalerKind)
+def test_the_scaler_sees_training_rows_only(kind: ScalerKind, tmp_path: Path) -> None:
+    frame = made()
+    other = frame.copy()
+    other.loc[150:, ["a", "b", "c"]] *= -37
+    states = [
+        load(DatasetConfig(path=str(write(each, tmp_path / "f.csv")), split=ROWS), tmp_path, kind=kind).scaler.state()
+        for each in (frame, other)
+    ]
+    assert states[0] == states[1]
+    other.loc[149, "a"] = 1e6
+    changed = load(DatasetConfig(path=str(write(other, tmp_path / "f.csv")), split=ROWS), tmp_path, kind=kind)
+    # the median stays where it is when one row of 150 leaves, its quartiles may not
+    assert kind is ScalerKind.none or changed.scaler.state() != states[0]
+
+
+def test_the_target_is_the_callers_the_datasets_or_the_last(tmp_path: Path) -> None:
+    path = str(write(made(), tmp_path / "made.csv"))
+    config = DatasetConfig(path=path, split=ROWS, target="a")
+    assert load(config, tmp_path, features=Features.MS, target="b").targets == ("b",)
+    assert load(config, tmp_path, features=Features.MS).targets == ("a",)
+    assert load(replace(config, target=None), tmp_path, features=Features.MS).targets == ("c",)
+    for features in Features:
+        with pytest.raises(InputError, match="target=x: made has no such column, its columns are a, b, c"):
+            load(config, tmp_path, features=features, target="x")
+
+
+@pytest.mark.parametrize("calendar", CalendarKind)
+@pytest.mark.parametrize("freq", ["15min", "h", "B", "W-WED", "MS"])
+def test_prediction_sees_the_window_that_training_saw(calendar: CalendarKind, freq: str, tmp_path: Path) -> None:
+    """The history before a test window, handed in as a file of its own with columns in disorder and others beside."""
+    frame = made(freq=freq)
+    data = load(DatasetConfig(path=str(write(frame, tmp_path / "f.csv")), split=ROWS), tmp_path, calendar=calendar)
+    trained = data.test.batch(torch.tensor([0, 9]))
+    histories = [frame.iloc[30:210], frame.iloc[206:219]]
+    new = [
+        read_series(
+            write(history[["c", "date", "b", "a"]].assign(extra=1, note="x"), tmp_path / f"{number}.csv"),
+            DatasetConfig(frequency=data.frequency.code),
+        )
+        for number, history in enumerate(histories)
+    ]
+    batch = history_batch(
+        new,
+        input_columns=data.inputs,
+        target_columns=data.targets,
+        scaler=data.scaler,
+        sizes=data.sizes,
+        calendar=calendar,
+        device="cpu",
+    )
+    for name in ("enc_x", "enc_mark", "dec_x", "dec_mark"):
+        assert torch.equal(getattr(batch, name), getattr(trained, name)), name
+    assert batch.target.shape == (2, 0, 3)
+    assert future_index(new[0], 4).tolist() == frame["date"][210:214].tolist()
+
+
+def test_what_prediction_cannot_use() -> None:
+    data = made(20)
+    scaler = Scaler.fit(ScalerKind.standard, data[["a", "b", "c"]].to_numpy())
+
+    def batch(frame: pd.DataFrame) -> None:
+        history_batch(
+            [series_from_frame(frame, DatasetConfig(), "mine")],
+            input_columns=["a", "b", "c"],
+            target_columns=["b"],
+            scaler=scaler,
+            sizes=SIZES,
+            calendar=CalendarKind.timeF,
+            device="cpu",
+        )
+
+    batch(data.tail(13))
+    with pytest.raises(InputError, match="mine: expected at least seq_len=13 rows of history, found 12"):
+        batch(data.tail(12))
+    with pytest.raises(InputError, match="mine: columns missing: a, c; its value columns are b"):
+        batch(data[["date", "b"]])
+
+
+# name -> rows of the parts, target, frequency, columns, windows of 96 -> 24
+PUBLISHED = {
+    "ETTh1": ((8640, 2880, 2880), "OT", "h", 7, (8521, 2857, 2857)),
+    "ETTm1": ((34560, 11520, 11520), "OT", "15min", 7, (34441, 11497, 11497)),
+    "WTH": ((24544, 3508, 7012), "WetBulbCelsius", "h", 12, (24425, 3485, 6989)),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_data(name: str) -> None:
+    parts, target, code, n_columns, counts = PUBLISHED[name]
+    config = dataset(name)
+    sizes = WindowSizes(seq_len=96, label_len=48, pred_len=24)
+    folder = published_folder(f"{name}.csv")
+    data = load(config, folder, sizes=sizes, features=Features.MS)
+    split = data.split
+    assert (len(split.train), len(split.val), len(split.test)) == parts
+    assert (len(data.train), len(data.val), len(data.test)) == counts
+    assert (data.targets, data.frequency.code, len(data.inputs)) == ((target,), code, n_columns)
+    assert data.provenance.sha256 == config.sha256
+    seen = sum(len(batch.target) for batch in data.test.batches(512))
+    assert seen == counts[2]
+    frame = pd.read_csv(folder / f"{name}.csv")
+    mean, std = frame[target][: parts[0]].mean(), frame[target][: parts[0]].std(ddof=0)
+    last = data.test.batch(torch.tensor([counts[2] - 1])).target[0, -1, 0]
+    assert float(last) == pytest.approx((frame[target][sum(parts) - 1] - mean) / std, rel=1e-5)
+
+
+def test_a_file_unlike_the_published_one_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(made(), tmp_path / "made.csv")
+    load(DatasetConfig(name="made", file="made.csv", split=ROWS, sha256="0" * 64), tmp_path)
+    assert "differs from the published file's" in caplog.text

@@ -1,0 +1,119 @@
+"""Files as people write them, read to the same series."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from informer.data.source import DatasetConfig, read_series, series_from_frame
+from dataset_cases import made, write
+
+FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
+FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]
+
+
+@pytest.mark.parametrize("time_format", FORMATS)
+def test_dates_that_the_file_settles(time_format: str, tmp_path: Path) -> None:
+    """Twenty days, so that some day is above 12."""
+    frame = made(480)
+    written = frame.assign(date=frame["date"].dt.strftime(time_format))
+    series = read_series(write(written, tmp_path / "f.csv"), DatasetConfig())
+    assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
+    assert (series.name, series.columns, series.frequency.code, series.time_col) == ("f", ("a", "b", "c"), "h", "date")
+    np.testing.assert_array_equal(series.values, frame[["a", "b", "c"]])
+    # the format that was found reads a file that settles nothing
+    short = read_series(write(written.head(5), tmp_path / "short.csv"), DatasetConfig(time_format=series.time_format))
+    assert (short.timestamps == series.timestamps[:5]).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "config"),
+    [
+        (["1/2/2010 0:00", "1/2/2010 1:00"], DatasetConfig(time_format="%d/%m/%Y %H:%M")),
+        ([1264982400, 1264986000], DatasetConfig(time_format="s")),
+        ([1264982400000, 1264986000000], DatasetConfig(time_format="ms")),
+        ([2010020100, 2010020101], DatasetConfig(time_format="%Y%m%d%H")),
+    ],
+)
+def test_a_format_that_is_given(cells: list[object], config: DatasetConfig, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"date": cells, "a": [1, 2]})
+    series = read_series(write(frame, tmp_path / "f.csv"), config)
+    assert series.timestamps.tolist() == [pd.Timestamp("2010-02-01 00:00"), pd.Timestamp("2010-02-01 01:00")]
+
+
+@pytest.mark.parametrize("name", ["date", "Date", "ds", "Timestamp", "DATETIME", "when", ""])
+def test_the_time_column_is_found_by_name_or_by_content(name: str, tmp_path: Path) -> None:
+    frame = made(30).rename(columns={"date": name})[["a", name, "b"]]
+    series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
+    assert series.columns == ("a", "b")
+    assert series.timestamps[0] == pd.Timestamp("2020-01-01")
+
+
+def test_columns_text_beside_them_and_their_order(tmp_path: Path) -> None:
+    frame = made(30).assign(station="north", open=True)
+    path = write(frame, tmp_path / "f.csv")
+    assert read_series(path, DatasetConfig()).columns == ("a", "b", "c", "open")
+    series = read_series(path, DatasetConfig(columns=["c", "a"]))
+    np.testing.assert_array_equal(series.values, frame[["c", "a"]])
+    # what is not asked for is not looked at
+    frame.loc[7, "b"] = np.nan
+    assert len(read_series(write(frame, path), DatasetConfig(columns=["c", "a"]))) == 30
+
+
+def test_spreadsheet_dialect(tmp_path: Path) -> None:
+    """Byte order mark, semicolons, decimal commas, umlauts, carriage returns, blank lines at the end."""
+    text = "Datum;Größe;n\r\n2020-01-01;1,5;1\r\n2020-01-02;-2,25;2\r\n2020-01-03;1,0e3;3\r\n\r\n\r\n"
+    path = tmp_path / "f.csv"
+    for encoding, config in (("utf-8-sig", DatasetConfig()), ("latin-1", DatasetConfig(encoding="latin-1"))):
+        path.write_bytes(text.encode(encoding))
+        config.separator, config.decimal = ";", ","
+        series = read_series(path, config)
+        assert series.columns == ("Größe", "n")
+        assert series.values.tolist() == [[1.5, 1], [-2.25, 2], [1000, 3]]
+
+
+def test_zones_are_kept(tmp_path: Path) -> None:
+    frame = made(30)
+    path = write(frame.assign(date=frame["date"].dt.tz_localize("UTC")), tmp_path / "f.csv")
+    assert (
+        read_series(path, DatasetConfig()).timestamps == pd.date_range("2020-01-01", periods=30, freq="h", tz="UTC")
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "freq", "found"),
+    [
+        ("W", "W-WED", "W-WED"),
+        ("M", "MS", "MS"),
+        ("MS", "ME", "ME"),
+        ("Q", "QS-JAN", "QS-JAN"),
+        ("7D", "W-WED", "7D"),
+        ("B", "B", "B"),
+        ("C", "B", "C"),
+        ("60min", "h", "h"),
+        ("T", "min", "min"),
+    ],
+)
+def test_a_given_step_takes_the_anchor_of_the_file(given: str, freq: str, found: str, tmp_path: Path) -> None:
+    path = write(made(40, freq), tmp_path / "f.csv")
+    assert read_series(path, DatasetConfig(frequency=given)).frequency.code == found
+
+
+def test_a_week_without_weekends_is_business_days_where_that_is_said(tmp_path: Path) -> None:
+    path = write(made(5, start="2020-01-06", freq="B"), tmp_path / "f.csv")
+    series = read_series(path, DatasetConfig(frequency="B"))
+    assert series.frequency.future(series.timestamps[-1], 1)[0] == pd.Timestamp("2020-01-13")
+
+
+def test_a_frame_is_the_file(tmp_path: Path) -> None:
+    frame = made(40)
+    read = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
+    indexed = frame.set_index("date")
+    nullable = frame.convert_dtypes()
+    for given in (frame, indexed, indexed.rename_axis(None), nullable, frame.astype({"date": str})):
+        series = series_from_frame(given, DatasetConfig(), "mine")
+        assert (series.timestamps == read.timestamps).all()
+        np.testing.assert_array_equal(series.values, read.values)
+        assert (series.name, series.time_col, series.columns) == ("mine", "date", read.columns)
+    assert list(frame.columns) == ["date", "a", "b", "c"]
