@@ -17,6 +17,7 @@ from informer.data.scaler import ScalerConfig
 from informer.data.source import DatasetConfig
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
+from informer.inference.forecast import InputFormat
 from informer.model import ModelConfig
 from informer.training.loop import TrainerConfig
 from informer.training.loss import LossConfig
@@ -112,10 +113,8 @@ class PredictConfig:
     """The file to continue."""
     output: str = "forecasts"
     """Folder of the forecast and its picture."""
-    time_col: str | None = None
-    """Time column of the input, if it is not the training data's and cannot be found by itself."""
-    time_format: str | None = None
-    """strptime format of the input's timestamps, if it is not the training data's."""
+    dataset: InputFormat = field(default_factory=InputFormat)
+    """How the file is written, where not as the training data."""
     device: Device = Device.auto
     plots: bool = True
 

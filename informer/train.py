@@ -113,15 +113,13 @@ def _fit_and_score(
     with Tracker(run_dir, n_steps=n_steps(settings.trainer, len(data.train)), console=console) as tracker:
         stopping = fit(
             model,
-            data.train,
-            data.val,
+            data,
             trainer=settings.trainer,
             optim=settings.optim,
             loss=LOSSES[settings.loss.kind],
             seed=settings.seed,
             tracker=tracker,
             save=save,
-            target_names=data.targets,
         )
         best = restore_model(checkpoint.load(run_dir)).to(next(model.parameters()).device)
         evaluation = score(best, data, batch_size=settings.trainer.eval_batch_size)
@@ -129,8 +127,8 @@ def _fit_and_score(
         tracker.final(
             _flat(config.to_plain(settings)),
             {
-                "test/mse": errors["MSE"],
-                "test/mae": errors["MAE"],
+                "test/mse": errors["mse"],
+                "test/mae": errors["mae"],
                 "test/skill": evaluation.skill,
                 "val/best_loss": stopping.best_loss,
             },
@@ -170,7 +168,8 @@ def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def _conclude(evaluation: Evaluation, run_dir: Path, console: Console) -> None:
     evaluation.save(run_dir)
     console.print(evaluation.table())
-    log.info(evaluation.verdict)
+    for line in [*evaluation.remarks, evaluation.verdict]:
+        log.info(line)
     log.info(f"next: python -m informer.predict checkpoint={run_dir} input=FILE.csv output=forecasts")
     log.info(f"      tensorboard --logdir {run_dir}")
 

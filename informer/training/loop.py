@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from informer.data.pipeline import Data
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference.forecast import model_forecast
@@ -70,8 +71,7 @@ def n_steps(config: TrainerConfig, n_windows: int) -> int:
 
 def fit(
     model: nn.Module,
-    train: Windows,
-    val: Windows,
+    data: Data,
     *,
     trainer: TrainerConfig,
     optim: OptimConfig,
@@ -79,35 +79,33 @@ def fit(
     seed: int,
     tracker: Tracker,
     save: Callable[[State], None],
-    target_names: Sequence[str],
 ) -> EarlyStopping:
     """Train until the epochs, the steps or the patience are used up.
 
     Args:
         model: updated in place; it ends with the last epoch's weights (`save` has seen the best).
-        train, val: windows to learn from, and to choose the best epoch by.
+        data: its training windows are learnt from, its validation windows choose the best epoch.
         seed: of the order of windows; epoch n shuffles by (seed, n) alone.
         tracker: takes curves and progress.
         save: called after each epoch.
-        target_names: columns of the forecast, for the pictures.
 
     Raises:
         InputError: the loss is no longer finite.
     """
     optimizer = build_optimizer(optim, model)
     stopping = EarlyStopping(trainer.patience)
-    last_step, step = n_steps(trainer, len(train)), 0
+    last_step, step = n_steps(trainer, len(data.train)), 0
     for epoch in range(1, trainer.max_epochs + 1):
         started = time.perf_counter()
         rate = learning_rate(optim, epoch)
         set_learning_rate(optimizer, rate)
         order = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
         train_loss, step, n_seen = train_epoch(
-            model, train, optimizer, loss, tracker, order=order, step=step, last_step=last_step,
+            model, data.train, optimizer, loss, tracker, order=order, step=step, last_step=last_step,
             batch_size=trainer.batch_size, clip_norm=optim.clip_norm,
         )  # fmt: skip
         trained_in = time.perf_counter() - started
-        val_loss = mean_loss(model, val, loss, trainer.eval_batch_size)
+        val_loss = mean_loss(model, data.val, loss, trainer.eval_batch_size)
         is_best = stopping.update(val_loss, epoch)
         row = {
             "train_loss": train_loss,
@@ -117,7 +115,7 @@ def fit(
             "seconds": time.perf_counter() - started,
         }
         tracker.epoch(epoch, row, is_best=is_best)
-        tracker.figure("val/forecast", picture(model, val, target_names), epoch)
+        tracker.figure("val/forecast", picture(model, data), epoch)
         save(State(model, optimizer, stopping, epoch, step, is_best))
         if step >= last_step or stopping.should_stop:
             break
@@ -182,12 +180,12 @@ def mean_loss(model: nn.Module, windows: Windows, loss: Loss, batch_size: int) -
 
 
 @torch.inference_mode()
-def picture(model: nn.Module, windows: Windows, names: Sequence[str], n_windows: int = 3) -> Figure:
-    """Forecast against truth for windows spread over a part, in scaled units."""
+def picture(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
+    """Forecast against truth for windows spread over the validation part, in scaled units."""
     model.eval()
-    batch = windows.batch(torch.linspace(0, len(windows) - 1, n_windows).long())
-    positions = [windows.inputs.tolist().index(column) for column in windows.targets.tolist()]
+    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
+    own = [data.inputs.index(name) for name in data.targets]
     history, predicted, actual = (
-        x.float().cpu().numpy() for x in (batch.enc_x[:, :, positions], model_forecast(model, batch), batch.target)
+        x.float().cpu().numpy() for x in (batch.enc_x[:, :, own], model_forecast(model, batch), batch.target)
     )
-    return plot_windows(history, predicted, actual, names)
+    return plot_windows(history, predicted, actual, data.targets)
