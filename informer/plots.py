@@ -141,7 +141,7 @@ def _line(axes: Axes, x: np.ndarray, y: ArrayLike, label: str, colour: str) -> N
 
 def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=len(labels), frameon=False, fontsize=8)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
 
 
 def _zone(frame: pd.DataFrame) -> tzinfo | None:
