@@ -42,14 +42,15 @@ class AdditiveAttention(Attention):
         """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
         # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times cheaper than tanh
         q, k, weight = 2 * q, 2 * k, 2 * self.weight.to(q.dtype)
-        return map_rows(
-            self._attend, q, k, v, weight, elements_per_row=q[:, :, 0].numel() * k.shape[2], max_elements=CHUNK
-        )
+        # keys innermost: the product with w then runs along rows of s elements instead of e
+        k = k.transpose(-1, -2).contiguous()
+        per_row = q[:, :, 0].numel() * k.shape[3]
+        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row, max_elements=CHUNK)
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor, weight: Tensor) -> Tensor:
-        k, v = seen_keys(self.spec, start + q.shape[2], k, v)
-        hidden = (q.unsqueeze(3) + k.unsqueeze(2)).sigmoid_()
-        scores = hide_future(self.spec, (hidden @ weight[:, None, :, None]).squeeze(-1), start)
+        (v,) = seen_keys(self.spec, start + q.shape[2], v)
+        hidden = (q.unsqueeze(4) + k[:, :, None, :, : v.shape[2]]).sigmoid_()
+        scores = hide_future(self.spec, (weight[:, None, None, :] @ hidden).squeeze(3), start)
         return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
