@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from dataset_cases import dataset
 from omegaconf import OmegaConf
 
 from informer.data.download import find_file
@@ -15,7 +16,6 @@ from informer.data.time_features import CalendarKind
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
 from informer.runtime import resource
-from dataset_cases import dataset
 
 DATASETS = sorted(path.stem for path in resource("conf/dataset").glob("*.yaml"))
 SCALERS = sorted(path.stem for path in resource("conf/scaler").glob("*.yaml"))

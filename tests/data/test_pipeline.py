@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from dataset_cases import SIZES, dataset, made, published_folder, write
 
 from informer.data.pipeline import Data, Features, future_index, history_batch, load_data
 from informer.data.scaler import Scaler, ScalerConfig, ScalerKind
@@ -15,7 +16,6 @@ from informer.data.split import SplitConfig, SplitKind
 from informer.data.time_features import CalendarKind, calendar_marks
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
-from dataset_cases import SIZES, dataset, made, published_folder, write
 
 ROWS = SplitConfig(kind=SplitKind.rows, train=150, val=60, test=70)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from dataset_cases import made, write
 
 from informer.data.source import DatasetConfig, read_series, series_from_frame
-from dataset_cases import made, write
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
 FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]
