@@ -1,0 +1,314 @@
+"""What every name that `attn=` takes must do (see `informer/attention/base.py`); a new yaml is covered as it appears.
+
+Lengths are odd, heads three, features of keys and values different, arithmetic float64, unless a test says otherwise.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.full import FullAttention
+from informer.build import attention_class, attention_names, attention_node, build_attention
+
+NAMES = attention_names()
+CLASSES = {name: attention_class(attention_node(name)["_target_"]) for name in NAMES}
+BOTH = [(name, causal) for name in NAMES for causal in (False, True) if CLASSES[name].CAUSAL or not causal]
+SUBQUADRATIC = [name for name in NAMES if not CLASSES[name].COST.startswith("O(L^2")]
+
+EXCEPTIONS = {
+    "rows sum to 1": {
+        "relu": "1e-6 in the denominator: sums lie below 1",
+        "linformer": "F mixes values freely",
+    },
+    "rows are not negative": {
+        "performer_trig": "an estimate by sines and cosines",
+        "linformer": "F mixes values freely",
+    },
+    "float32 oracle": dict.fromkeys(
+        ("prob", "topk", "hard", "reformer"), "selects: two roundings may differ in a near tie"
+    ),
+    "gradcheck": {"hard": "its gradient is straight-through, not that of its output"},
+    "gradients of q and k": {"synthesizer": "does not look at them"},
+    "gradients of k": {"synthesizer_dense": "does not look at keys"},
+    "causal selection": {"prob": "rows compete over the whole block, so only values are blind to the future"},
+}
+"""Where a mechanism differs from the others by definition, and why."""
+
+
+def tolerance(attn: Attention, q: Tensor, k: Tensor, relative: float) -> float:
+    """Absolute tolerance: a trigonometric normaliser may come near 0, so it goes by the largest weight."""
+    return relative * max(1.0, float(attn.weights(q, k).detach().abs().max()))
+
+
+def build(name: str, length: int = 97, *, causal: bool = False, e: int = 5, **other) -> Attention:
+    facts = {"n_heads": 3, "d_head": e, "len_q": length, "len_k": length, "causal": causal}
+    params = other.pop("params", {})
+    torch.manual_seed(1)
+    return build_attention(name, AttentionSpec(**(facts | other)), **params).double().eval()
+
+
+def draw(attn: Attention, *, b: int = 2, d: int | None = None, seed: int = 0) -> list[Tensor]:
+    s, g = attn.spec, torch.Generator().manual_seed(seed)
+    shapes = (s.len_q, s.d_head), (s.len_k, s.d_head), (s.len_k, s.d_head - 1 if d is None else d)
+    return [torch.randn(b, s.n_heads, *shape, generator=g, dtype=torch.float64) for shape in shapes]
+
+
+def assert_oracle(attn: Attention, q: Tensor, k: Tensor, v: Tensor, relative: float = 1e-9) -> None:
+    atol = tolerance(attn, q, k, relative)
+    torch.testing.assert_close(attn(q, k, v), attn.weights(q, k) @ v, rtol=relative, atol=atol)
+
+
+def perturbed(x: Tensor, after: int) -> Tensor:
+    return torch.cat([x[:, :, : after + 1], 5 - 3 * x[:, :, after + 1 :]], dim=2)
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 31, 97])
+def test_forward_is_weights_times_values(name, causal, length):
+    attn = build(name, length, causal=causal)
+    q, k, v = draw(attn)
+    assert attn.weights(q, k).shape == (2, 3, length, length)
+    assert_oracle(attn, q, k, v)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if CLASSES[name].CROSS])
+@pytest.mark.parametrize(("len_q", "len_k"), [(31, 53), (53, 31), (1, 7), (7, 1)])
+def test_cross_forward_is_weights_times_values(name, len_q, len_k):
+    attn = build(name, len_q=len_q, len_k=len_k)
+    assert_oracle(attn, *draw(attn))
+
+
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["float32 oracle"]])
+def test_float32_forward_is_weights_times_values(name, causal):
+    attn = build(name, causal=causal).float()
+    assert_oracle(attn, *(x.float() for x in draw(attn)), relative=1e-4)
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_one_head_and_one_item(name, causal):
+    attn = build(name, 31, causal=causal, n_heads=1, e=1)
+    assert_oracle(attn, *draw(attn, b=1, d=3))
+
+
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["rows sum to 1"]])
+def test_rows_sum_to_one(name, causal):
+    attn = build(name, causal=causal)
+    q, k, v = draw(attn)
+    ones = torch.ones(2, 3, 97, dtype=q.dtype)
+    atol = tolerance(attn, q, k, 1e-9)
+    torch.testing.assert_close(attn.weights(q, k).sum(-1), ones, rtol=0, atol=atol)
+    torch.testing.assert_close(attn(q, k, torch.ones_like(v)), torch.ones_like(v), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["rows are not negative"]])
+def test_weights_are_not_negative(name, causal):
+    attn = build(name, causal=causal)
+    weights = attn.weights(*draw(attn)[:2])
+    assert (weights >= 0).all()
+    if name not in EXCEPTIONS["rows sum to 1"]:
+        assert (weights.sum(-1) > 0.5).all()
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_an_item_alone_is_the_item_in_its_batch(name, causal):
+    attn = build(name, causal=causal)
+    q, k, v = draw(attn, b=3)
+    alone, atol = attn(q[:1], k[:1], v[:1]), tolerance(attn, q, k, 1e-9)
+    torch.testing.assert_close(attn(q, k, v)[:1], alone, rtol=1e-9, atol=atol)
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_heads_are_independent(name, causal):
+    attn = build(name, causal=causal)
+    inputs = draw(attn)
+    changed = [torch.cat([x[:, :1], 2 - x[:, 1:]], dim=1) for x in inputs]
+    atol = tolerance(attn, *inputs[:2], 1e-9)
+    torch.testing.assert_close(attn(*changed)[:, 0], attn(*inputs)[:, 0], rtol=1e-9, atol=atol)
+
+
+@pytest.mark.parametrize("name", [name for name, causal in BOTH if causal])
+@pytest.mark.parametrize("after", [0, 1, 30, 63, 64, 95])
+def test_the_future_is_hidden(name, after):
+    attn = build(name, causal=True)
+    q, k, v = draw(attn)
+    blind = {"v"} if name in EXCEPTIONS["causal selection"] else {"q", "k", "v"}
+    changed = [perturbed(x, after) if n in blind else x for n, x in zip("qkv", (q, k, v), strict=True)]
+    past, atol = slice(0, after + 1), tolerance(attn, q, k, 1e-9)
+    torch.testing.assert_close(attn(*changed)[:, :, past], attn(q, k, v)[:, :, past], rtol=1e-9, atol=atol)
+    assert (attn.weights(q, k).triu(1) == 0).all()
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_eval_repeats_bit_for_bit(name, causal):
+    attn = build(name, causal=causal, dropout=0.5)
+    inputs = draw(attn)
+    first = attn(*inputs)
+    attn.train()(*inputs)
+    attn.eval()
+    torch.manual_seed(99)
+    assert torch.equal(attn(*inputs), first)
+    assert torch.equal(build(name, causal=causal)(*inputs), first)
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_a_seed_fixes_training(name, causal):
+    attn = build(name, causal=causal, dropout=0.3).train()
+    inputs = draw(attn)
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(7)
+        outputs.append(attn(*inputs))
+    assert torch.equal(*outputs)
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_gradients_reach_everything(name, causal):
+    attn = build(name, causal=causal).train()
+    inputs = [x.requires_grad_() for x in draw(attn)]
+    torch.manual_seed(0)
+    attn(*inputs).square().sum().backward()
+    expected = dict(zip("qkv", inputs, strict=True)) | dict(attn.named_parameters())
+    unused = "qk" if name in EXCEPTIONS["gradients of q and k"] else ""
+    unused += "k" if name in EXCEPTIONS["gradients of k"] else ""
+    for label, leaf in expected.items():
+        if label in unused:
+            continue
+        assert leaf.grad is not None, label
+        assert leaf.grad.isfinite().all(), label
+        assert leaf.grad.ne(0).any(), label
+
+
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["gradcheck"]])
+def test_gradients_are_those_of_finite_differences(name, causal):
+    attn = build(name, 7, causal=causal, n_heads=1, e=3)
+    names = [label for label, _ in attn.named_parameters()]
+
+    def call(q: Tensor, k: Tensor, v: Tensor, *values: Tensor) -> Tensor:
+        return torch.func.functional_call(attn, dict(zip(names, values, strict=True)), (q, k, v))
+
+    leaves = [x.detach().clone().requires_grad_() for x in (*draw(attn, b=1), *attn.parameters())]
+    assert torch.autograd.gradcheck(call, leaves, fast_mode=True)
+
+
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if CLASSES[x[0]].FULL_WHEN is not None])
+@pytest.mark.parametrize("length", [1, 7, 97])
+def test_is_full_attention_where_it_says_so(name, causal, length):
+    attn = build(name, length, causal=causal, params=CLASSES[name].FULL_WHEN)
+    inputs = draw(attn)
+    torch.testing.assert_close(attn(*inputs), FullAttention(attn.spec)(*inputs), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_dict_round_trip(name):
+    first, second = build(name), build(name)
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter.add_(torch.rand_like(parameter))
+    inputs = draw(first)
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(*inputs), second(*inputs))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+@pytest.mark.parametrize(("dtype", "scale"), [(torch.bfloat16, 1.0), (torch.float32, 1e3)])
+def test_finite_in_half_precision_and_for_large_inputs(name, causal, dtype, scale):
+    attn = build(name, causal=causal).to(dtype)
+    q, k, v = (x.to(dtype) for x in draw(attn))
+    leaves = [(q * scale).requires_grad_(), (k * scale).requires_grad_(), v.requires_grad_()]
+    out = attn(*leaves)
+    assert out.dtype == dtype
+    assert out.isfinite().all()
+    assert attn.weights(*leaves[:2]).isfinite().all()
+    gradients = torch.autograd.grad(out.sum(), leaves, allow_unused=True)
+    assert all(g.isfinite().all() for g in gradients if g is not None)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not CLASSES[name].CAUSAL])
+def test_refuses_to_be_causal(name):
+    with pytest.raises(ValueError, match=f"{CLASSES[name].__name__} has no causal form"):
+        build(name, causal=True)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not CLASSES[name].CROSS])
+def test_refuses_other_lengths(name):
+    with pytest.raises(ValueError, match=f"{CLASSES[name].__name__} needs len_q == len_k, found 5 and 7"):
+        build(name, len_q=5, len_k=7)
+
+
+class LargestArray(TorchDispatchMode):
+    """Bytes of the largest storage that any operation returns, forward and backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        sizes = [x.untyped_storage().nbytes() for x in tree_leaves(result) if isinstance(x, Tensor)]
+        self.n_bytes = max([self.n_bytes, *sizes])
+        return result
+
+
+def largest_array(attn: Attention) -> int:
+    leaves = [x.float().requires_grad_() for x in draw(attn, b=1)]
+    with LargestArray() as largest:
+        attn(*leaves).sum().backward()
+    return largest.n_bytes
+
+
+def test_largest_array_sees_the_backward_pass():
+    x = torch.ones(8, requires_grad=True)
+    with LargestArray() as largest:
+        y = x.expand(100, 8).sum()
+        forward = largest.n_bytes
+        y.backward()
+    assert forward < 100  # an expanded view is no array
+
+    class Wide(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return torch.zeros(100, 8).sum(0) + g
+
+    with LargestArray() as largest:
+        Wide.apply(x).sum().backward()
+    assert largest.n_bytes == 3200
+
+
+@pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] in SUBQUADRATIC])
+def test_no_array_of_all_pairs(name, causal):
+    attn = build(name, 4096, causal=causal, n_heads=1, e=8).float().train()
+    assert largest_array(attn) < 4096**2  # as booleans, of the one head and item
+
+
+@pytest.fixture(scope="module")
+def graphs() -> dict[str, float | str]:
+    root = Path(__file__).parents[2]
+    cases = [f"{kind}:{name}:{causal}" for kind in ("compiled", "exported") for name, causal in BOTH]
+    command = [sys.executable, str(Path(__file__).with_name("graphs.py")), *cases]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(root)}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+@pytest.mark.parametrize("kind", ["compiled", "exported"])
+def test_graph_gives_the_eager_numbers(graphs, kind, name, causal):
+    difference = graphs[f"{kind}:{name}:{causal}"]
+    assert isinstance(difference, float), difference
+    assert difference < 1e-9
