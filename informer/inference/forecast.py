@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, final
 
 import pandas as pd
 import torch
@@ -57,7 +57,7 @@ class Forecaster:
         self.calendar = CalendarKind(config["model"]["embed"])
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto") -> Self:
+    def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
         """From a checkpoint file or a run directory.
 
         Raises:
