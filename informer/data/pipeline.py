@@ -18,6 +18,7 @@ from informer.data.frequency import Frequency
 from informer.data.scaler import Scaler, ScalerConfig
 from informer.data.source import DatasetConfig, Series, read_series
 from informer.data.split import Split, split_rows
+from informer.data.table import listed
 from informer.data.time_features import CalendarKind, calendar_marks, mark_sizes
 from informer.data.windows import Batch, Store, Windows, WindowSizes
 from informer.errors import InputError
@@ -143,9 +144,7 @@ def choose_columns(series: Series, features: Features, target: str | None) -> tu
     """
     target = series.columns[-1] if target is None else target
     if target not in series.columns:
-        raise InputError(
-            f"target={target}: {series.name} has no such column, its columns are {', '.join(series.columns)}"
-        )
+        raise InputError(f"target={target}: {series.name} has no such column, its columns are {listed(series.columns)}")
     inputs = (target,) if features is Features.S else series.columns
     return inputs, inputs if features is Features.M else (target,)
 
@@ -220,7 +219,7 @@ def _columns(series: Series, names: Sequence[str]) -> np.ndarray:
     missing = [name for name in names if name not in series.columns]
     if missing:
         raise InputError(
-            f"{series.name}: columns missing: {', '.join(missing)}; its value columns are {', '.join(series.columns)}"
+            f"{series.name}: columns missing: {listed(missing)}; its value columns are {listed(series.columns)}"
         )
     return series.values[:, [series.columns.index(name) for name in names]]
 

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 
 from informer.data.frequency import Frequency
 from informer.data.split import SplitConfig
-from informer.data.table import Table, is_number_column, numbers, read_table
+from informer.data.table import Table, is_number_column, listed, numbers, read_table
 from informer.data.timestamps import find_frequency, find_time_column, parse_timestamps
 from informer.errors import InputError
 
@@ -124,22 +124,25 @@ def series_from_table(table: Table, config: DatasetConfig, name: str) -> Series:
 def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
     others = [column for column in table.columns if column != time_col]
     if wanted is not None:
-        missing = [column for column in wanted if column not in others]
-        if missing or not wanted:
-            raise InputError(
-                f"{table.name}: columns missing: {', '.join(missing) or 'none asked for'}; its value columns are "
-                f"{', '.join(others) or 'none'}"
-            )
+        _check_wanted(table.name, wanted, others)
         return tuple(wanted)
     chosen = tuple(column for column in others if is_number_column(table, column))
     unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
     if unnamed:
         raise InputError(f"{table.name}, row 1: a column has no name (a row number?); name it, or list dataset.columns")
     if not chosen:
-        raise InputError(
-            f"{table.name}: no column of numbers beside {time_col!r}, found {', '.join(others) or 'no other'}"
-        )
+        raise InputError(f"{table.name}: no column of numbers beside {time_col!r}, found {listed(others)}")
     passed_over = [column for column in others if column not in chosen]
     if passed_over:
         log.info("%s: text columns not used: %s", table.name, ", ".join(passed_over))
     return chosen
+
+
+def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:
+    missing = [column for column in wanted if column not in found]
+    if missing or not wanted:
+        lacking = listed(missing) if wanted else "none asked for"
+        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(found)}")
+    repeated = [column for column in found if wanted.count(column) > 1]
+    if repeated:
+        raise InputError(f"dataset.columns: {listed(repeated)} stands twice")

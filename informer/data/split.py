@@ -116,11 +116,11 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
         if value is None and part == "test":
             rows.append(len(timestamps))
             continue
-        try:
-            date = pd.Timestamp(str(value), tz=timestamps.tz)
-        except ValueError as error:
-            raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}") from error
-        rows.append(int(timestamps.searchsorted(date)))
+        # a number is what another kind of split left there
+        date = pd.to_datetime(value if isinstance(value, str) else "", format="ISO8601", errors="coerce")
+        if pd.isna(date):
+            raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
+        rows.append(int(timestamps.searchsorted(date.tz_localize(timestamps.tz))))
     if rows != sorted(rows):
         raise InputError(
             f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"

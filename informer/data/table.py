@@ -5,7 +5,9 @@ Every complaint about a cell goes through `Table.at`: it names the file, the row
 
 import csv
 import io
+import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +44,13 @@ class Table:
 
     def missing(self, setting: str, column: str) -> InputError:
         """The error for a column that is not there."""
-        return InputError(
-            f"{setting}={column}: {self.name} has no such column, its columns are {', '.join(self.columns)}"
-        )
+        return InputError(f"{setting}={column}: {self.name} has no such column, its columns are {listed(self.columns)}")
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names as an error lists them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "none"
 
 
 def shown(cell: object) -> str:
@@ -58,6 +64,9 @@ def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Ta
     Raises:
         InputError: no such file, nothing in it, not text, rows of unequal length, or names that repeat.
     """
+    for setting, mark in (("separator", separator), ("decimal", decimal)):
+        if len(mark) != 1:
+            raise InputError(f"dataset.{setting}: expected one character, found {mark!r}")
     try:
         text = _text(path, separator, encoding)
         _check_header(path.name, text, separator)
@@ -81,7 +90,7 @@ def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Ta
         raise InputError(f"{path}: the file is empty, expected a header and rows") from error
     except UnicodeError as error:
         raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
-    except (ParserError, ParserWarning) as error:
+    except (ParserError, ParserWarning, csv.Error) as error:
         raise InputError(f"{path}: rows of unequal length ({' '.join(str(error).split())})") from error
     except (OSError, LookupError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
@@ -100,12 +109,12 @@ def numbers(table: Table, column: str) -> Float64[np.ndarray, "t"]:
     if len(bad):
         row = int(bad[0])
         cell = cells.iloc[row]
-        advice = (
-            "set dataset.decimal=','"
-            if "," in str(cell)
-            else "mend the cell, or leave the column out of dataset.columns"
+        comma = re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(cell)) is not None
+        advice = "if the comma is its decimal mark, set dataset.decimal=','" if comma else "mend the cell"
+        raise InputError(
+            f"{table.at(row, column)}: expected a number, found {shown(cell)}; {advice}, or leave the column out of "
+            "dataset.columns"
         )
-        raise InputError(f"{table.at(row, column)}: expected a number, found {shown(cell)}; {advice}")
     return values
 
 
@@ -124,7 +133,8 @@ def _to_numbers(cells: pd.Series, decimal: str) -> Float64[np.ndarray, "t"]:
     if is_bool_dtype(cells):
         cells = cells.astype("float64")
     elif decimal != "." and not is_numeric_dtype(cells):
-        cells = cells.astype(str).str.replace(decimal, ".", regex=False)
+        # swapped, so that a point does not pass for a decimal mark
+        cells = cells.astype(str).str.translate(str.maketrans(f"{decimal}.", f".{decimal}"))
     return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
@@ -137,7 +147,8 @@ def _text(path: Path, separator: str, encoding: str) -> str:
 
 
 def _check_header(name: str, text: str, separator: str) -> None:
-    header = [cell.strip() for cell in next(csv.reader(text.splitlines()[:1], delimiter=separator), [])]
+    first_line = text.partition("\n")[0]
+    header = [cell.strip() for cell in next(csv.reader([first_line], delimiter=separator), [])]
     repeated = sorted({cell for cell in header if header.count(cell) > 1})
     if repeated:
         raise InputError(f"{name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")

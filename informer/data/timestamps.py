@@ -9,7 +9,7 @@ from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from pandas.tseries.api import guess_datetime_format
 
 from informer.data.frequency import Frequency
-from informer.data.table import Table, shown
+from informer.data.table import Table, listed, shown
 from informer.errors import InputError
 
 NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
@@ -18,10 +18,10 @@ NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "t
 EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 """Values of `time_format` that count from 1970."""
 
-_DAY_MONTH = re.compile(
-    r"\d{1,2}(?P<sep>[/.-])\d{1,2}(?P=sep)(?P<year>\d{4}|\d{2})"
-    r"(?:(?P<gap>[ T])(?P<clock>\d{1,2}:\d{2})(?P<seconds>:\d{2})?(?P<fraction>\.\d+)?(?P<half> ?[AaPp][Mm])?)?"
-)
+_CLOCK = r"(?:(?P<gap>[ T])(?P<clock>\d{1,2}:\d{2})(?P<seconds>:\d{2})?(?P<fraction>\.\d+)?(?P<half> ?[AaPp][Mm])?)?"
+_DAY_MONTH = re.compile(r"\d{1,2}(?P<sep>[/.-])\d{1,2}(?P=sep)(?P<year>\d{4}|\d{2})" + _CLOCK)
+_YEAR_FIRST = re.compile(r"\d{4}(?P<sep>[/.-])\d{1,2}(?P=sep)\d{1,2}" + _CLOCK)
+_ISO = re.compile(r"\d{4}-\d{2}(-\d{2}([ T]\d{2}\b.*)?)?")
 
 
 def find_time_column(table: Table, wanted: str | None) -> str:
@@ -39,7 +39,7 @@ def find_time_column(table: Table, wanted: str | None) -> str:
     found = named[0] if named else next(dated, None)
     if found is None:
         raise InputError(
-            f"{table.name}: no time column found among {', '.join(table.columns)}; name it with dataset.time_col"
+            f"{table.name}: no time column found among {listed(table.columns)}; name it with dataset.time_col"
         )
     return found
 
@@ -129,11 +129,17 @@ def _looks_dated(cells: pd.Series) -> bool:
         return False
     first = str(cells.iloc[0]).strip()
     enough = sum(letter.isdigit() for letter in first) > 2
-    return enough and (_is_iso(first) or bool(_DAY_MONTH.fullmatch(first)) or guess_datetime_format(first) is not None)
+    return enough and (_DAY_MONTH.fullmatch(first) is not None or _guess_format(first) is not None)
 
 
-def _is_iso(text: str) -> bool:
-    return re.match(r"\d{4}[-/.]\d", text) is not None
+def _guess_format(text: str) -> str | None:
+    """The format of a date whose order is plain: year first, or a month's name."""
+    if _ISO.fullmatch(text):
+        return "ISO8601"
+    year_first = _YEAR_FIRST.fullmatch(text)
+    if year_first is not None:
+        return f"%Y{year_first['sep']}%m{year_first['sep']}%d" + _clock_format(year_first)
+    return guess_datetime_format(text) if text else None
 
 
 def _find_format(table: Table, column: str) -> str:
@@ -148,7 +154,7 @@ def _find_format(table: Table, column: str) -> str:
     short = _DAY_MONTH.fullmatch(first)
     if short is not None:
         return _day_month_format(table, column, short)
-    guess = "ISO8601" if _is_iso(first) else guess_datetime_format(first) if first else None
+    guess = _guess_format(first)
     if guess is None:
         raise InputError(
             f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "

@@ -37,9 +37,9 @@ def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFra
     """n rows, three columns of numbers; the target of most tests, `b`, stands in the middle."""
     random = np.random.default_rng(7)
     dates = pd.date_range(start, periods=n, freq=freq)
-    return pd.DataFrame(
-        {"date": dates, "a": random.normal(3, 2, n), "b": random.normal(-9, 0.1, n), "c": random.random(n)}
-    )
+    columns = {"a": random.normal(3, 2, n), "b": random.normal(-9, 0.1, n), "c": random.random(n)}
+    # few digits, so that every parser reads back what was written
+    return pd.DataFrame({"date": dates, **{name: column.round(6) for name, column in columns.items()}})
 
 
 def write(frame: pd.DataFrame, path: Path) -> Path:

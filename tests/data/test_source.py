@@ -27,6 +27,12 @@ def test_dates_that_the_file_settles(time_format: str, tmp_path: Path) -> None:
     assert (short.timestamps == series.timestamps[:5]).all()
 
 
+@pytest.mark.parametrize("cells", [["2010/9/30 9:00", "2010/9/30 10:00"], ["2010-9-30 9:00", "2010-9-30 10:00"]])
+def test_dates_without_leading_zeros(cells: list[str], tmp_path: Path) -> None:
+    series = read_series(write(pd.DataFrame({"date": cells, "a": [1, 2]}), tmp_path / "f.csv"), DatasetConfig())
+    assert series.timestamps.tolist() == [pd.Timestamp("2010-09-30 09:00"), pd.Timestamp("2010-09-30 10:00")]
+
+
 @pytest.mark.parametrize(
     ("cells", "config"),
     [

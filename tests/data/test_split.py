@@ -77,6 +77,7 @@ def test_too_short_parts_are_told_with_rows_needed_and_found() -> None:
         (config("rows", 10.5, 5, 5), "dataset.split.train: expected whole rows"),
         (config("rows", True, 5, 5), "dataset.split.train: expected a number above 0"),
         (config("dates", "soon", "2020-02-01", None), "dataset.split.train: expected a date"),
+        (config("dates", "2020-02-01", "2020-03-01", 0.2), "dataset.split.test: expected a date .* found 0.2"),
         (config("dates", "2020-03-01", "2020-02-01", None), "expected train <= val <= test"),
         (config("dates", "2020-01-20", "2020-01-20", None), "val needs 2, has 0"),
     ],

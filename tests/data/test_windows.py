@@ -62,6 +62,22 @@ def test_shuffling_is_a_permutation_that_the_generator_fixes() -> None:
     assert torch.equal(order[2].sort().values, windows.batch(torch.arange(43)).target[:, 0, 0])
 
 
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), inputs=[2, 0], targets=[1])
+    there = Windows(
+        Store(*(part.cuda() for part in windows.store)),
+        starts=windows.starts,
+        sizes=windows.sizes,
+        inputs=[2, 0],
+        targets=[1],
+    )
+    seeds = (torch.Generator().manual_seed(3) for _ in range(2))
+    for here, other in zip(*(each.batches(8, generator=next(seeds)) for each in (windows, there)), strict=True):
+        assert all(part.is_cuda and torch.equal(part.cpu(), own) for part, own in zip(other, here, strict=True))
+
+
 def test_a_batch_size_below_one_is_refused() -> None:
     windows, _ = over(20, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(20), inputs=[0], targets=[0])
     with pytest.raises(ValueError, match="batch_size: expected at least 1, found 0"):
