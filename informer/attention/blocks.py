@@ -1,0 +1,221 @@
+"""Softmax over a pattern of keys without an [l, s] array: the machinery of the windowed and sparse mechanisms.
+
+A pattern is cut into disjoint pieces (a band around the row, a few columns, gathered keys), so that a pair allowed
+twice counts once. A pattern of one piece is a plain softmax. Of several, each yields partial sums [.. d+2] of its rows,
+
+  sum_j x_j v_j  |  sum_j x_j  |  m        x_j = exp(score_j - m),  m the largest score of the row in this piece
+
+and `attend` adds them as one softmax. A row with no key in a piece has m = the lowest finite number there, so the
+piece weighs nothing; every row needs a key in some piece. The sums are float32 or wider whatever the inputs.
+
+A band is cut into tiles, in which `block` rows share one run of keys: small dense products in place of the pattern.
+Rows and keys carry their positions, and a mechanism states what it leaves out as a predicate of positions.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, rows_per_chunk
+from informer.attention.dropout import dropout
+from informer.attention.slices import map_slices
+
+Allowed = Callable[[Tensor, Tensor], Tensor]
+"""Row positions i and key positions j (int32, broadcastable) to a boolean: may row i use key j in this piece?"""
+
+Softmax = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
+"""(scaled queries [.. m e], keys [.. w e], values [.. w d], allowed [.. m w] or None, dropout) to [.. m d or d+2]."""
+
+Piece = Callable[[Softmax], Tensor]
+"""A part of a pattern, to be computed with the softmax that is given."""
+
+MIN_BLOCK = 32
+"""Rows of a tile where the band is narrower: below this the products are too small to run well."""
+
+
+def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
+    """One softmax over all pieces of the same rows: outputs [b h l d]."""
+    if len(pieces) == 1:
+        return pieces[0](_whole).to(dtype)
+    parts = [piece(_partial) for piece in pieces]
+    tops = [part[..., -1:].detach() for part in parts]
+    top = torch.stack(tops).amax(dim=0)
+    total = parts[0] * (tops[0] - top).exp()
+    for part, own in zip(parts[1:], tops[1:], strict=True):
+        total = total + part * (own - top).exp()
+    return (total[..., :-2] / total[..., -2:-1]).to(dtype)
+
+
+def _scores(q: Tensor, k: Tensor, allowed: Tensor | None) -> Tensor:
+    scores = q @ k.transpose(-1, -2)
+    if allowed is None:
+        return scores
+    # The lowest finite number, not -inf: a padded row, which may use nothing, stays free of NaN in the backward pass.
+    return scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
+
+
+def _whole(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
+    return dropout(_scores(q, k, allowed).softmax(dim=-1), p, training=True) @ v
+
+
+def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
+    scores = _scores(q, k, allowed)
+    # The shift cancels in `attend`, so it takes no gradient.
+    top = scores.detach().amax(dim=-1, keepdim=True)
+    exps = (scores - top).exp_()
+    wide = torch.promote_types(exps.dtype, torch.float32)
+    numerator = dropout(exps, p, training=True) @ v
+    return torch.cat([numerator.to(wide), exps.sum(dim=-1, keepdim=True, dtype=wide), top.to(wide)], dim=-1)
+
+
+def band(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    p: float,
+    softmax: Softmax,
+    *,
+    left: int,
+    right: int,
+    dilation: int = 1,
+    allowed: Allowed | None = None,
+) -> Tensor:
+    """The keys i + dilation * t, -left <= t <= right, that `allowed` (None: all) keeps.
+
+    Args:
+        q, k, v: scaled queries, keys and values [b h l .] of self-attention.
+        p: dropout probability.
+        softmax: given by `attend`.
+        left, right: reach before and after the row, in units of dilation.
+        dilation: distance of neighbouring keys.
+        allowed: leaves pairs of the band out.
+    """
+    dilation = min(dilation, q.shape[2])
+    teeth = -(-q.shape[2] // dilation)
+    left, right = min(left, teeth - 1), min(right, teeth - 1)
+
+    def near(i: Tensor, j: Tensor) -> Tensor:
+        keep = (j - i >= -left * dilation) & (j - i <= right * dilation)
+        return keep if allowed is None else keep & allowed(i, j)
+
+    reach = left + right
+    affordable = MAX_ELEMENTS // (q.shape[:2].numel() * dilation * max(1, reach))
+    block = max(MIN_BLOCK, min(reach, affordable))
+    if block + reach >= teeth:
+        return combs(q, k, v, p, softmax, dilation=dilation, allowed=near)
+    return tiles(q, k, v, p, softmax, block=block, left=left, right=right, dilation=dilation, allowed=near)
+
+
+def tiles(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    p: float,
+    softmax: Softmax,
+    *,
+    allowed: Allowed,
+    block: int,
+    left: int = 0,
+    right: int = 0,
+    dilation: int = 1,
+) -> Tensor:
+    """Tiles of `block` rows, `dilation` apart, with the keys from `left` before the first to `right` after the last."""
+    n_keys, width, span = k.shape[2], left + block + right, block * dilation
+
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int, first: int) -> Tensor:
+        rows = q.shape[2]
+        end = start + -(-rows // span) * span
+        before, after = first - start + left * dilation, end + right * dilation - first - k.shape[2]
+        i, j = (
+            _runs(_place(start - far[0], end + far[1], q.device), size, block, dilation)[0, 0, ..., 0]
+            for far, size in (((0, 0), block), ((left * dilation, right * dilation), width))
+        )
+        i, j = i[:, :, None], j[:, None]
+        keep = allowed(i, j) & (j >= 0) & (j < n_keys)
+        k, v = (_runs(F.pad(x, (0, 0, before, after)), width, block, dilation) for x in (k, v))
+        out = softmax(_runs(F.pad(q, (0, 0, 0, end - start - rows)), block, block, dilation), k, v, keep, p)
+        return out.unflatten(2, (dilation, -1)).permute(0, 1, 3, 4, 2, 5).flatten(2, 4)[:, :, :rows]
+
+    def reach(start: int, stop: int) -> tuple[int, int]:
+        return max(0, start - left * dilation), min(n_keys, stop + right * dilation)
+
+    per_span = q.shape[:2].numel() * span * width
+    step = span * rows_per_chunk(per_span, -(-q.shape[2] // span), CACHED_ELEMENTS)
+    return map_slices(run, q, k, v, step=step, reach=reach)
+
+
+def _place(start: int, stop: int, device: torch.device) -> Tensor:
+    """Positions start, .., stop - 1 in the layout of a sequence, [1 1 n 1]."""
+    return torch.arange(start, stop, dtype=torch.int32, device=device)[None, None, :, None]
+
+
+def _runs(x: Tensor, width: int, block: int, dilation: int) -> Tensor:
+    """[b h t*dilation c] to runs [b h dilation*n width c] of each residue class; a run starts every `block` teeth."""
+    teeth = x.unflatten(2, (-1, dilation)).transpose(2, 3)
+    return teeth.unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
+
+
+def combs(
+    q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, allowed: Allowed, dilation: int = 1
+) -> Tensor:
+    """All keys that are a multiple of `dilation` away."""
+    length = k.shape[2]
+    extra = -length % dilation
+
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
+        rows = q.shape[2]
+        q = _comb(F.pad(q, (0, 0, 0, -rows % dilation)), dilation)
+        i = _comb(_place(start, start + q.shape[3] * dilation, q.device), dilation)[0, 0]
+        j = _comb(_place(0, length + extra, q.device), dilation)[0, 0].transpose(-1, -2)
+        k, v = (_comb(F.pad(x, (0, 0, 0, extra)), dilation) for x in (k, v))
+        out = softmax(q, k, v, allowed(i, j) & (j < length), p)
+        return out.transpose(2, 3).flatten(2, 3)[:, :, :rows]
+
+    per_tooth = q.shape[:2].numel() * (length + extra)
+    step = dilation * rows_per_chunk(per_tooth, -(-q.shape[2] // dilation), MAX_ELEMENTS)
+    return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, length))
+
+
+def _comb(x: Tensor, dilation: int) -> Tensor:
+    """[b h t*dilation c] to its residue classes [b h dilation t c]."""
+    return x.unflatten(2, (-1, dilation)).transpose(2, 3)
+
+
+def columns(
+    q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, kept: Callable[[int, int], Tensor] | None = None
+) -> Tensor:
+    """Every row with a few keys [b h g e], or with those that kept(start, stop) [rows g] leaves to rows start..stop."""
+
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
+        return softmax(q, k, v, None if kept is None else kept(start, start + q.shape[2]), p)
+
+    step = rows_per_chunk(q.shape[:2].numel() * k.shape[2], q.shape[2], MAX_ELEMENTS)
+    return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
+
+
+def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, index: Tensor) -> Tensor:
+    """The keys index [h l r] of each row; a negative index stands for no key."""
+    b, h, _, e = q.shape
+
+    def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
+        chosen = index[:, start : start + q.shape[2]]
+        flat = chosen.clamp(min=0).flatten(1)[None, :, :, None]
+        k, v = (x.gather(2, flat.expand(b, h, -1, x.shape[-1])).unflatten(2, (q.shape[2], -1)) for x in (k, v))
+        return softmax(q.unsqueeze(3), k, v, chosen[:, :, None] >= 0, p).squeeze(3)
+
+    # In proportion to the inputs where they are large: each run's gradient is an array as large as k.
+    step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * k.numel()))
+    return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
+
+
+def positions(length: int, device: torch.device) -> Tensor:
+    """0, 1, .., length - 1 as row or key positions."""
+    return torch.arange(length, dtype=torch.int32, device=device)
+
+
+def pattern_weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
+    """The dense matrix [b h l s] of a pattern, for `weights`: softmax of e^-0.5 q.k over allowed [l s] or [h l s]."""
+    scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
+    return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)

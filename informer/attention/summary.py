@@ -1,0 +1,39 @@
+"""Learned tokens that read the whole sequence and stand in for it (the global side of ETC, Ainslie et al. 2020).
+
+  U = softmax over j of e^-0.5 g_n.k_j      summary keys U k      summary values U v
+
+The learned queries g stand where the paper's global input has projected tokens. Cost: O(L n_global).
+"""
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from informer.attention.base import AttentionSpec
+
+
+@final
+class Summary(nn.Module):
+    """`n_global` learned queries a head; g [h n e] starts as N(0, I), so that the tokens read apart."""
+
+    def __init__(self, spec: AttentionSpec, n_global: int) -> None:
+        super().__init__()
+        self.g = nn.Parameter(torch.randn(spec.n_heads, n_global, spec.d_head))
+
+    def forward(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Summary keys [b h n e] and values [b h n d]."""
+        weights = ((self.g * self.g.shape[-1] ** -0.5) @ k.transpose(-1, -2)).softmax(dim=-1)
+        return weights @ k, weights @ v
+
+
+def summary_weights(q: Tensor, k: Tensor, g: Tensor, local: Tensor) -> Tensor:
+    """The dense matrix P_local + P_global U of rows that see `local` ([l s] or [h l s]) and the summaries."""
+    scale = q.shape[-1] ** -0.5
+    reading = torch.softmax(torch.einsum("hne,bhse->bhns", g, k) * scale, dim=-1)
+    summary_keys = torch.einsum("bhns,bhse->bhne", reading, k)
+    near = torch.einsum("bhle,bhse->bhls", q, k).masked_fill(~local, float("-inf"))
+    far = torch.einsum("bhle,bhne->bhln", q, summary_keys)
+    joint = torch.softmax(torch.cat([near, far], dim=-1) * scale, dim=-1)
+    p_local, p_global = joint.split([k.shape[2], g.shape[1]], dim=-1)
+    return p_local + p_global @ reading
