@@ -135,6 +135,9 @@ def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
     missing = [key for key in REQUIRED if key not in config]
     if missing:
         raise InputError(f"Informer2020 arguments missing: {', '.join(missing)}")
+    for key, allowed in [("attn", ["prob", "full"]), ("embed", [kind.value for kind in CalendarEmbed])]:
+        if key in config and config[key] not in allowed:
+            raise one_of(f"Informer2020 {key}", config[key], allowed)
     if config.get("output_attention"):
         raise InputError("output_attention: expected false, found true; the mechanisms' weights() give the matrices")
     return DEFAULTS | {"e_layers": classes[name]} | dict(config)

@@ -1,0 +1,213 @@
+"""The authors' weights in our network, against arrays their code made (tests/parity), and against their modules' rules."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from informer.compat import DEFAULTS, from_informer2020, named_gradients, our_name
+from informer.errors import InputError
+from informer.model import Informer
+
+PARITY = Path(__file__).parent / "parity"
+CASES = ["informer_full_timef", "informer_stack_fixed"]
+INPUTS = ("x_enc", "x_mark_enc", "x_dec", "x_mark_dec")
+SMALL = {"enc_in": 3, "dec_in": 3, "c_out": 2, "seq_len": 12, "label_len": 5, "out_len": 4, "d_model": 8, "n_heads": 2}
+
+
+def stored(case: str) -> tuple[dict[str, torch.Tensor], dict]:
+    arrays = np.load(PARITY / f"{case}.npz")
+    return {name: torch.as_tensor(arrays[name]) for name in arrays.files if name != "config"}, json.loads(
+        str(arrays["config"])
+    )
+
+
+def loaded(case: str) -> tuple[Informer, dict[str, torch.Tensor]]:
+    arrays, config = stored(case)
+    state = {name.removeprefix("state/"): value for name, value in arrays.items() if name.startswith("state/")}
+    return from_informer2020(state, config), arrays
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_eval_output_agrees(case: str) -> None:
+    """Red if a weight lands in the wrong place, or running statistics are not taken over."""
+    model, arrays = loaded(case)
+    output = model.eval()(*(arrays[name] for name in INPUTS))
+    torch.testing.assert_close(output, arrays["eval_output"], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_train_output_loss_and_every_gradient_agree(case: str) -> None:
+    """Red if batch statistics, head merging or any path of the backward pass differ."""
+    model, arrays = loaded(case)
+    output = model.train()(*(arrays[name] for name in INPUTS))
+    torch.testing.assert_close(output, arrays["train_output"], rtol=0, atol=1e-10)
+    loss = (output - arrays["target"]).square().mean()
+    torch.testing.assert_close(loss, arrays["train_loss"], rtol=0, atol=1e-10)
+    loss.backward()
+    names = [name.removeprefix("grad/") for name in arrays if name.startswith("grad/")]
+    assert len(names) == len(dict(model.named_parameters()))
+    for name, gradient in named_gradients(model, names).items():
+        torch.testing.assert_close(gradient, arrays[f"grad/{name}"], rtol=0, atol=1e-10, msg=name)
+
+
+def test_dataparallel_prefix_is_taken_off() -> None:
+    """Red without the `module.` rule."""
+    arrays, config = stored(CASES[0])
+    state = {f"module.{name[6:]}": value for name, value in arrays.items() if name.startswith("state/")}
+    model = from_informer2020(state, config).eval()
+    torch.testing.assert_close(model(*(arrays[name] for name in INPUTS)), arrays["eval_output"], rtol=0, atol=1e-10)
+
+
+def informer2020_state(config: dict) -> dict[str, torch.Tensor]:
+    """Names and shapes that their constructors give, random values: written from their modules' definitions."""
+    settings = DEFAULTS | config
+    d_model, d_ff = settings["d_model"], settings["d_ff"] or 4 * settings["d_model"]
+    inner = settings["n_heads"] * (d_model // settings["n_heads"])
+    generator = torch.Generator().manual_seed(0)
+    state: dict[str, torch.Tensor] = {}
+
+    def add(name: str, *shape: int) -> None:
+        state[name] = torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    def linear(name: str, n_in: int, n_out: int, *kernel: int) -> None:
+        add(f"{name}.weight", n_out, n_in, *kernel)
+        add(f"{name}.bias", n_out)
+
+    def norm(name: str) -> None:
+        add(f"{name}.weight", d_model)
+        add(f"{name}.bias", d_model)
+
+    def attention(name: str) -> None:
+        for part in ("query", "key", "value"):
+            linear(f"{name}.{part}_projection", d_model, inner)
+        linear(f"{name}.out_projection", inner, d_model)
+
+    def feed_forward(name: str) -> None:
+        linear(f"{name}.conv1", d_model, d_ff, 1)
+        linear(f"{name}.conv2", d_ff, d_model, 1)
+
+    for side in ("enc", "dec"):
+        linear(f"{side}_embedding.value_embedding.tokenConv", settings[f"{side}_in"], d_model, 3)
+        add(f"{side}_embedding.position_embedding.pe", 1, 5000, d_model)
+        calendar = f"{side}_embedding.temporal_embedding"
+        if settings["embed"] == "timeF":
+            n_features = {"h": 4, "t": 5, "s": 6, "m": 1, "a": 1, "w": 2, "d": 3, "b": 3}[settings["freq"]]
+            linear(f"{calendar}.embed", n_features, d_model)
+        else:
+            tables = {"hour": 24, "weekday": 7, "day": 32, "month": 13}
+            tables |= {"minute": 4} if settings["freq"] == "t" else {}
+            for field, size in tables.items():
+                inside = "emb.weight" if settings["embed"] == "fixed" else "weight"
+                add(f"{calendar}.{field}_embed.{inside}", size, d_model)
+
+    is_stack = config.get("class") == "InformerStack"
+    e_layers = settings["e_layers"] if is_stack else [settings["e_layers"]]
+    for i, n_layers in enumerate(e_layers):
+        encoder = f"encoder.encoders.{i}" if is_stack else "encoder"
+        for j in range(n_layers):
+            layer = f"{encoder}.attn_layers.{j}"
+            attention(f"{layer}.attention")
+            feed_forward(layer)
+            norm(f"{layer}.norm1")
+            norm(f"{layer}.norm2")
+        for j in range(n_layers - 1 if settings["distil"] else 0):
+            conv = f"{encoder}.conv_layers.{j}"
+            linear(f"{conv}.downConv", d_model, d_model, 3)
+            norm(f"{conv}.norm")
+            add(f"{conv}.norm.running_mean", d_model)
+            state[f"{conv}.norm.running_var"] = torch.rand(d_model, generator=generator, dtype=torch.float64) + 0.5
+            state[f"{conv}.norm.num_batches_tracked"] = torch.tensor(3)
+        norm(f"{encoder}.norm")
+    for j in range(settings["d_layers"]):
+        layer = f"decoder.layers.{j}"
+        attention(f"{layer}.self_attention")
+        attention(f"{layer}.cross_attention")
+        feed_forward(layer)
+        for k in (1, 2, 3):
+            norm(f"{layer}.norm{k}")
+    norm("decoder.norm")
+    linear("projection", d_model, settings["c_out"])
+    return state
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"attn": "prob", "embed": "timeF", "freq": "t", "e_layers": 1, "d_layers": 1},
+        {"attn": "prob", "embed": "learned", "freq": "t", "e_layers": 2, "activation": "relu"},
+        {"attn": "full", "embed": "learned", "freq": "d", "e_layers": 3, "d_layers": 3, "mix": False},
+        {"attn": "full", "embed": "fixed", "freq": "b", "distil": False, "e_layers": 2, "d_ff": None},
+        {"attn": "prob", "embed": "timeF", "freq": "w", "class": "InformerStack", "e_layers": [2, 1]},
+        {"attn": "prob", "embed": "timeF", "freq": "s", "class": "InformerStack", "e_layers": [3, 2, 1], "distil": False},
+        {"attn": "full", "embed": "timeF", "freq": "h", "d_model": 10, "n_heads": 4, "e_layers": 2, "dec_in": 5},
+        *({"attn": "prob", "embed": "timeF", "freq": freq, "e_layers": 1} for freq in "mad"),
+    ],
+    ids=str,
+)
+def test_every_argument_combination_loads_whole(extra: dict) -> None:
+    """Red if a name is not mapped, a shape differs, or a parameter of ours gets no value of theirs."""
+    config = SMALL | extra
+    state = informer2020_state(config)
+    model = from_informer2020(state, config).eval()
+    ours = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, value in state.items():
+        mine = ours[our_name(name)]
+        expected = value.squeeze(-1) if ".conv" in name and value.ndim == 3 and value.shape[-1] == 1 else value
+        expected = expected[0, : len(mine)] if name.endswith(".pe") else expected
+        torch.testing.assert_close(mine.detach(), expected, rtol=0, atol=0, msg=name)
+    mapped = {our_name(name) for name in state}
+    assert {name for name, _ in model.named_parameters()} <= mapped
+    n_marks = len(model.enc_embedding.calendar.state_dict()) if extra["embed"] == "learned" else None
+    marks = torch.zeros(2, 16, n_marks or {"h": 4, "t": 5, "s": 6, "w": 2, "d": 3, "b": 3}.get(config["freq"], 1))
+    if extra["embed"] == "fixed":
+        marks = torch.zeros(2, 16, 4)
+    x, marks = torch.randn(2, 16, 5, dtype=torch.float64), marks.double()
+    dec_in = config["dec_in"]
+    output = model(x[:, :12, :3], marks[:, :12], x[:, :9, :dec_in], marks[:, :9])
+    assert output.shape == (2, 4, 2)
+    assert output.isfinite().all()
+
+
+def test_prob_draws_as_the_authors_code_does() -> None:
+    """Red if training drew anything but torch.randint(s, (l, n_sample)) from the global generator, once a layer."""
+    config = SMALL | {"attn": "prob", "embed": "timeF", "e_layers": 1, "d_layers": 1, "seq_len": 40, "factor": 1}
+    model = from_informer2020(informer2020_state(config), config).train()
+    marks = torch.zeros(1, 40, 4, dtype=torch.float64)
+    x = torch.randn(1, 40, 3, dtype=torch.float64)
+    torch.manual_seed(5)
+    model(x, marks, x[:, :9], marks[:, :9])
+    after = torch.rand(1)
+    torch.manual_seed(5)
+    torch.randint(40, (40, 4))  # the encoder's layer: factor * ceil(ln 40) = 4 keys a query
+    torch.randint(9, (9, 3))  # the decoder's self-attention: ceil(ln 9) = 3
+    assert torch.equal(after, torch.rand(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"class": "Autoformer"}, "unknown Informer2020 class 'Autoformer'"),
+        ({"freq": "15min"}, "unknown Informer2020 freq '15min'"),
+        ({"depth": 3}, "unknown Informer2020 argument 'depth'"),
+        ({"attn": "prop"}, "unknown Informer2020 attn 'prop'"),
+        ({"embed": "timef"}, "unknown Informer2020 embed 'timef'"),
+        ({"output_attention": True}, "output_attention"),
+        ({"d_ff": 16}, "does not fit the arguments"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(change: dict, words: str) -> None:
+    """Red if an argument is ignored, or an error spans lines."""
+    config = SMALL | {"embed": "timeF", "e_layers": 1}
+    state = informer2020_state(config)
+    with pytest.raises(InputError, match=words) as caught:
+        from_informer2020(state, config | change)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_arguments_are_named() -> None:
+    """Red without the check of required arguments."""
+    with pytest.raises(InputError, match="missing: c_out, out_len"):
+        from_informer2020({}, {"enc_in": 1, "dec_in": 1, "seq_len": 4, "label_len": 2})
