@@ -1,0 +1,234 @@
+"""Attention whose scores are products of features, in time linear in the length.
+
+  A_ij = f(q_i).f(k_j) / z_i,    z_i = sum over allowed j of f(q_i).f(k_j)
+
+Not causal: the keys are summed up once, in sum_j f(k_j) [v_j, 1]^T, and every query reads that sum.
+Causal: positions go by in chunks; inside a chunk the small masked product, across chunks the running sum. This is the
+recurrence of Katharopoulos et al. 2020 (eq. 18-20), taken a chunk at a time.
+
+Features that grow like exp come with the logarithm of one factor a key: f(k_j) = features_j exp(log_j) is never formed.
+Sums are kept relative to the largest factor so far, and only differences to it, which are <= 0, are exponentiated.
+
+Memory is O(l) and a sum a chunk, never [l m d]. Chunks are worked off in segments that fit into cache. Where the
+features of all positions together would be large, they are not kept: the backward pass recomputes each segment.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from informer.attention.chunking import MAX_ELEMENTS
+from informer.attention.masks import causal_mean
+
+CHUNK = 64
+"""Positions of a chunk: as many as a head is wide, so that its masked product costs what reading the sum costs."""
+SEGMENT_ELEMENTS = 1 << 20
+"""Elements of a segment's features, over batch and heads: 4 MiB in float32."""
+
+
+class Features(NamedTuple):
+    """f(x_j) = values_j exp(log_j) for positions j."""
+
+    values: Tensor
+    """[b h s m], of moderate size."""
+    log: Tensor | None = None
+    """[b h s 1]; None where it is 0."""
+
+
+FeatureMap = Callable[[Tensor], Features]
+State = tuple[Tensor, ...]
+Step = Callable[..., tuple[State, tuple[Tensor, ...]]]
+
+
+def kernel_attention(
+    q: Tensor, k: Tensor, v: Tensor, query: FeatureMap, key: FeatureMap, *, width: int, causal: bool, floor: float = 0.0
+) -> Tensor:
+    """A v [b h l d] for q [b h l e], k [b h s e], v [b h s d].
+
+    Args:
+        q, k, v: the operands.
+        query: f for queries; its log is not used, since a factor a row cancels.
+        key: f for keys.
+        width: number of features m.
+        causal: row i uses keys j <= i.
+        floor: see `is_zero`.
+    """
+    dtype = v.dtype
+    q, k, v = working(q, k, v)
+    state = _empty(k, v, width)
+    if causal:
+        _, (out, z) = scan(_causal_step(query, key), state, q, k, v, width=width)
+    else:
+        state, _ = scan(_sum_step(key), state, k, v, width=width)
+        _, (out, z) = scan(_read_step(query), state, q, width=width)
+    zero = is_zero(z, k.shape[2], causal=causal, floor=floor)
+    # Rare, so an eager call asks first; a graph that is being recorded cannot.
+    if torch.compiler.is_compiling() or bool(zero.any()):
+        out = torch.where(zero, causal_mean(v) if causal else v.mean(dim=2, keepdim=True), out)
+    return out.to(dtype)
+
+
+def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0) -> Tensor:
+    """A [b h l s] from f(q_i).f(k_j), up to a factor a row: the dense counterpart of `kernel_attention`."""
+    allowed = torch.ones_like(scores).tril() if causal else torch.ones_like(scores)
+    scores = scores * allowed
+    z = scores.sum(dim=-1, keepdim=True)
+    zero = is_zero(z, scores.shape[-1], causal=causal, floor=floor)
+    return torch.where(zero, allowed / allowed.sum(dim=-1, keepdim=True), scores / z.masked_fill(zero, 1))
+
+
+def is_zero(z: Tensor, n_keys: int, *, causal: bool, floor: float) -> Tensor:
+    """Which normalisers [b h l 1] count as 0, so that the row takes the mean of its allowed values.
+
+    Those so small that terms lost to underflow would matter, and those of at most `floor` an allowed key: the rounding
+    error of a kernel whose terms cancel.
+    """
+    allowed = torch.arange(1, z.shape[2] + 1, device=z.device)[:, None] if causal else n_keys
+    return z.abs() < (torch.as_tensor(allowed, dtype=z.dtype, device=z.device) * floor).clamp(min=smallest(z))
+
+
+def smallest(z: Tensor) -> float:
+    """The smallest sum of z's type to which products below the range of normal numbers add nothing."""
+    limits = torch.finfo(z.dtype)
+    return limits.tiny / limits.eps
+
+
+def working(*operands: Tensor) -> tuple[Tensor, ...]:
+    """The operands, in float32 where they are half precision: long sums do not fit into its mantissa."""
+    return tuple(x.to(torch.promote_types(x.dtype, torch.float32)) for x in operands)
+
+
+def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[State, tuple[Tensor, ...]]:
+    """Carry `state` along segments of positions, and join the rows that the segments give.
+
+    Args:
+        step: maps (state, a segment of each sequence) to (state, tensors [b h c *]).
+        state: tensors before the first position.
+        sequences: [b h l *], all of one length.
+        width: elements of the largest array that one position of one head gives rise to.
+    """
+    b, h, length = sequences[0].shape[:3]
+    row = b * h * width
+    recompute = torch.is_grad_enabled() and row * length > MAX_ELEMENTS
+    n_rows = CHUNK * max(1, SEGMENT_ELEMENTS // (row * CHUNK))
+    parts = []
+    for segment in zip(*(x.split(n_rows, dim=2) for x in sequences), strict=True):
+        if recompute:
+            state, rows = checkpoint(step, state, *segment, use_reentrant=False)
+        else:
+            state, rows = step(state, *segment)
+        parts.append(rows)
+    return state, tuple(torch.cat(rows, dim=2) for rows in zip(*parts, strict=True))
+
+
+def fold(x: Tensor, chunk: int, padding: float = 0.0) -> Tensor:
+    """[b h c *] to chunks [b h n chunk *], padded at the end."""
+    return F.pad(x, (0, 0, 0, -x.shape[2] % chunk), value=padding).unflatten(2, (-1, chunk))
+
+
+def running_tops(logs: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+    """Largest of the logs so far: at each position [b h n c m], and before each chunk and after the last [b h n+1 m].
+
+    Args:
+        logs: [b h n c m], -inf for padding.
+        start: the largest before the first of them [b h 1 m].
+
+    They serve as units, which cancel, and have no gradient.
+    """
+    tops = torch.maximum(logs.detach().flatten(2, 3).cummax(dim=2).values, start).unflatten(2, logs.shape[2:4])
+    return tops, torch.cat([start, tops[..., -1, :]], dim=2)
+
+
+def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Sums before each chunk [b h n m d] and after the last [b h m d].
+
+    Args:
+        before: sum before the first chunk [b h m d].
+        chunks: sum of each chunk alone [b h n m d].
+        borders: units of the sums, as `running_tops` gives them [b h n+1 m|1]; None where there are none.
+    """
+    terms = torch.cat([before.unsqueeze(2), chunks], dim=2)
+    if borders is None:
+        sums = terms.cumsum(dim=2)
+        return sums[:, :, :-1], sums[:, :, -1]
+    borders = borders.transpose(2, 3)
+    # Term r in the unit of border p > 0; the sum at border 0, in its unit already, may have the unit exp(-inf).
+    shares = (borders.unsqueeze(3) - borders[..., 1:].unsqueeze(4)).clamp(max=0).exp().tril(diagonal=1)
+    sums = (shares @ terms.permute(0, 1, 3, 2, 4)).permute(0, 1, 3, 2, 4)
+    return torch.cat([before.unsqueeze(2), sums[:, :, :-1]], dim=2), sums[:, :, -1]
+
+
+def _empty(k: Tensor, v: Tensor, width: int) -> State:
+    b, h = k.shape[:2]
+    return k.new_zeros(b, h, width, v.shape[-1] + 1), k.new_full((b, h, 1, 1), float("-inf"))
+
+
+def _sum_step(key: FeatureMap) -> Step:
+    def step(state: State, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:
+        total, top = state
+        values, log = key(k)
+        v = _with_ones(v, log)
+        if log is not None:
+            log = log.detach()
+            new = torch.maximum(top, log.amax(dim=2, keepdim=True))
+            total, values, top = total * (top - new).exp(), values * (log - new).exp(), new
+        return (total + values.transpose(-1, -2) @ v, top), ()
+
+    return step
+
+
+def _read_step(query: FeatureMap) -> Step:
+    def step(state: State, q: Tensor) -> tuple[State, tuple[Tensor, ...]]:
+        return state, _divided(query(q).values @ state[0])
+
+    return step
+
+
+def _causal_step(query: FeatureMap, key: FeatureMap) -> Step:
+    def step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:
+        length = q.shape[2]
+        chunk = -(-length // -(-length // CHUNK))  # equal chunks, so that little is padding
+        keys = key(k)
+        fq, fk, v1 = (fold(x, chunk) for x in (query(q).values, keys.values, _with_ones(v, keys.log)))
+        if keys.log is None:
+            state, rows = _unscaled(state, fq, fk, v1)
+        else:
+            state, rows = _scaled(state, fq, fk, v1, fold(keys.log.detach(), chunk, float("-inf")))
+        return state, _divided(rows.flatten(2, 3)[:, :, :length])
+
+    return step
+
+
+def _unscaled(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, Tensor]:
+    """Sums [b h n c d] over the keys up to each row, of features [b h n c m] and values [b h n c d]."""
+    total, top = state
+    before, total = running_sums(total, k.transpose(-1, -2) @ v, None)
+    return (total, top), (q @ k.transpose(-1, -2)).tril() @ v + q @ before
+
+
+def _scaled(state: State, q: Tensor, k: Tensor, v: Tensor, log: Tensor) -> tuple[State, Tensor]:
+    """The same for keys with factors exp(log [b h n c 1]), each row in units of the largest factor so far."""
+    total, start = state
+    tops, borders = running_tops(log, start)
+    shares = (log.transpose(-1, -2) - tops).clamp(max=0).exp()
+    inside = (q @ k.transpose(-1, -2) * shares).tril()
+    sums = (k * (log - tops[..., -1:, :]).exp()).transpose(-1, -2) @ v
+    before, total = running_sums(total, sums, borders)
+    rows = inside @ v + (borders[:, :, :-1].unsqueeze(3) - tops).exp() * (q @ before)
+    return (total, borders[:, :, -1:]), rows
+
+
+def _with_ones(v: Tensor, log: Tensor | None) -> Tensor:
+    """[v, 1]; it also carries the gradient of the keys' factors, in a factor of 1."""
+    ones = F.pad(v, (0, 1), value=1.0)
+    return ones if log is None else ones * (log - log.detach()).exp()
+
+
+def _divided(sums: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows [.. d] and normalisers [.. 1] from sums of [v, 1]."""
+    z = sums[..., -1:]
+    return sums[..., :-1] / z.masked_fill(z.abs() < smallest(z), 1), z.detach()

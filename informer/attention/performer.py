@@ -1,0 +1,114 @@
+"""FAVOR+ attention (Choromanski et al. 2020, "Rethinking Attention with Performers", section 2.3 and 2.4).
+
+  A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        estimates softmax(e^-0.5 q k^T), by m random directions w_r
+  positive: f(x) = m^-0.5 exp(w_r.y - |y|^2 / 2)                     y = e^-0.25 x
+  trig:     f(x) = m^-0.5 exp(|y|^2 / 2) [cos w_r.y, sin w_r.y]
+
+Cost: O(l m e) time, causal or not, and O(l) memory. The error against full attention falls to 0 as m grows where the
+lengths of w_r follow the chi distribution (`radii` gaussian, quantile).
+
+Factors a row of f(q) and m^-0.5 cancel and are left out; a factor a key of f(k), which makes its largest feature (trig:
+its length) about 1, goes to the running sums as a logarithm.
+"""
+
+import math
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.checks import at_least, choice, flag
+from informer.attention.directions import random_directions
+from informer.attention.kernels import FeatureMap, Features, kernel_attention, kernel_weights, working
+
+
+@final
+class PerformerAttention(Attention):
+    """Softmax attention estimated by random features.
+
+    Args:
+        spec: facts of the layer.
+        n_features: number m of directions; None means max(1, ceil(e ln e)).
+        kind: positive | trig.
+        orthogonal: directions are orthogonal in blocks of e.
+        radii: lengths of the directions: gaussian | sqrt_d | quantile (see `directions`).
+        redraw_every: training calls after which new directions are drawn; 0 keeps the first.
+    """
+
+    COST = "O(L m e) time, O(L) memory"
+
+    def __init__(
+        self,
+        spec: AttentionSpec,
+        *,
+        n_features: int | None = None,
+        kind: str = "positive",
+        orthogonal: bool = True,
+        radii: str = "gaussian",
+        redraw_every: int = 0,
+    ) -> None:
+        super().__init__(spec)
+        default = max(1, math.ceil(spec.d_head * math.log(spec.d_head)))
+        self.n_features = default if n_features is None else at_least("n_features", n_features, 1)
+        self.kind = choice("kind", kind, ("positive", "trig"))
+        self.orthogonal = flag("orthogonal", orthogonal)
+        self.radii = choice("radii", radii, ("gaussian", "sqrt_d", "quantile"))
+        self.redraw_every = at_least("redraw_every", redraw_every, 0)
+        self.directions: Tensor
+        self.register_buffer("directions", self._draw().to(torch.get_default_dtype()))
+        self.n_calls: Tensor
+        self.register_buffer("n_calls", torch.tensor(0))
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """A v; in training the directions are redrawn first where `redraw_every` says so."""
+        if self.training and self.redraw_every:
+            self._count()
+        query, key = self._maps()
+        width = self.n_features * (2 if self.kind == "trig" else 1)
+        return kernel_attention(q, k, v, query, key, width=width, causal=self.spec.causal)
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """f(q) f(k)^T over its row sums, in units of the largest factor among the keys that the row may use."""
+        wide_q, wide_k = working(q, k)
+        query, key = self._maps()
+        fk, log = key(wide_k)
+        assert log is not None
+        log = log.transpose(-1, -2).expand(*q.shape[:3], -1)
+        if self.spec.causal:
+            log = log.masked_fill(torch.ones_like(log, dtype=torch.bool).triu(1), float("-inf"))
+        scores = torch.einsum("bhlm,bhsm->bhls", query(wide_q).values, fk)
+        scores = scores * (log - log.amax(dim=-1, keepdim=True)).exp()
+        return kernel_weights(scores, causal=self.spec.causal).to(q.dtype)
+
+    def _maps(self) -> tuple[FeatureMap, FeatureMap]:
+        """f for queries and for keys, with the directions of this moment: a later backward pass must meet the same."""
+        directions = self.directions.to(torch.promote_types(self.directions.dtype, torch.float32))
+        positive = self.kind == "positive"
+
+        def query(x: Tensor) -> Features:
+            projected = (x * x.shape[-1] ** -0.25) @ directions.to(x.dtype).T
+            if not positive:
+                return Features(torch.cat([projected.cos(), projected.sin()], dim=-1), projected.new_zeros(()))
+            largest = projected.detach().amax(dim=-1, keepdim=True)
+            return Features((projected - largest).exp(), largest)
+
+        def key(x: Tensor) -> Features:
+            values, largest = query(x)
+            half_square = (x * x).sum(dim=-1, keepdim=True) * (0.5 * x.shape[-1] ** -0.5)
+            return Features(values, largest - half_square if positive else half_square)
+
+        return query, key
+
+    def _draw(self) -> Tensor:
+        return random_directions(self.n_features, self.spec.d_head, orthogonal=self.orthogonal, radii=self.radii)
+
+    @torch.compiler.disable
+    def _count(self) -> None:
+        """Count a training call. New directions replace the buffer: a pending backward pass keeps the old ones."""
+        if self.n_calls and self.n_calls % self.redraw_every == 0:
+            self.directions = self._draw().to(self.directions)
+        self.n_calls = self.n_calls + 1

@@ -1,0 +1,53 @@
+"""First-order Taylor attention: exp(q^.k^) cut after its linear term, which unit vectors keep from turning negative.
+
+  A_ij = (1 + q^_i.k^_j) / sum_j (1 + q^_i.k^_j)        x^ = x / |x|, 0 for x = 0
+
+Used for segmentation by Li et al. 2020 ("Linear Attention Mechanism", eq. 10-13). Cost: O(l e^2) time, causal or not,
+and O(l) memory. A row that points exactly away from all its keys takes the mean of their values. No parameters make
+it equal to full attention.
+"""
+
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from informer.attention.base import Attention
+from informer.attention.kernels import Features, kernel_attention, kernel_weights, working
+
+
+def _unit(x: Tensor) -> Tensor:
+    # The largest element first, so that squares of the others neither overflow nor vanish; it cancels.
+    largest = x.detach().abs().amax(dim=-1, keepdim=True)
+    x = x / largest.masked_fill(largest == 0, 1)
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).masked_fill(largest == 0, 1)
+
+
+def _features(x: Tensor) -> Features:
+    return Features(F.pad(_unit(x), (0, 1), value=1.0))
+
+
+def _rounding(x: Tensor) -> float:
+    """What 1 + q^.k^ may be off by, a key, when it should be 0."""
+    return 4 * x.shape[-1] * torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
+
+
+@final
+class TaylorAttention(Attention):
+    """Weights proportional to 1 + cosine."""
+
+    COST = "O(L e^2) time, O(L) memory"
+
+    def forward(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+    ) -> Float[Tensor, "b h l d"]:
+        """A v."""
+        width, causal = q.shape[-1] + 1, self.spec.causal
+        return kernel_attention(q, k, v, _features, _features, width=width, causal=causal, floor=_rounding(q))
+
+    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+        """1 + cosines over their row sums."""
+        scores = 1 + torch.einsum("bhle,bhse->bhls", *(_unit(x) for x in working(q, k)))
+        return kernel_weights(scores, causal=self.spec.causal, floor=_rounding(q)).to(q.dtype)
