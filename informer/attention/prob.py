@@ -30,6 +30,9 @@ from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
 from informer.attention.dropout import dropout as drop
 from informer.attention.masks import causal_mean
 
+SAMPLINGS = ("shared", "per_query", "all", "lse")
+MEANS = ("sample", "zero_fill")
+CONTEXTS = ("mean", "cumsum")
 PRODUCTS_UP_TO = 2048
 """Keys up to which all products, then a pick, are faster than gathering a set of keys for each query."""
 
@@ -66,7 +69,12 @@ def probsparse(
         context: causal lazy rows: `mean` or `cumsum` of v_j over j <= i.
         causal_selection: with `causal`, only sampled keys j <= i count in M_i (none: M_i = -inf).
         dropout: probability of dropping a softmax weight of an active row.
+
+    Raises:
+        ValueError: `mean` or `context` is none of these.
     """
+    choice("mean", mean, MEANS)
+    choice("context", context, CONTEXTS)
     masked = causal and causal_selection
     with torch.no_grad():
         measure = sparsity(q, k, sample_index=sample_index, causal=masked, mean=mean)
@@ -166,7 +174,7 @@ class ProbAttention(Attention):
         factor: how many keys are sampled and how many queries attend, in units of ceil(ln length).
         sampling: keys that queries are judged on. `shared`: one draw without replacement in training, evenly spaced
             in eval; `per_query`: `torch.randint(s, (l, n_sample))` in training, one fixed draw in eval; `all`: every
-            key; `lse`: every key, by eq. 2 (log-sum-exp in place of the maximum).
+            key; `lse`: every key, by eq. 2 (log-sum-exp in place of the maximum). The last two take O(L^2) time.
         mean: the term subtracted in M: `sample`, over the sampled keys; `zero_fill`, their sum over s (as published).
         context: causal rows that do not attend: `mean` or `cumsum` of the values so far.
         causal_selection: in a causal layer, judge a query on keys up to its own position only.
@@ -190,9 +198,9 @@ class ProbAttention(Attention):
     ) -> None:
         super().__init__(spec)
         factor = at_least("factor", factor, 1)
-        self.sampling = choice("sampling", sampling, ("shared", "per_query", "all", "lse"))
-        self.mean = choice("mean", mean, ("sample", "zero_fill"))
-        self.context = choice("context", context, ("mean", "cumsum"))
+        self.sampling = choice("sampling", sampling, SAMPLINGS)
+        self.mean = choice("mean", mean, MEANS)
+        self.context = choice("context", context, CONTEXTS)
         self.causal_selection = flag("causal_selection", causal_selection)
         self.dropout = spec.dropout if flag("row_dropout", row_dropout) else 0.0
         self.n_top = log_count(factor, spec.len_q)
@@ -240,7 +248,7 @@ class ProbAttention(Attention):
         if self.spec.causal:
             allowed = allowed.tril()
         active = torch.zeros(products.shape[:3], dtype=torch.bool, device=q.device)
-        active.scatter_(2, self._dense_sparsity(products, allowed).topk(self.n_top).indices, True)
+        active.scatter_(2, self._dense_sparsity(products, allowed).topk(self.n_top, sorted=False).indices, True)
         attended = (products * q.shape[-1] ** -0.5).masked_fill(~allowed, -math.inf).softmax(-1)
         lazy = allowed.to(q.dtype)
         if not (self.spec.causal and self.context == "cumsum"):

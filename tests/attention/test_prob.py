@@ -200,3 +200,11 @@ def test_runs_under_autocast():
 def test_refuses(options, message):
     with pytest.raises(ValueError, match=message):
         make(SELF[0], **options)
+
+
+@pytest.mark.parametrize("wrong", [{"mean": "sum"}, {"context": "last"}])
+def test_the_function_refuses_too(wrong):
+    q, k, v = draw(SELF[0])
+    options = {"mean": "sample", "context": "mean"} | wrong
+    with pytest.raises(ValueError, match="expected one of"):
+        probsparse(q, k, v, sample_index=torch.arange(3), n_top=2, causal=False, causal_selection=True, **options)
