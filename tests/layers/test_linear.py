@@ -1,0 +1,95 @@
+"""Products, dropout and the circular convolution against torch's own."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from informer.attention.dropout import Dropout, dropout
+from informer.layers import linear as module
+from informer.layers.linear import CircularConv3, Linear, linear
+
+SHAPES = [((1, 1, 1), 1), ((2, 7, 5), 3), ((3, 13), 11), ((33, 96, 17), 64)]
+
+
+@pytest.mark.parametrize(("shape", "n_out"), SHAPES, ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_linear_and_its_gradients_equal_torchs(shape: tuple, n_out: int, bias: bool, dtype: torch.dtype) -> None:
+    """Red if a product is transposed, a gradient is missing, or the bias is summed over the wrong axes."""
+    torch.manual_seed(0)
+    operands = [torch.randn(shape), torch.randn(n_out, shape[-1]), *([torch.randn(n_out)] if bias else [])]
+    mine, theirs = ([x.to(dtype).requires_grad_() for x in operands] for _ in range(2))
+    grad = torch.randn(*shape[:-1], n_out, dtype=dtype)
+    ours, expected = linear(*mine), F.linear(*theirs)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
+    ours.backward(grad)
+    expected.backward(grad)
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not module.ONEDNN, reason="this build of torch has no oneDNN product")
+def test_float32_on_the_cpu_takes_onednn_and_float64_does_not() -> None:
+    """Red if the fast path is never taken, or taken for a type it was not meant for."""
+    weight = torch.randn(3, 4, requires_grad=True)
+    assert type(linear(torch.randn(2, 4), weight).grad_fn).__name__ == "_OneDnnLinearBackward"
+    assert "OneDnn" not in type(linear(torch.randn(2, 4).double(), weight.double()).grad_fn).__name__
+
+
+def test_linear_takes_transposed_views_and_frozen_operands() -> None:
+    """Red if strides are ignored, or a gradient is computed for what needs none."""
+    torch.manual_seed(1)
+    x, weight = torch.randn(5, 6, 4).transpose(1, 2), torch.randn(6, 3).t()
+    torch.testing.assert_close(linear(x, weight), F.linear(x, weight), rtol=1e-5, atol=1e-5)
+    x.requires_grad_()
+    linear(x, weight).sum().backward()
+    torch.testing.assert_close(x.grad, weight.sum(0).expand(5, 4, 6), rtol=1e-5, atol=1e-5)
+
+
+def test_linear_under_autocast_and_on_nothing() -> None:
+    """Red if autocast is bypassed, or an empty batch fails."""
+    layer = Linear(4, 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.randn(2, 4)).dtype == torch.bfloat16
+    assert layer(torch.zeros(0, 7, 4)).shape == (0, 7, 3)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 10])
+def test_circular_convolution_equals_torchs(length: int) -> None:
+    """Red if the taps are reversed, or the padding is not circular."""
+    torch.manual_seed(2)
+    ours = CircularConv3(4, 6).double()
+    theirs = nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular").double()
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, length, 4, dtype=torch.float64)
+    torch.testing.assert_close(ours(x), theirs(x.transpose(1, 2)).transpose(1, 2), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("n", [1, 3, 200_003])
+def test_dropout_keeps_its_rate_and_scale(p: float, n: int) -> None:
+    """Red if the rate is off, survivors are not scaled, or the tail of an odd length is missed."""
+    torch.manual_seed(3)
+    x = torch.ones(n, requires_grad=True)
+    dropped = dropout(x, p, training=True)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], torch.full((int(kept.sum()),), 1 / (1 - p)))
+    if n > 1000:
+        assert abs(kept.double().mean().item() - (1 - p)) < 5 * (p * (1 - p) / n) ** 0.5
+        neighbours = (kept[1:] & kept[:-1]).double().mean().item()
+        assert abs(neighbours - (1 - p) ** 2) < 0.005
+    dropped.sum().backward()
+    torch.testing.assert_close(x.grad, dropped.detach())
+
+
+def test_dropout_is_seeded_and_off_outside_training() -> None:
+    """Red if the global generator is not used, or eval drops."""
+    x = torch.ones(5, 7)
+    torch.manual_seed(4)
+    first = dropout(x, 0.5, training=True)
+    torch.manual_seed(4)
+    assert torch.equal(first, dropout(x, 0.5, training=True))
+    assert not torch.equal(first, dropout(x, 0.5, training=True))
+    assert Dropout(0.5).eval()(x) is x
+    assert dropout(x, 0.0, training=True) is x
