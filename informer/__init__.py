@@ -1,0 +1,39 @@
+"""Informer: long-horizon forecasts of time series, with attention mechanisms to swap.
+
+Layers of the package; a module imports from its own line or from the lines below it, never from above:
+
+  train  eval  predict            entry points: compose, build, act, write
+  cli                             Hydra, and a user's mistake as one line
+  config                          the typed configuration
+  training                        one run, from the first step to the last
+  inference                       scores over windows; Forecaster
+  build                           the only place that turns configuration into objects
+  model  compat     | data        the network; CSV to windows on the device. Neither knows the other.
+  layers            | checkpoint  needs the data's scaler state alone
+  attention         |             one mechanism a file; base.py says what one is
+  metrics plots runtime files errors
+
+    from informer import Forecaster
+    Forecaster.load("runs/latest").predict(frame)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from informer.inference.forecast import Forecaster
+
+__version__ = "0.1.0"
+__all__ = ["Forecaster", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # torch and pandas take seconds to import; who asks for the version need not wait for them
+    if name == "Forecaster":
+        from informer.inference.forecast import Forecaster
+
+        return Forecaster
+    raise AttributeError(f"module 'informer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

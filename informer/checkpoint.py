@@ -1,4 +1,4 @@
-"""One file that holds a trained model and all that is needed to use it: plain containers and tensors, nothing executable."""
+"""One file holds a trained model and all that is needed to use it: plain containers and tensors, nothing executable."""
 
 import io
 import pickle

@@ -2,44 +2,63 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
+from logging.handlers import MemoryHandler
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
+from hydra.main import get_args_parser
 from hydra.types import RunMode
-from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from rich.console import Console
 
 from informer import config
 from informer.errors import InputError
 from informer.runtime import resource
 
+log = logging.getLogger(__name__)
+
+NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
+"""How lines of Hydra's and OmegaConf's messages begin that tell a user nothing."""
+
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 
 
-def run(name: str, act: Callable[[Any], None]) -> None:
-    """Compose `conf/<name>.yaml` with the command line, and `act` on the typed result; ends the process on a mistake."""
+def run(name: str, act: Callable[[Any], object]) -> None:
+    """Compose `conf/<name>.yaml` with the command line, `act` on the typed result; ends the process on a mistake."""
     # Hydra prints a traceback of its own and exits with 1 unless it is told to raise
     os.environ["HYDRA_FULL_ERROR"] = "1"
     config.register()
+    known = config.known_keys(name)
 
     def typed(composed: DictConfig) -> None:
-        act(config.to_typed(composed))
+        # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
+        try:
+            act(config.to_typed(composed))
+        except (InputError, OmegaConfBaseException) as error:
+            _refuse(_job() + (_unknown_key(error, known) or one_line(error)))
 
     main = hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)
-    try:
-        main()
-    except (InputError, HydraException, OmegaConfBaseException) as error:
-        _refuse(one_line(error))
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted")
-        sys.exit(EXIT_INTERRUPTED)
+    # the place where Hydra's sweeper keeps its notes; runs keep their own
+    with TemporaryDirectory() as scratch:
+        OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
+        try:
+            _check_options()
+            main()
+        except (HydraException, OmegaConfBaseException) as error:
+            _refuse(_unknown_key(error, known) or one_line(error))
+        except KeyboardInterrupt:
+            Console(stderr=True).print("interrupted")
+            sys.exit(EXIT_INTERRUPTED)
 
 
 def one_line(error: BaseException) -> str:
@@ -47,25 +66,61 @@ def one_line(error: BaseException) -> str:
     text = str(error)
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         text = f"{text} {error.__cause__}"
-    kept = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("full_key")]
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    kept = [line for line in lines if line and not line.startswith(NOISE)]
+    if isinstance(error, OverrideParseException):
+        kept.append("(a value with spaces or signs needs quotes within quotes: 'key=\"value\"')")
     return " ".join(dict.fromkeys(kept))
 
 
-def _refuse(message: str) -> None:
+def _unknown_key(error: BaseException, known: list[str]) -> str | None:
+    """The line for a key that the configuration does not have; None for another error."""
+    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
+    if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        return None
+    asked = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
+    key = asked[1] if asked else str(cause.full_key)
+    close = get_close_matches(key, known, n=3) or sorted({name.partition(".")[0] for name in known})
+    return f"unknown key {key!r}: expected one such as {', '.join(close)} (all of them: --cfg job)"
+
+
+def _check_options() -> None:
+    """Hydra's own options, refused in one line; its parser would print its usage."""
+    parser = get_args_parser()
+    parser.error = _refuse_options  # type: ignore[method-assign]
+    parser.parse_args()
+
+
+def _refuse_options(message: str) -> NoReturn:
+    _refuse(f"{message}; options (see --hydra-help) go before the first key=value")
+
+
+def _refuse(message: str) -> NoReturn:
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {message}", markup=False)
     sys.exit(EXIT_USER_ERROR)
 
 
-def job_dir() -> Path | None:
-    """The folder that Hydra gives to one job of a `--multirun`; None in a single run."""
+def _job() -> str:
+    """Which job of a `--multirun` speaks; nothing in a single run."""
+    number = job_number()
+    return "" if number is None else f"job {number} ({' '.join(HydraConfig.get().overrides.task)}): "
+
+
+def job_number() -> int | None:
+    """Number of the job in a `--multirun`, from 0; None in a single run."""
     if HydraConfig.initialized() and HydraConfig.get().mode is RunMode.MULTIRUN:
-        return Path(HydraConfig.get().runtime.output_dir)
+        return int(HydraConfig.get().job.num)
     return None
 
 
-def choice(group: str) -> str:
-    """The option that was chosen for a config group (`attn`, `model`, ...)."""
-    return str(HydraConfig.get().runtime.choices.get(group))
+def choice(group: str) -> str | None:
+    """The option that was chosen for a config group (`attn`, `model`, ...); None where no option was."""
+    return HydraConfig.get().runtime.choices.get(group)
+
+
+def say(console: Console, line: str) -> None:
+    """A line as it is, whatever signs are in it, without breaks of rich's."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class _ConsoleHandler(logging.Handler):
@@ -76,24 +131,31 @@ class _ConsoleHandler(logging.Handler):
         self.console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.console.print(self.format(record), markup=False, highlight=False, soft_wrap=True)
+        say(self.console, self.format(record))
 
 
 @contextmanager
-def logging_to(console: Console, path: Path | None = None) -> Iterator[None]:
-    """The package's log on the console and, with times, in a file."""
-    handlers: list[logging.Handler] = [_ConsoleHandler(console)]
-    if path is not None:
-        file = logging.FileHandler(path, encoding="utf-8")
-        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        handlers.append(file)
+def logging_to(console: Console) -> Iterator[Callable[[Path], None]]:
+    """The package's log on the console; what is yielded keeps it in a file too, with times, from the first line on."""
+    early = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
+    handlers: list[logging.Handler] = [_ConsoleHandler(console), early]
     logger = logging.getLogger("informer")
     level = logger.level
     logger.setLevel(logging.INFO)
     for handler in handlers:
         logger.addHandler(handler)
+
+    def keep_in(path: Path) -> None:
+        file = logging.FileHandler(path, encoding="utf-8")
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        early.setTarget(file)
+        early.flush()
+        logger.removeHandler(early)
+        logger.addHandler(file)
+        handlers.append(file)
+
     try:
-        yield
+        yield keep_in
     finally:
         logger.setLevel(level)
         for handler in handlers:
@@ -112,6 +174,9 @@ def make_folder(path: Path) -> None:
 def point_latest(run_dir: Path) -> None:
     """`latest` beside the run directory leads to it; replaced in one step, so that it always leads somewhere."""
     link, fresh = run_dir.parent / "latest", run_dir.parent / f".latest-{os.getpid()}"
+    if link.exists() and not link.is_symlink():
+        log.warning(f"{link} is no link and stays as it is")
+        return
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(run_dir.name, target_is_directory=True)
     fresh.replace(link)

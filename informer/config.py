@@ -71,18 +71,25 @@ class TrainConfig:
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
         found = [*self.model.problems(), *self.trainer.problems(), *self.optim.problems()]
+        if not 0 <= self.seed < 2**32:
+            found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         try:
             sizes = self.sizes
         except InputError as error:
             return [*found, str(error)]
         n_stacks = len(self.model.encoder_stacks)
-        if sizes.seq_len < 2 ** (n_stacks - 1):
+        if n_stacks and sizes.seq_len < 2 ** (n_stacks - 1):
             found.append(
                 f"seq_len: expected at least {2 ** (n_stacks - 1)} for {n_stacks} encoder stacks, found {sizes.seq_len}"
             )
-        if not 0 <= self.seed < 2**32:
-            found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         return found
+
+
+@dataclass(kw_only=True, slots=True)
+class EvalDataset(InputFormat):
+    """The file of the training data, where it now lies or is written otherwise; null: as in training."""
+
+    path: str | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,7 +100,9 @@ class EvalConfig:
     """A run directory or a checkpoint file."""
     output: str | None = None
     """Folder of the report; null: `eval` beside the checkpoint."""
-    data_dir: str = "data"
+    dataset: EvalDataset = field(default_factory=EvalDataset)
+    data_dir: str | None = None
+    """Folder of the datasets' files; null: as in training."""
     device: Device = Device.auto
     batch_size: int = 256
     plots: bool = True
@@ -124,12 +133,13 @@ class PredictConfig:
 
 
 Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig)
+SCHEMAS: dict[str, type] = {"train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig}
 
 
 def register() -> None:
     """Make the types known to Hydra; the files of `conf/` start from them."""
     store = ConfigStore.instance()
-    for name, schema in [("train", TrainConfig), ("eval", EvalConfig), ("predict", PredictConfig)]:
+    for name, schema in SCHEMAS.items():
         store.store(name=f"{name}_schema", node=schema)
 
 
@@ -142,8 +152,10 @@ def check(config: Config) -> Config:
 
 
 def to_typed(composed: DictConfig) -> Any:
-    """What Hydra composed, as the dataclass it was typed by, checked."""
-    return check(OmegaConf.to_object(composed))  # type: ignore[type-var]
+    """What Hydra composed, as the dataclass it was typed by, checked; refuses keys that `+key=value` added to it."""
+    strict = OmegaConf.structured(OmegaConf.get_type(composed))
+    plain = OmegaConf.create(OmegaConf.to_container(composed, resolve=True))
+    return check(OmegaConf.to_object(OmegaConf.merge(strict, plain)))  # type: ignore[type-var]
 
 
 def to_plain(config: TrainConfig) -> dict[str, Any]:
@@ -161,6 +173,24 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
         raise InputError(f"saved configuration: {str(error).splitlines()[0]}") from error
 
 
+RERUN = """\
+# The same run again: python -m informer.train --config-dir=FOLDER_OF_THIS_FILE --config-name=config
+defaults: [train_schema, hydra/quiet, _self_]
+
+"""
+
+
 def to_yaml(config: TrainConfig) -> str:
-    """The resolved configuration as text."""
-    return OmegaConf.to_yaml(OmegaConf.create(to_plain(config)))
+    """The resolved configuration as text that `informer.train` takes; the run directory is not part of it."""
+    return RERUN + OmegaConf.to_yaml(OmegaConf.create(to_plain(config) | {"run_dir": None}))
+
+
+def known_keys(name: str) -> list[str]:
+    """Every key that an entry point takes, dotted, without the parameters of the attention mechanisms."""
+    return _dotted(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name])))
+
+
+def _dotted(node: Any, prefix: str = "") -> list[str]:
+    if not isinstance(node, dict) or not node:
+        return [prefix]
+    return [key for name, part in node.items() for key in _dotted(part, f"{prefix}.{name}" if prefix else str(name))]

@@ -3,19 +3,23 @@
 Writes metrics.json, metrics.csv and, with plots=true, error_by_step.png.
 """
 
-from dataclasses import replace
+import logging
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from informer import checkpoint, cli
-from informer.build import build_data, restore_model
-from informer.config import EvalConfig, from_plain
+from informer.build import build_data, dims_of, restore_model
+from informer.config import EvalConfig, TrainConfig, from_plain
+from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
 from informer.plots import plot_error_by_step, save_figure
 from informer.runtime import pick_device
+
+log = logging.getLogger("informer.eval")
 
 
 def main() -> None:
@@ -33,14 +37,8 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     saved = checkpoint.load(path)
     device = pick_device(settings.device.value)
     with cli.logging_to(console):
-        data = build_data(replace(from_plain(saved.config), data_dir=settings.data_dir), device)
-        if [*data.inputs] != saved.inputs:
-            raise InputError(
-                f"{data.provenance.path}: expected the columns {', '.join(saved.inputs)} of the training data, "
-                f"found {', '.join(data.inputs)}"
-            )
-        if data.provenance.sha256 != saved.data["sha256"]:
-            console.print(f"note: {data.provenance.path} has changed since training", highlight=False, soft_wrap=True)
+        data = build_data(_as_trained(saved, settings), device)
+        _check(data, saved)
         evaluation = score(restore_model(saved).to(device), data, batch_size=settings.batch_size)
     output = Path(settings.output) if settings.output else path.parent / "eval"
     cli.make_folder(output)
@@ -50,8 +48,29 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         save_figure(plot_error_by_step(by_step), output / "error_by_step.png")
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        cli.say(console, line)
     return evaluation
+
+
+def _as_trained(saved: checkpoint.Checkpoint, settings: EvalConfig) -> TrainConfig:
+    """The configuration of the training run, reading its data where `settings` says they are now."""
+    trained = from_plain(saved.config)
+    return replace(
+        trained, data_dir=settings.data_dir or trained.data_dir, dataset=settings.dataset.over(trained.dataset)
+    )
+
+
+def _check(data: Data, saved: checkpoint.Checkpoint) -> None:
+    """The data are those of training; other rows are worth a note, other columns or another step are an error."""
+    path = data.provenance.path
+    if [*data.inputs] != saved.inputs:
+        raise InputError(
+            f"{path}: expected the columns of training, {', '.join(saved.inputs)}, found {', '.join(data.inputs)}"
+        )
+    if asdict(dims_of(data)) != saved.dims:
+        raise InputError(f"{path}: expected steps of {saved.frequency} as in training, found {data.frequency.code}")
+    if data.provenance.sha256 != saved.data["sha256"]:
+        log.warning(f"{path} has changed since training")
 
 
 if __name__ == "__main__":

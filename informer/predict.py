@@ -12,6 +12,7 @@ from rich.console import Console
 from informer import cli
 from informer.config import PredictConfig
 from informer.data.source import Series
+from informer.data.timestamps import EPOCHS
 from informer.files import write_atomic
 from informer.inference.forecast import Forecaster
 from informer.plots import plot_forecast, save_figure
@@ -35,23 +36,32 @@ def predict(settings: PredictConfig, console: Console) -> Path:
         forecast = forecaster.continue_series([series])[0]
     output = Path(settings.output)
     cli.make_folder(output)
-    name = source.name.removesuffix(source.suffix)
-    path = output / f"{name}.forecast.csv"
+    path = output / f"{source.stem}.forecast.csv"
     write_atomic(path, to_csv(forecast, series))
-    console.print(f"forecast: {path}", highlight=False, soft_wrap=True)
+    cli.say(console, f"forecast: {path}")
     if settings.plots:
         picture = path.with_suffix(".png")
         ahead = forecast.set_index(series.time_col)
         history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-        save_figure(plot_forecast(history, ahead, title=name), picture)
-        console.print(f"plot:     {picture}", highlight=False, soft_wrap=True)
+        save_figure(plot_forecast(history, ahead, title=source.stem), picture)
+        cli.say(console, f"plot:     {picture}")
     return path
 
 
 def to_csv(forecast: pd.DataFrame, series: Series) -> str:
     """The forecast as CSV text, timestamps written as the input writes them."""
-    written = None if series.time_format in (None, "ISO8601") else series.time_format
-    return forecast.to_csv(index=False, date_format=written)
+    return forecast.assign(**{series.time_col: stamps(forecast[series.time_col], series)}).to_csv(index=False)
+
+
+def stamps(times: pd.Series, series: Series) -> pd.Series:
+    """Timestamps as text in the way of the series they continue; ISO dates carry a time of day where its rows do."""
+    written = series.time_format
+    if written in EPOCHS:
+        return times.dt.as_unit(EPOCHS[written]).astype("int64")
+    if written in (None, "ISO8601"):
+        dates_only = series.timestamps.tz is None and bool((series.timestamps == series.timestamps.normalize()).all())
+        return times.dt.strftime("%Y-%m-%d") if dates_only else times.astype(str)
+    return times.dt.strftime(written)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m informer.train dataset=ETTh1 attn=prob`: fit a model, score it once on the test part, leave a run directory.
+"""`python -m informer.train dataset=ETTh1 attn=prob`: fit a model, score it once on the test part, keep it all.
 
 The run directory holds config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
 TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv.
@@ -37,9 +37,10 @@ def main() -> None:
 
 
 def _act(settings: TrainConfig) -> None:
-    label = f"{settings.dataset.name}_{cli.choice('attn')}"
-    run_dir = settings.run_dir or cli.job_dir() or Path("runs") / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{label}"
-    train(settings, Path(run_dir), Console())
+    job = cli.job_number()
+    parts = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", settings.dataset.name, cli.choice("attn"), job]
+    name = "_".join(str(part) for part in parts if part is not None)
+    train(settings, Path(settings.run_dir or Path("runs") / name), Console())
 
 
 def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
@@ -59,11 +60,12 @@ def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
     settings = replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason, run_dir=str(run_dir))
     device = pick_device(settings.device.value)
     seed_everything(settings.seed)
-    data = build_data(settings, device)
-    slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
-    model = build_model(settings.model, dims_of(data), **slots).to(device)
-    _open_run(settings, run_dir, data)
-    with cli.logging_to(console, run_dir / "train.log"):
+    with cli.logging_to(console) as keep_in:
+        data = build_data(settings, device)
+        slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
+        model = build_model(settings.model, dims_of(data), **slots).to(device)
+        _open_run(settings, run_dir, data)
+        keep_in(run_dir / "train.log")
         _describe(settings, data, model, device)
         evaluation = _fit_and_score(settings, run_dir, console, model, data)
         _conclude(evaluation, run_dir, console)
@@ -71,12 +73,11 @@ def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
 
 
 def _open_run(settings: TrainConfig, run_dir: Path, data: Data) -> None:
-    """Make the run directory with what is known before the first step, and point `latest` beside it at it."""
+    """Make the run directory with what is known before the first step."""
     cli.make_folder(run_dir)
     write_atomic(run_dir / "config.yaml", config.to_yaml(settings))
     facts = provenance() | {"seed": settings.seed, "data": _data_facts(data)}
     write_atomic(run_dir / "run.json", json.dumps(facts, indent=2) + "\n")
-    cli.point_latest(run_dir)
 
 
 def _data_facts(data: Data) -> dict[str, Any]:
@@ -101,14 +102,14 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
         log.info(settings.decoder_attn_reason)
 
 
-def _fit_and_score(
-    settings: TrainConfig, run_dir: Path, console: Console, model: Informer, data: Data
-) -> Evaluation:
+def _fit_and_score(settings: TrainConfig, run_dir: Path, console: Console, model: Informer, data: Data) -> Evaluation:
     def save(state: State) -> None:
         content = _checkpoint(settings, data, state)
         if state.is_best:
             checkpoint.save(run_dir / checkpoint.BEST, replace(content, training=None))
         checkpoint.save(run_dir / checkpoint.LAST, content)
+        if state.epoch == 1:  # from here on there is something to evaluate
+            cli.point_latest(run_dir)
 
     with Tracker(run_dir, n_steps=n_steps(settings.trainer, len(data.train)), console=console) as tracker:
         stopping = fit(

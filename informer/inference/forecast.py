@@ -1,9 +1,9 @@
 """From a trained model and new tables to forecasts with timestamps, in the data's own units."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, final
+from typing import cast, final
 
 import pandas as pd
 import torch
@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from informer import checkpoint as checkpoints
 from informer.build import restore_model
+from informer.data.frequency import Frequency
 from informer.data.pipeline import future_index, history_batch
 from informer.data.scaler import Scaler
 from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
 from informer.data.table import read_table
-from informer.data.time_features import CalendarKind
+from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.windows import Batch, WindowSizes
+from informer.errors import InputError
 from informer.runtime import pick_device
 
 
@@ -27,9 +29,15 @@ class InputFormat:
 
     time_col: str | None = None
     time_format: str | None = None
+    frequency: str | None = None
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+
+    def over(self, dataset: DatasetConfig) -> DatasetConfig:
+        """`dataset` with what is set here."""
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(dataset, **{name: value for name, value in said.items() if value is not None})
 
 
 def model_forecast(model: nn.Module, batch: Batch) -> Tensor:
@@ -69,7 +77,7 @@ class Forecaster:
         """The pred_len rows that follow a table.
 
         Args:
-            frame: history, at least seq_len rows, time as a column or as the index; columns in any order, others besides.
+            frame: history, at least seq_len rows; time a column or the index; columns in any order, others besides.
             name: what to call the table in errors.
 
         Returns:
@@ -89,21 +97,31 @@ class Forecaster:
         """
         config = self.reading([], written)
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        return series_from_table(table, self.reading(table.columns, written), path.stem)
+        series = series_from_table(table, self.reading(table.columns, written), path.stem)
+        self._check_step(series)
+        return series
 
     def reading(self, columns: Sequence[str], written: InputFormat) -> DatasetConfig:
         """How to read a table with these columns: as the training data, where nothing else is said."""
         saved = OmegaConf.merge(OmegaConf.structured(DatasetConfig), self.checkpoint.config["dataset"])
-        config: Any = OmegaConf.to_object(saved)
-        config.path = None
-        config.columns = list(self.checkpoint.inputs)
-        config.frequency = self.checkpoint.frequency
         trained = self.checkpoint.data["time_col"]
-        config.time_col = trained if trained in columns else None
-        for field in fields(written):
-            if getattr(written, field.name) is not None:
-                setattr(config, field.name, getattr(written, field.name))
-        return config
+        as_trained = replace(
+            cast(DatasetConfig, OmegaConf.to_object(saved)),
+            path=None,
+            columns=list(self.checkpoint.inputs),
+            frequency=self.checkpoint.frequency,
+            time_col=trained if trained in columns else None,
+        )
+        return written.over(as_trained)
+
+    def _check_step(self, series: Series) -> None:
+        """Another step than in training is the user's word (`dataset.frequency`); its calendar must be the model's."""
+        trained = Frequency.parse(self.checkpoint.frequency)
+        if mark_fields(series.frequency, self.calendar) != mark_fields(trained, self.calendar):
+            raise InputError(
+                f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
+                f"{trained.code} that the model was trained on; use a file of that step, or train on this one"
+            )
 
     @torch.inference_mode()
     def continue_series(self, series: Sequence[Series]) -> list[pd.DataFrame]:

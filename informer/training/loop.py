@@ -120,7 +120,9 @@ def fit(
         if step >= last_step or stopping.should_stop:
             break
     if stopping.should_stop:
-        log.info(f"stopped: no lower validation loss in {trainer.patience} epochs; best was epoch {stopping.best_epoch}")
+        log.info(
+            f"stopped: no lower validation loss in {trainer.patience} epochs; best was epoch {stopping.best_epoch}"
+        )
     return stopping
 
 
@@ -175,7 +177,9 @@ def _read(unread: list[tuple[Tensor, Tensor, int]], step: int, tracker: Tracker)
 def mean_loss(model: nn.Module, windows: Windows, loss: Loss, batch_size: int) -> float:
     """Loss in eval mode, every window counting alike."""
     model.eval()
-    sums = [loss(model_forecast(model, batch), batch.target) * len(batch.target) for batch in windows.batches(batch_size)]
+    sums = [
+        loss(model_forecast(model, batch), batch.target) * len(batch.target) for batch in windows.batches(batch_size)
+    ]
     return torch.stack(sums).sum().item() / len(windows)
 
 

@@ -11,7 +11,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class LossKind(Enum):
-    """Mean over every forecast value of: the squared error, the absolute error, or Huber's mixture of both (delta 1)."""
+    """Mean over every forecast value: the squared error, the absolute error, or Huber's mixture of both (delta 1)."""
 
     mse = "mse"
     mae = "mae"

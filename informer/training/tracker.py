@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, final
+from typing import Any, final
 
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -44,7 +44,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         )
         self.task = self.progress.add_task("training", total=n_steps, loss="-")
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Tracker":
         self.progress.start()
         log.info(self.EPOCH_HEADER)
         return self
@@ -87,8 +87,10 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
         """Hyper-parameters beside the metrics they led to."""
-        plain = {key: value if isinstance(value, (bool, int, float, str)) else str(value) for key, value in settings.items()}
+        plain = {
+            key: value if isinstance(value, (bool, int, float, str)) else str(value) for key, value in settings.items()
+        }
         for summary in hparams(plain, dict(metrics)):
-            self.writer.file_writer.add_summary(summary)
+            self.writer._get_file_writer().add_summary(summary)
         for tag, value in metrics.items():
             self.writer.add_scalar(tag, value)
