@@ -1,0 +1,140 @@
+"""Big Bird attention against a loop over pairs, and its draw of random keys."""
+
+import pytest
+import torch
+from naive import assert_blind_to_future, assert_drops_weights, assert_gradients, assert_realises, draw, spec_of
+from patterns import SIZES, assert_pattern, assert_slices_agree
+from test_etc import summary_matrix
+from test_longformer import spread
+
+from informer.attention.base import AttentionSpec
+from informer.attention.bigbird import BigBirdAttention, BigBirdETC
+
+PARAMS = [
+    {"window": 0, "n_global": 0, "n_random": 1},
+    {"window": 5, "n_global": 2, "n_random": 3},
+    {"window": 16, "n_global": 1, "n_random": 0},
+    {"window": 4, "n_global": 3, "n_random": 200},
+    {"window": 10**12, "n_global": 2, "n_random": 4},
+]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("params", PARAMS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_equals_the_formula(sizes, params, causal):
+    made = BigBirdAttention(spec_of(sizes, causal=causal), **params)
+    random_keys = made.random_keys.tolist()
+    positions = spread(sizes[2], params["n_global"])
+
+    def pair(head, i, j):
+        seen = abs(i - j) <= params["window"] // 2 or j in random_keys[head][i]
+        return seen or i in positions or j in positions
+
+    assert_pattern(lambda _: made, sizes, pair, causal=causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("window", "n_global", "n_random"), [(4, 3, 5), (1, 0, 2), (30, 1, 40), (6, 2, 500)])
+def test_random_keys_are_distinct_and_new_to_the_row(window, n_global, n_random, causal):
+    length, reach = 37, window // 2
+    spec = AttentionSpec(3, 2, length, length, causal)
+    drawn = BigBirdAttention(spec, window=window, n_global=n_global, n_random=n_random).random_keys
+    positions = spread(length, n_global)
+    for rows in drawn.tolist():
+        for i, row in enumerate(rows):
+            free = {j for j in range(i + 1 if causal else length) if abs(i - j) > reach} - positions
+            keys = [j for j in row if j != -1]
+            assert len(set(keys)) == len(keys) == min(n_random, len(free))
+            assert set(keys) <= free
+
+
+def test_every_free_key_is_equally_likely():
+    # 4000 heads draw 3 of the keys that row 9 of 15 may draw; 6 standard deviations of a share are allowed.
+    spec = AttentionSpec(4000, 1, 15, 15)
+    drawn = BigBirdAttention(spec, window=4, n_global=2, n_random=3).random_keys[:, 9].flatten()
+    free = [j for j in range(1, 14) if abs(j - 9) > 2]
+    share = torch.bincount(drawn, minlength=15)[free] / 4000
+    expected = 3 / len(free)
+    assert (share - expected).abs().max() < 6 * (expected * (1 - expected) / 4000) ** 0.5
+
+
+def test_the_draw_depends_on_seed_and_layer_alone():
+    def drawn(seed, layer_index):
+        torch.rand(1)  # the global generator is not used
+        return BigBirdAttention(AttentionSpec(2, 3, 60, 60, layer_index=layer_index), seed=seed).random_keys
+
+    assert torch.equal(drawn(3, 1), drawn(3, 1))
+    assert not torch.equal(drawn(3, 1), drawn(4, 1))
+    assert not torch.equal(drawn(3, 1), drawn(3, 2))
+    assert not torch.equal(drawn(3, 1)[0], drawn(3, 1)[1])
+
+
+def test_random_keys_travel_with_the_weights():
+    spec = AttentionSpec(2, 3, 60, 60)
+    stored, other = BigBirdAttention(spec, seed=1), BigBirdAttention(spec, seed=2)
+    other.load_state_dict(stored.state_dict())
+    assert torch.equal(stored.random_keys, other.random_keys)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_slices_agree(monkeypatch, causal):
+    sizes = (2, 3, 41, 41, 3, 2)
+    attn = BigBirdAttention(spec_of(sizes, causal=causal), window=6, n_global=3, n_random=4)
+    assert_slices_agree(monkeypatch, attn, *draw(sizes))
+
+
+def test_the_future_is_hidden():
+    sizes = (1, 2, 40, 40, 3, 3)
+    attn = BigBirdAttention(spec_of(sizes, causal=True), window=5, n_global=3, n_random=2)
+    assert_blind_to_future(attn, *draw(sizes))
+
+
+def test_dropout_acts_on_the_weights():
+    sizes = (1, 2, 45, 45, 3, 3)
+    torch.manual_seed(0)
+    assert_drops_weights(BigBirdAttention(spec_of(sizes, dropout=0.4), window=6), *draw(sizes)[:2])
+
+
+@pytest.mark.parametrize("name", ["window", "n_global", "n_random", "seed"])
+@pytest.mark.parametrize("cls", [BigBirdAttention, BigBirdETC])
+def test_parameters_out_of_range_are_refused(cls, name):
+    with pytest.raises(ValueError, match=f"{name}: expected a whole number of at least 0, found -1"):
+        cls(AttentionSpec(2, 3, 5, 5), **{name: -1})
+
+
+def test_another_length_than_the_keys_were_drawn_for_is_refused():
+    q, k, v = draw(SIZES[0])
+    for cls in (BigBirdAttention, BigBirdETC):
+        with pytest.raises(ValueError, match="expected 5 queries and 5 keys"):
+            cls(AttentionSpec(3, 5, 5, 5))(q, k, v)
+
+
+@pytest.mark.parametrize("params", PARAMS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_etc_form_equals_the_formula(sizes, params):
+    q, k, v = draw(sizes)
+    torch.manual_seed(0)
+    attn = BigBirdETC(spec_of(sizes), **params).double().eval()
+    random_keys = attn.random_keys.tolist()
+
+    def local(head, i, j):
+        return abs(i - j) <= params["window"] // 2 or j in random_keys[head][i]
+
+    g = attn.summary.g if attn.summary is not None else q.new_empty(sizes[1], 0, sizes[4])
+    assert_realises(attn, q, k, v, summary_matrix(q, k, g.detach(), local))
+
+
+def test_etc_form_slices_agree(monkeypatch):
+    sizes = (2, 3, 41, 41, 3, 2)
+    assert_slices_agree(monkeypatch, BigBirdETC(spec_of(sizes), window=6).double(), *draw(sizes))
+
+
+def test_etc_form_has_true_gradients():
+    sizes = (1, 2, 5, 5, 3, 2)
+    assert_gradients(BigBirdETC(spec_of(sizes), window=2, n_random=1).double(), *draw(sizes))
+
+
+def test_etc_form_has_no_causal_form():
+    with pytest.raises(ValueError, match="BigBirdETC has no causal form"):
+        BigBirdETC(AttentionSpec(1, 3, 5, 5, causal=True))

@@ -1,0 +1,101 @@
+"""Longformer attention against a loop over pairs."""
+
+import pytest
+import torch
+from naive import assert_blind_to_future, assert_drops_weights, draw, spec_of
+from patterns import SIZES, assert_pattern, assert_slices_agree
+
+from informer.attention.base import AttentionSpec
+from informer.attention.global_positions import evenly_spaced
+from informer.attention.longformer import LongformerAttention
+
+
+def pair_of(window, dilations, positions):
+    def pair(head, i, j):
+        d, reach = dilations[head], window // 2
+        near = abs(i - j) <= d * reach and (i - j) % d == 0
+        return near or i in positions or j in positions
+
+    return pair
+
+
+def spread(length, count):
+    """round(linspace(0, length - 1, count)) in whole numbers: Python's round takes halves to even."""
+    return {0} if count == 1 else {round(n * (length - 1) / (count - 1)) for n in range(count)}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n_global", [0, 1, 3])
+@pytest.mark.parametrize(("window", "dilation"), [(5, 1), (0, 2), (8, 3), (32, 1), (10**12, 1), (6, 10**12)])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_equals_the_formula(sizes, window, dilation, n_global, causal):
+    assert_pattern(
+        lambda spec: LongformerAttention(spec, window=window, dilation=dilation, n_global=n_global),
+        sizes,
+        pair_of(window, [dilation] * sizes[1], spread(sizes[2], n_global)),
+        causal=causal,
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("n_global", [0, 2])
+@pytest.mark.parametrize("dilation", [[3, 1, 3], [4, 2, 1]])
+def test_each_head_has_its_dilation(dilation, n_global, causal):
+    sizes = (2, 3, 53, 53, 4, 3)
+    assert_pattern(
+        lambda spec: LongformerAttention(spec, window=7, dilation=dilation, n_global=n_global),
+        sizes,
+        pair_of(7, dilation, spread(53, n_global)),
+        causal=causal,
+    )
+
+
+def test_more_globals_than_positions_is_full_attention():
+    assert_pattern(lambda spec: LongformerAttention(spec, n_global=50), SIZES[0], lambda *_: True, causal=False)
+
+
+@pytest.mark.parametrize(
+    ("length", "count", "expected"), [(6, 3, [0, 2, 5]), (8, 3, [0, 4, 7]), (9, 1, [0]), (3, 7, [0, 1, 2]), (5, 0, [])]
+)
+def test_globals_are_evenly_spaced_halves_to_even(length, count, expected):
+    assert evenly_spaced(length, count).tolist() == expected
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_slices_agree(monkeypatch, causal):
+    sizes = (2, 3, 67, 67, 3, 2)
+    attn = LongformerAttention(spec_of(sizes, causal=causal), window=6, dilation=[2, 1, 2], n_global=3)
+    assert_slices_agree(monkeypatch, attn, *draw(sizes))
+
+
+def test_the_future_is_hidden():
+    sizes = (1, 2, 40, 40, 3, 3)
+    attn = LongformerAttention(spec_of(sizes, causal=True), window=5, dilation=2, n_global=3)
+    assert_blind_to_future(attn, *draw(sizes))
+
+
+def test_dropout_acts_on_the_weights():
+    sizes = (1, 2, 45, 45, 3, 3)
+    torch.manual_seed(0)
+    assert_drops_weights(LongformerAttention(spec_of(sizes, dropout=0.4), window=6, n_global=2), *draw(sizes)[:2])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"window": -1}, "window: expected"),
+        ({"dilation": 0}, "dilation: expected"),
+        ({"dilation": [1, 2, 3]}, "dilation: expected one number or one for each of 2 heads"),
+        ({"dilation": [1, 0]}, r"dilation\[1\]: expected"),
+        ({"n_global": -1}, "n_global: expected"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        LongformerAttention(AttentionSpec(2, 3, 5, 5), **params)
+
+
+def test_another_length_than_the_globals_were_placed_for_is_refused():
+    q, k, v = draw(SIZES[0])
+    with pytest.raises(ValueError, match="expected 5 queries and 5 keys"):
+        LongformerAttention(AttentionSpec(3, 5, 5, 5), n_global=2)(q, k, v)

@@ -1,0 +1,66 @@
+"""Slices of rows and keys: recomputed gradients against autograd through all slices at once."""
+
+import pytest
+import torch
+from naive import assert_gradients, assert_same, draw, results, spec_of
+from patterns import force_slices
+
+from informer.attention import slices
+from informer.attention.bigbird import BigBirdAttention
+from informer.attention.truncated import TruncatedAttention
+
+SIZES = (2, 3, 41, 41, 3, 2)
+
+
+def autograd_through_all(attend, step, reach, q, k, v):
+    return torch.cat([attend(*piece) for piece in slices._pieces(q, k, v, step, reach)], dim=2)
+
+
+@pytest.mark.parametrize("cls", [TruncatedAttention, BigBirdAttention])
+@pytest.mark.parametrize("p", [0.0, 0.4])
+def test_recomputed_gradients_are_those_of_autograd(monkeypatch, cls, p):
+    # With dropout the two agree only if the backward pass draws the numbers of the forward pass again.
+    attn = cls(spec_of(SIZES, dropout=p), window=6).train()
+    calls = force_slices(monkeypatch)
+    recomputed = results(attn, *draw(SIZES))
+    assert len(calls) > 10
+    monkeypatch.setattr(slices._Recomputed, "apply", autograd_through_all)
+    assert_same(recomputed, results(attn, *draw(SIZES)))
+
+
+def test_the_backward_pass_leaves_the_random_stream_alone(monkeypatch):
+    attn = TruncatedAttention(spec_of(SIZES, dropout=0.4), window=6).train()
+    force_slices(monkeypatch)
+    q, k, v = (x.requires_grad_() for x in draw(SIZES))
+    out = attn(q, k, v)
+    before = torch.get_rng_state()
+    out.sum().backward()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_recomputed_gradients_are_finite_differences(monkeypatch):
+    sizes = (1, 1, 7, 7, 2, 2)
+    force_slices(monkeypatch)
+    assert_gradients(TruncatedAttention(spec_of(sizes), window=1), *draw(sizes))
+
+
+@pytest.mark.parametrize("cls", [TruncatedAttention, BigBirdAttention])
+def test_without_gradients_nothing_is_kept(monkeypatch, cls):
+    attn = cls(spec_of(SIZES), window=6).eval()
+    q, k, v = draw(SIZES)
+    expected = attn.weights(q, k) @ v
+    force_slices(monkeypatch)
+    with torch.no_grad():
+        torch.testing.assert_close(attn(q, k, v), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_large_queries_and_keys_stay_finite(monkeypatch, dtype):
+    attn = BigBirdAttention(spec_of(SIZES), window=6).train()
+    force_slices(monkeypatch)
+    q, k, v = (x.to(dtype).mul(1000).requires_grad_() for x in draw(SIZES))
+    out = attn(q, k, v)
+    assert out.dtype == dtype
+    for x in (out, *torch.autograd.grad(out.float().sum(), (q, k, v))):
+        assert x.isfinite().all()
+    torch.testing.assert_close(attn(q, k, torch.ones_like(v)), torch.ones_like(v))
