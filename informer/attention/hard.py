@@ -59,9 +59,9 @@ class HardAttention(Attention):
         if not torch.is_grad_enabled():
             return v.take_along_dim(best, dim=2)
         soft = (scores / self.temperature).softmax(dim=-1)
-        one_hot = torch.zeros_like(scores).scatter(-1, best, 1.0)
-        # the bracket is exactly 0 and carries the gradient, so the weights stay exactly one-hot
-        return (one_hot + (soft - soft.detach())) @ v
+        # soft - soft is exactly 0 and carries the gradient: the weights stay exactly one-hot
+        one_hot = (soft - soft.detach()).scatter_add_(-1, best, torch.ones_like(best, dtype=soft.dtype))
+        return one_hot @ v
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """One-hot rows at the largest s q.k, without noise."""
