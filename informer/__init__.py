@@ -2,16 +2,16 @@
 
 Layers of the package; a module imports from its own line or from the lines below it, never from above:
 
-  train  eval  predict            entry points: compose, build, act, write
-  cli                             Hydra, and a user's mistake as one line
-  config                          the typed configuration
-  training                        one run, from the first step to the last
-  inference                       scores over windows; Forecaster
-  build                           the only place that turns configuration into objects
-  model  compat     | data        the network; CSV to windows on the device. Neither knows the other.
-  layers            | checkpoint  needs the data's scaler state alone
-  attention         |             one mechanism a file; base.py says what one is
-  metrics plots runtime files errors
+  train  eval  predict      entry points: compose, build, act, write
+  cli                       Hydra, and a user's mistake as one line
+  config                    the typed configuration
+  training                  one run, from the first step to the last
+  inference  compat         scores over windows, Forecaster; weights of the authors' code
+  build                     the only place that turns configuration into objects
+  model   | data            the network; CSV to windows on the device; neither knows the other
+  layers  | checkpoint      one file that holds a trained model
+  attention                 one mechanism a file; base says what one is
+  metrics  plots  runtime  files  errors
 
     from informer import Forecaster
     Forecaster.load("runs/latest").predict(frame)

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+import zipfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def load(path: Path) -> Checkpoint:
         InputError: there is none, it is no checkpoint of this program, or its format is not the one read here.
     """
     path = locate(path)
+    if not zipfile.is_zipfile(path):  # torch.load would try older formats on it, with warnings
+        raise InputError(f"checkpoint: {path} cannot be read as a checkpoint: not an archive of tensors")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:

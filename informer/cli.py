@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, OverrideParseException
 from hydra.main import get_args_parser
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 from rich.console import Console
 
@@ -40,7 +40,7 @@ def run(name: str, act: Callable[[Any], object]) -> None:
     config.register()
     known = config.known_keys(name)
 
-    def typed(composed: DictConfig) -> None:
+    def typed(composed: Any) -> None:
         # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
         try:
             act(config.to_typed(composed))

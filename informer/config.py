@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, TypeVar, cast
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from informer.data.pipeline import Features
@@ -151,8 +151,8 @@ def check(config: Config) -> Config:
     return config
 
 
-def to_typed(composed: DictConfig) -> Any:
-    """What Hydra composed, as the dataclass it was typed by, checked; refuses keys that `+key=value` added to it."""
+def to_typed(composed: Any) -> Any:
+    """What Hydra composed (a DictConfig), as the dataclass it was typed by, checked; refuses keys that `+key=value` added to it."""
     strict = OmegaConf.structured(OmegaConf.get_type(composed))
     plain = OmegaConf.create(OmegaConf.to_container(composed, resolve=True))
     return check(OmegaConf.to_object(OmegaConf.merge(strict, plain)))  # type: ignore[type-var]

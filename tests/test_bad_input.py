@@ -1,0 +1,383 @@
+"""Every mistake at the command line: one line on standard error, exit status 2, nothing left on the disk."""
+
+import pickle
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import ROOT, SMALL, Outcome, Trained, call, launch
+
+from informer import train
+
+Tree = Callable[[Path], dict[str, bytes | None]]
+
+ROWS = 320
+
+
+def good_file(path: Path) -> Path:
+    """A file that the sample's model could continue, too."""
+    random = np.random.default_rng(0)
+    columns = {name: random.normal(size=ROWS).round(3) for name in ("temperature", "visitors", "price", "demand")}
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=ROWS, freq="h"), **columns})
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run on a file of its own."""
+    folder = tmp_path_factory.mktemp("own")
+    path = good_file(folder / "good.csv")
+    arguments = ["dataset=csv", f"dataset.path={path}", *SMALL, "trainer.max_steps=2", f"run_dir={folder / 'run'}"]
+    outcome = call("train", *arguments)
+    assert outcome.status == 0, outcome.err
+    return Trained(folder / "run", outcome.out)
+
+
+def refused(outcome: Outcome, *parts: str) -> None:
+    assert outcome.status == 2, outcome
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.count("\n") == 1, outcome.err
+    assert outcome.err.endswith("\n")
+    assert "Traceback" not in outcome.out + outcome.err
+    for part in parts:
+        assert part in outcome.err
+
+
+def lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)
+
+
+def edited(row: int, change: Callable[[str], str]) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        rows = lines(text)
+        rows[row] = change(rows[row])
+        return "".join(rows)
+
+    return edit
+
+
+def cell(row: int, column: int, value: str) -> Callable[[str], str]:
+    def change(line: str) -> str:
+        cells = line.rstrip("\n").split(",")
+        cells[column] = value
+        return ",".join(cells) + "\n"
+
+    return edited(row, change)
+
+
+def swapped(text: str) -> str:
+    rows = lines(text)
+    rows[200], rows[201] = rows[201], rows[200]
+    return "".join(rows)
+
+
+# what is wrong -> what happens to the good file's text, parts of the line
+FILES: dict[str, tuple[Callable[[str], str | bytes], list[str]]] = {
+    "empty": (lambda text: "", ["the file is empty"]),
+    "header alone": (lambda text: lines(text)[0], ["a header without rows"]),
+    "binary": (lambda text: b"\x89PNG\0\0\x01" * 50, ["a binary file"]),
+    "not utf-8": (lambda text: text.encode() + b"\xff\xfe,1,1,1,1\n", ["dataset.encoding"]),
+    "no time column": (
+        lambda text: "".join(line.partition(",")[2] for line in lines(text)),
+        ["no time column", "dataset.time_col"],
+    ),
+    "no such column": (lambda text: text.replace("price", "cost", 1), ["price"]),
+    "text": (cell(299, 2, "much"), ["row 300", "'visitors'", "'much'"]),
+    "nan": (cell(299, 2, "nan"), ["row 300", "'visitors'", "'nan'"]),
+    "empty cell": (cell(299, 2, ""), ["row 300", "'visitors'", "empty"]),
+    "inf": (cell(299, 2, "inf"), ["row 300", "'visitors'", "'inf'"]),
+    "impossible date": (cell(299, 0, "2021-02-30 10:00:00"), ["row 300", "'date'", "2021-02-30"]),
+    "twice": (edited(200, lambda line: line * 2), ["row 202", "stands twice"]),
+    "unsorted": (swapped, ["row 202", "sort"]),
+    "row missing": (edited(200, lambda line: ""), ["row 201", "expected 2021-01-09 07:00:00", "2021-01-09 08:00:00"]),
+    "ragged": (edited(200, lambda line: line.replace("\n", ",7\n")), ["unequal length"]),
+    "too few rows": (lambda text: "".join(lines(text)[:12]), ["11", "seq_len=24"]),
+    "a name twice": (lambda text: text.replace("visitors", "price", 1), ["'price'"]),
+    "other step": (lambda text: text.replace(":00:00", ":00:30").replace("-01 00:00:30", "-01 00:00:00"), ["date"]),
+    "semicolons": (lambda text: text.replace(",", ";"), ["dataset.separator=';'"]),
+}
+
+
+@pytest.mark.parametrize("entry", ["train", "eval", "predict"])
+@pytest.mark.parametrize("what", FILES)
+def test_a_bad_file(what: str, entry: str, folder: Path, own_run: Trained, tree: Tree) -> None:
+    edit, parts = FILES[what]
+    content = edit(good_file(folder / "bad.csv").read_text())
+    (folder / "bad.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    before, run_before = tree(folder), tree(own_run.run_dir)
+    # training takes whatever columns there are, unless they are asked for
+    columns = "dataset.columns=[temperature,visitors,price,demand]"
+    arguments = {
+        "train": ["dataset=csv", "dataset.path=bad.csv", columns, *SMALL],
+        "eval": [f"checkpoint={own_run.run_dir}", "dataset.path=bad.csv"],
+        "predict": [f"checkpoint={own_run.run_dir}", "input=bad.csv"],
+    }
+    refused(call(entry, *arguments[entry]), "bad", *parts)
+    assert tree(folder) == before
+    assert tree(own_run.run_dir) == run_before
+
+
+TRAIN = ["dataset=sample", *SMALL]
+
+# arguments that replace or follow those of a good call -> parts of the line
+ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
+    "train": [
+        (["dataset=nope"], ["dataset/nope", "ETTh1", "sample"]),
+        (["attn=nope"], ["attn/nope", "prob", "full"]),
+        (["model=huge"], ["model/huge", "informer_stack"]),
+        (["modle.d_model=8"], ["unknown key 'modle.d_model'", "model.d_model"]),
+        (["model.d_modle=8"], ["unknown key 'model.d_modle'", "model.d_model"]),
+        (["+new.key=1"], ["unknown key 'new'"]),
+        (["+dataset.foo=1"], ["unknown key 'dataset.foo'"]),
+        (["attn.foo=1"], ["attn.foo"]),
+        (["+attn.foo=1"], ["ProbAttention has no parameter 'foo'", "factor"]),
+        (["attn.factor=abc"], ["factor", "'abc'"]),
+        (["attn.factor=0"], ["factor", "found 0"]),
+        (["attn._target_=os.system"], ["os.system"]),
+        (["attn@decoder_attn=additive", "attn.factor=-1"], ["factor", "found -1"]),
+        (["model.d_model=-1"], ["model.d_model: expected at least 1, found -1"]),
+        (["model.d_model=9"], ["multiple of model.n_heads=2, found 9"]),
+        (["model.n_heads=0"], ["model.n_heads: expected at least 1, found 0"]),
+        (["model.encoder_stacks=[]"], ["at least one stack"]),
+        (["model.dropout=1"], ["model.dropout: expected 0 <= dropout < 1, found 1"]),
+        (["model.embed=sine"], ["sine", "timeF", "learned"]),
+        (["trainer.batch_size=0"], ["trainer.batch_size: expected at least 1, found 0"]),
+        (["trainer.max_steps=0"], ["trainer.max_steps: expected at least 1, found 0"]),
+        (["optim.lr=-1"], ["optim.lr: expected more than 0, found -1"]),
+        (["optim.lr=nan"], ["optim.lr: expected more than 0, found nan"]),
+        (["seed=-1"], ["seed: expected 0 <= seed < 2^32, found -1"]),
+        (["seq_len=0"], ["seq_len: expected at least 1, found 0"]),
+        (["seq_len=many"], ["seq_len=many", "Integer"]),
+        (["label_len=25"], ["label_len: expected at most seq_len=24", "found 25"]),
+        (["pred_len=0"], ["pred_len: expected at least 1, found 0"]),
+        (["seq_len=100000"], ["6000 rows are too few for seq_len=100000", "needs", "has"]),
+        (["features=X"], ["features=X", "MS"]),
+        (["target=nope"], ["target=nope", "demand"]),
+        (["dataset=csv"], ["dataset.path"]),
+        (["dataset=csv", "dataset.path=absent.csv"], ["absent.csv: no such file"]),
+        (["dataset=csv", "dataset.path=."], ["cannot be read"]),
+        (["dataset.path=my file (1).csv"], ["quotes"]),
+        (["dataset=WTH", "data_dir=nowhere"], ["nowhere/WTH.csv does not exist", "put it there"]),
+        (["dataset=ECL"], ["data/ECL.csv does not exist", "github.com/zhouhaoyi/Informer2020"]),
+        (["dataset.frequency=fortnight"], ["frequency 'fortnight'"]),
+        (["dataset.split.train=lots"], ["dataset.split.train", "'lots'"]),
+        (["dataset.split.kind=ratio"], ["shares that add up to 1"]),
+        (["run_dir=file.txt"], ["file.txt"]),
+        (["run_dir=file.txt/run"], ["file.txt/run"]),
+        (["device=gpu"], ["gpu", "cuda"]),
+        (["noequals"], ["noequals"]),
+        (["seed=1", "--foo"], ["--foo"]),
+        (
+            ["model.d_model=9", "trainer.patience=0", "optim.lr=0", "seed=-5", "label_len=99"],
+            ["model.d_model", "trainer.patience", "optim.lr", "seed", "label_len"],
+        ),
+    ],
+    "eval": [
+        (["checkpoint=absent"], ["checkpoint: absent does not exist"]),
+        (["checkpoint="], ["no best.pt in the folder"]),
+        (["batch_size=0"], ["batch_size: expected at least 1, found 0"]),
+        (["batch_siez=1"], ["unknown key 'batch_siez'", "batch_size"]),
+        (["+a.b=1"], ["unknown key 'a'"]),
+        (["output=file.txt"], ["file.txt"]),
+        (["output=file.txt/report"], ["file.txt/report"]),
+        (["dataset.frequency=D"], ["expected steps of D, found steps of h"]),
+        (["dataset.time_col=when"], ["dataset.time_col=when", "no such column"]),
+        (["dataset=sample"], ["dataset"]),
+        (["device=gpu"], ["gpu", "cuda"]),
+        (["--foo"], ["--foo"]),
+    ],
+    "predict": [
+        (["checkpoint=absent"], ["checkpoint: absent does not exist"]),
+        (["input=null"], ["input=FILE.csv"]),
+        (["input=absent.csv"], ["absent.csv: no such file"]),
+        (["input=."], ["cannot be read"]),
+        (["inptu=good.csv"], ["unknown key 'inptu'", "input"]),
+        (["output=file.txt"], ["file.txt"]),
+        (["output=file.txt/forecasts"], ["file.txt/forecasts"]),
+        (["dataset.time_col=when"], ["dataset.time_col=when", "no such column"]),
+        (["dataset.time_format=%d.%m.%Y"], ["%d.%m.%Y", "row 2"]),
+        (["dataset.frequency=D"], ["expected steps of D, found steps of h"]),
+        (["plots=perhaps"], ["plots=perhaps"]),
+        (["device=gpu"], ["gpu", "cuda"]),
+        (["--foo"], ["--foo"]),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments", "parts"),
+    [(entry, *case) for entry, cases in ARGUMENTS.items() for case in cases],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_a_bad_argument(
+    entry: str, arguments: list[str], parts: list[str], folder: Path, trained: Trained, tree: Tree
+) -> None:
+    good_file(folder / "good.csv")
+    (folder / "file.txt").write_text("in the way")
+    good = {"train": TRAIN, "eval": [f"checkpoint={trained.run_dir}"], "predict": [f"checkpoint={trained.run_dir}"]}
+    options = [argument for argument in arguments if argument == "--foo"]
+    pairs = [argument for argument in arguments if argument != "--foo"]
+    if entry == "predict" and not any("input" in argument for argument in arguments):
+        pairs = ["input=good.csv", *pairs]
+    before, run_before = tree(folder), tree(trained.run_dir)
+    refused(call(entry, *options, *good[entry], *pairs), *parts)
+    assert tree(folder) == before
+    assert tree(trained.run_dir) == run_before
+
+
+def _truncated(path: Path, trained: Trained) -> None:
+    path.write_bytes((trained.run_dir / "best.pt").read_bytes()[:9000])
+
+
+def _zipped(path: Path, trained: Trained) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "a")
+
+
+def _other_format(path: Path, trained: Trained) -> None:
+    torch.save(torch.load(trained.run_dir / "best.pt", weights_only=True) | {"format": 99}, path)
+
+
+def _entry_missing(path: Path, trained: Trained) -> None:
+    content = torch.load(trained.run_dir / "best.pt", weights_only=True)
+    del content["scaler"]
+    torch.save(content, path)
+
+
+def _other_weights(path: Path, trained: Trained) -> None:
+    content = torch.load(trained.run_dir / "best.pt", weights_only=True)
+    content["weights"].popitem()
+    torch.save(content, path)
+
+
+# what stands at checkpoint= -> how it is made, a part of the line
+CHECKPOINTS: dict[str, tuple[Callable[[Path, Trained], object], str]] = {
+    "text": (lambda path, trained: path.write_text("date,a\n2020-01-01,1\n"), "cannot be read as a checkpoint"),
+    "empty": (lambda path, trained: path.write_bytes(b""), "cannot be read as a checkpoint"),
+    "bytes": (lambda path, trained: path.write_bytes(bytes(range(256)) * 9), "cannot be read as a checkpoint"),
+    "pickle": (lambda path, trained: path.write_bytes(pickle.dumps({"format": Path("x")})), "cannot be read"),
+    "module": (lambda path, trained: torch.save(torch.nn.Linear(1, 1), path), "cannot be read"),
+    "state dict": (lambda path, trained: torch.save(torch.nn.Linear(1, 1).state_dict(), path), "no format number"),
+    "tensor": (lambda path, trained: torch.save(torch.ones(3), path), "no format number"),
+    "zip": (_zipped, "cannot be read as a checkpoint"),
+    "truncated": (_truncated, "cannot be read as a checkpoint"),
+    "other format": (_other_format, "another format"),
+    "entry missing": (_entry_missing, "expected the entries"),
+    "other weights": (_other_weights, "weights do not fit"),
+    "folder": (lambda path, trained: path.mkdir(), "no best.pt in the folder"),
+}
+
+
+@pytest.mark.parametrize("entry", ["eval", "predict"])
+@pytest.mark.parametrize("what", CHECKPOINTS)
+def test_a_checkpoint_that_is_none(what: str, entry: str, folder: Path, trained: Trained, tree: Tree) -> None:
+    make, part = CHECKPOINTS[what]
+    make(folder / "model.pt", trained)
+    good_file(folder / "good.csv")
+    before = tree(folder)
+    rest = ["input=good.csv"] if entry == "predict" else []
+    refused(call(entry, "checkpoint=model.pt", *rest), part, "model.pt" if part != "weights do not fit" else "")
+    assert tree(folder) == before
+
+
+def test_a_run_directory_is_not_written_over(folder: Path, trained: Trained, tree: Tree) -> None:
+    before = tree(trained.run_dir)
+    refused(call("train", *TRAIN, f"run_dir={trained.run_dir}"), "expected a new folder, found a run in it")
+    assert tree(trained.run_dir) == before
+
+
+def test_a_failed_run_leaves_latest_alone(folder: Path) -> None:
+    (folder / "runs" / "older").mkdir(parents=True)
+    (folder / "runs" / "latest").symlink_to("older", target_is_directory=True)
+    refused(call("train", *TRAIN, "optim.lr=1e30", "run_dir=runs/new"), "training loss is", "lower optim.lr")
+    assert (folder / "runs" / "latest").readlink() == Path("older")
+
+
+def test_without_network_the_line_says_what_to_fetch(folder: Path, monkeypatch: pytest.MonkeyPatch, tree: Tree) -> None:
+    # nothing listens on port 9 of this machine
+    refused(
+        call("train", "dataset=ETTh1", "dataset.url=http://127.0.0.1:9/ETTh1.csv", *SMALL),
+        "cannot fetch http://127.0.0.1:9/ETTh1.csv",
+        "fetch it by hand and put it at data/ETTh1.csv",
+    )
+    assert {path for path in tree(folder) if path != "data"} == set()
+
+
+def test_one_bad_job_of_several(folder: Path, tree: Tree) -> None:
+    refused(call("train", "--multirun", *TRAIN, "attn=prob,nope"), "attn/nope")
+    refused(call("train", "--multirun", *TRAIN, "model.n_heads=3,5"), "job 0", "multiple of model.n_heads=3")
+    assert tree(folder) == {}
+
+
+def test_jobs_before_the_bad_one_are_kept(folder: Path) -> None:
+    refused(call("train", "--multirun", *TRAIN, "trainer.max_steps=1", "seed=3,-3,4"), "job 1", "seed=-3", "found -3")
+    (run,) = (path for path in (folder / "runs").iterdir() if not path.is_symlink())
+    assert (run / "best.pt").exists()
+    assert [path.name for path in folder.iterdir()] == ["runs"]
+
+
+def test_ctrl_c_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "fit", interrupted)
+    outcome = call("train", *TRAIN)
+    assert (outcome.status, outcome.err) == (130, "interrupted\n")
+
+
+def test_options_after_keys_are_told_where_to_stand(folder: Path, tree: Tree) -> None:
+    refused(call("train", *TRAIN, "--multirun", "seed=1,2"), "options (see --hydra-help) go before the first key=value")
+    assert tree(folder) == {}
+
+
+@pytest.mark.slow
+def test_ctrl_c_from_outside(folder: Path) -> None:
+    command = [sys.executable, "-u", "-m", "informer.train", "dataset=sample", "model=small", "device=cpu"]
+    process = subprocess.Popen(
+        command, cwd=folder, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    while "train loss" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert (process.returncode, err) == (130, "interrupted\n")
+    assert list((folder / "runs").glob("*/best.pt")) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "arguments"),
+    [
+        ("train", ["dataset=csv", "dataset.path=absent.csv"]),
+        pytest.param("train", ["--foo"], marks=pytest.mark.slow),
+        pytest.param("eval", ["cehckpoint=x"], marks=pytest.mark.slow),
+        pytest.param("predict", ["checkpoint=absent", "input=absent.csv"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_process_of_its_own_says_the_same(entry: str, arguments: list[str], folder: Path, tree: Tree) -> None:
+    inside, outside = call(entry, *arguments), launch(entry, *arguments, cwd=folder)
+    refused(outside)
+    assert outside == inside
+    assert tree(folder) == {}
+
+
+@pytest.mark.parametrize("entry", ["train", "eval", "predict"])
+def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
+    page = call(entry, "--help")
+    assert page.status == 0
+    assert page.err == ""
+    assert f"python -m informer.{entry}" in page.out
+    assert "Every key with its value: --cfg job" in page.out
+    assert call(entry, "--hydra-help").status == 0
+    listing = call(entry, "--cfg", "job")
+    assert listing.status == 0
+    assert ("checkpoint: runs/latest" if entry != "train" else "factor: 5") in listing.out
+    assert tree(folder) == {}
