@@ -13,4 +13,4 @@ def future_keys(start: int, n_rows: int, n_keys: int, device: torch.device) -> T
 def causal_mean(v: Tensor) -> Tensor:
     """Mean of v_j over j <= i, for v [b h s d]."""
     counts = torch.arange(1, v.shape[2] + 1, device=v.device, dtype=v.dtype)
-    return v.cumsum(dim=2) / counts[:, None]
+    return v.cumsum(dim=2).div_(counts[:, None])

@@ -80,9 +80,14 @@ def probsparse(
         measure = sparsity(q, k, sample_index=sample_index, causal=masked, mean=mean)
         active = measure.topk(n_top, dim=-1, sorted=False).indices
     rows = _attend_active(q, k, v, active, causal=causal, dropout=dropout)
-    lazy = _lazy_rows(v, q.shape[2], causal=causal, context=context)
-    # under autocast the rows come in lower precision than the mean
-    return lazy.scatter(2, active[..., None].expand_as(rows), rows.to(lazy.dtype))
+    index = active[..., None].expand_as(rows)
+    if causal:
+        lazy = v.cumsum(dim=2) if context == "cumsum" else causal_mean(v)
+        # in place, as nothing else holds it; under autocast the rows come in lower precision than the sums
+        return lazy.scatter_(2, index, rows.to(lazy.dtype))
+    # sum / s and a difference added: the backward pass of a mean and of a scatter would write arrays as large as v
+    lazy = v.sum(dim=2, keepdim=True) / v.shape[2]
+    return lazy.expand(-1, -1, q.shape[2], -1).scatter_add(2, index, rows.to(lazy.dtype) - lazy)
 
 
 def sparsity(
@@ -156,13 +161,6 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
 
     queries = q.gather(2, active[..., None].expand(-1, -1, -1, q.shape[3]))
     return map_rows(attend, queries, k, v, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
-
-
-def _lazy_rows(v: Tensor, n_rows: int, *, causal: bool, context: str) -> Tensor:
-    """What every row gives that does not attend [b h l d]."""
-    if not causal:
-        return v.mean(dim=2, keepdim=True).expand(-1, -1, n_rows, -1)
-    return v.cumsum(dim=2) if context == "cumsum" else causal_mean(v)
 
 
 @final
