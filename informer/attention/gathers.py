@@ -1,0 +1,83 @@
+"""Attention over gathered rows and keys in groups, recomputed in the backward pass.
+
+Groups share rows and keys. Autograd would give every run of groups a gradient as long as the sequence and add them up;
+here the runs' gradients are added in place into one array, and a run is small enough to stay in cache.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+Attend = Callable[..., Tensor]
+"""(rows [t r e], keys [t w e], values [t w d], then a run of every index array) to outputs [t r c]."""
+
+
+def map_gathers(attend: Attend, q: Tensor, k: Tensor, v: Tensor, index: tuple[Tensor, ...], *, step: int) -> Tensor:
+    """`attend` over runs of `step` groups, concatenated over groups.
+
+    Args:
+        attend: differentiates its first three arguments alone.
+        q, k, v: [n e], [n e], [n d].
+        index: where a group's rows are in q [t r] and its keys in k and v [t w], then further arrays [t *].
+        step: groups of a run.
+    """
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        return _Recomputed.apply(attend, step, index, q, k, v)
+    return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
+
+
+def _runs(index: tuple[Tensor, ...], step: int) -> Iterator[tuple[Tensor, ...]]:
+    return zip(*(x.split(step) for x in index), strict=True)
+
+
+def _gather(q: Tensor, k: Tensor, v: Tensor, run: tuple[Tensor, ...]) -> list[Tensor]:
+    # index_select, not q[index], whose gradient would be added one element at a time.
+    return [x.index_select(0, at.flatten()).unflatten(0, at.shape) for x, at in _located(q, k, v, run)]
+
+
+def _located(q: Tensor, k: Tensor, v: Tensor, run: tuple[Tensor, ...]) -> list[tuple[Tensor, Tensor]]:
+    return [(q, run[0]), (k, run[1]), (v, run[1])]
+
+
+class _Recomputed(torch.autograd.Function):
+    """`map_gathers` that keeps its inputs alone."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, attend: Attend, step: int, index: tuple[Tensor, ...], q: Tensor, k: Tensor, v: Tensor
+    ) -> Tensor:
+        ctx.attend, ctx.step, ctx.index = attend, step, index
+        ctx.random = torch.cuda.get_rng_state(q.device) if q.is_cuda else torch.get_rng_state()
+        ctx.autocast = torch.get_autocast_dtype(q.device.type), torch.is_autocast_enabled(q.device.type)
+        ctx.save_for_backward(q, k, v)
+        return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v = ctx.saved_tensors
+        into_q, into_k, into_v = (torch.zeros_like(x) for x in (q, k, v))
+        with _as_before(ctx, grad.device):
+            for run, part in zip(_runs(ctx.index, ctx.step), grad.split(ctx.step), strict=True):
+                leaves = [x.detach().requires_grad_() for x in _gather(q, k, v, run)]
+                grads = torch.autograd.grad(ctx.attend(*leaves, *run), leaves, part)
+                for (total, at), found in zip(_located(into_q, into_k, into_v, run), grads, strict=True):
+                    total.index_add_(0, at.flatten(), found.flatten(0, 1))
+        return None, None, None, into_q, into_k, into_v
+
+
+@contextmanager
+def _as_before(ctx: Any, device: torch.device) -> Iterator[None]:
+    """The forward pass's random numbers and precision."""
+    cuda = device.type == "cuda"
+    with (
+        torch.random.fork_rng([device] if cuda else []),
+        torch.autocast(device.type, *ctx.autocast),
+        torch.enable_grad(),
+    ):
+        torch.cuda.set_rng_state(ctx.random, device) if cuda else torch.set_rng_state(ctx.random)
+        yield
