@@ -17,7 +17,12 @@ Layers of the package; a module imports from its own line or from the lines belo
     Forecaster.load("runs/latest").predict(frame)
 """
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# Waiting threads that spin keep the cores from those that work: on two busy cores a small training step then takes 50
+# times as long. OpenMP reads this when torch is first imported; who has set it keeps their choice.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from informer.inference.forecast import Forecaster

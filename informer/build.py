@@ -75,9 +75,7 @@ def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **p
         raise InputError(f"{cls.__name__}: {error}") from error
 
 
-def resolve_decoder(
-    attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]
-) -> tuple[dict[str, Any], str | None]:
+def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """The mechanism of the decoder's self-attention, and why it is not the one asked for (None if it is).
 
     Args:
@@ -91,7 +89,9 @@ def resolve_decoder(
         chosen = attention_class(decoder_attn.get("_target_", ""))
         if not chosen.CAUSAL:
             able = [name for name in attention_names() if attention_class(attention_node(name)["_target_"]).CAUSAL]
-            raise InputError(f"attn@decoder_attn: {chosen.__name__} has no causal form; expected one of {', '.join(able)}")
+            raise InputError(
+                f"attn@decoder_attn: {chosen.__name__} has no causal form; expected one of {', '.join(able)}"
+            )
         return dict(decoder_attn), None
     chosen = attention_class(attn.get("_target_", ""))
     if chosen.CAUSAL:

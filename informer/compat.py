@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from informer.build import build_attention
+from informer.build import attention_node, build_model
 from informer.errors import InputError, one_of
 from informer.layers.embedding import CalendarEmbed
 from informer.layers.feed_forward import Activation
-from informer.model import Attentions, Informer, ModelConfig, ModelDims
+from informer.model import Informer, ModelConfig, ModelDims
 
 FAITHFUL_PROB = {
     "sampling": "per_query",
@@ -102,8 +102,8 @@ def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any
     Raises:
         InputError: a missing or unknown argument, or a state that does not fit the arguments.
     """
-    arguments = _complete(config)
-    model = Informer(_model_config(arguments), _dims(arguments), _attentions(arguments))
+    arguments = complete(config)
+    model = build_model(model_config(arguments), dims(arguments), **attention_nodes(arguments))
     dtype = next(iter(state_dict.values())).dtype if state_dict else torch.float32
     model.to(dtype)
     ours = {our_name(name): _fit(name, value) for name, value in state_dict.items()}
@@ -123,7 +123,8 @@ def _fit(name: str, value: Tensor) -> Tensor:
     return value.squeeze(-1) if re.search(r"\.conv[12]\.weight$", name) else value
 
 
-def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
+def complete(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Their constructor's arguments with its defaults filled in, checked."""
     classes = {"Informer": 3, "InformerStack": [3, 2, 1]}
     name = config.get("class", "Informer")
     if name not in classes:
@@ -143,7 +144,8 @@ def _complete(config: Mapping[str, Any]) -> dict[str, Any]:
     return DEFAULTS | {"e_layers": classes[name]} | dict(config)
 
 
-def _model_config(arguments: Mapping[str, Any]) -> ModelConfig:
+def model_config(arguments: Mapping[str, Any]) -> ModelConfig:
+    """Our sizes for their (complete) arguments."""
     e_layers = arguments["e_layers"]
     return ModelConfig(
         d_model=arguments["d_model"],
@@ -159,7 +161,8 @@ def _model_config(arguments: Mapping[str, Any]) -> ModelConfig:
     )
 
 
-def _dims(arguments: Mapping[str, Any]) -> ModelDims:
+def dims(arguments: Mapping[str, Any]) -> ModelDims:
+    """Lengths, columns and marks that their (complete) arguments fix."""
     freq = arguments["freq"]
     if freq not in TIME_FEATURES:
         raise one_of("Informer2020 freq", freq, list(TIME_FEATURES))
@@ -178,10 +181,9 @@ def _dims(arguments: Mapping[str, Any]) -> ModelDims:
     )
 
 
-def _attentions(arguments: Mapping[str, Any]) -> Attentions:
-    def chosen(spec: Any) -> Any:
-        if arguments["attn"] == "prob":
-            return build_attention("prob", spec, factor=arguments["factor"], **FAITHFUL_PROB)
-        return build_attention("full", spec)
-
-    return Attentions(encoder=chosen, decoder=chosen, cross=lambda spec: build_attention("full", spec))
+def attention_nodes(arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """`_target_` and parameters of the three slots."""
+    full = attention_node("full")
+    chosen = attention_node("prob") | FAITHFUL_PROB | {"factor": arguments["factor"]}
+    own = chosen if arguments["attn"] == "prob" else full
+    return {"attn": own, "decoder_attn": own, "cross_attn": full}

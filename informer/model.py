@@ -53,9 +53,7 @@ class ModelConfig:
         if not self.encoder_stacks:
             found.append("model.encoder_stacks: expected at least one stack, found []")
         if self.n_heads >= 1 and self.d_model % self.n_heads:
-            found.append(
-                f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}"
-            )
+            found.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
         if not 0.0 <= self.dropout < 1.0:
             found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
         return found
@@ -132,9 +130,7 @@ class _Blueprint:
 
     def encoder_layer(self, index: int, length: int) -> EncoderLayer:
         attention = AttentionLayer(self.config.d_model, self.attentions.encoder(self.spec(length, length, index)))
-        return EncoderLayer(
-            attention, self.feed_forward(), d_model=self.config.d_model, dropout=self.config.dropout
-        )
+        return EncoderLayer(attention, self.feed_forward(), d_model=self.config.d_model, dropout=self.config.dropout)
 
     def decoder_layer(self, index: int, memory_len: int) -> DecoderLayer:
         config, rows = self.config, self.dims.dec_len
@@ -151,9 +147,7 @@ class _Blueprint:
 
     def spec(self, len_q: int, len_k: int, index: int, *, causal: bool = False) -> AttentionSpec:
         n_heads = self.config.n_heads
-        return AttentionSpec(
-            n_heads, self.config.d_model // n_heads, len_q, len_k, causal, self.config.dropout, index
-        )
+        return AttentionSpec(n_heads, self.config.d_model // n_heads, len_q, len_k, causal, self.config.dropout, index)
 
     def feed_forward(self) -> FeedForward:
         config = self.config

@@ -1,4 +1,4 @@
-"""The authors' weights in our network, against arrays their code made (tests/parity), and against their modules' rules."""
+"""The authors' weights in our network, against arrays that their code made and the names and shapes of their modules."""
 
 import json
 from pathlib import Path
@@ -141,7 +141,14 @@ def informer2020_state(config: dict) -> dict[str, torch.Tensor]:
         {"attn": "full", "embed": "learned", "freq": "d", "e_layers": 3, "d_layers": 3, "mix": False},
         {"attn": "full", "embed": "fixed", "freq": "b", "distil": False, "e_layers": 2, "d_ff": None},
         {"attn": "prob", "embed": "timeF", "freq": "w", "class": "InformerStack", "e_layers": [2, 1]},
-        {"attn": "prob", "embed": "timeF", "freq": "s", "class": "InformerStack", "e_layers": [3, 2, 1], "distil": False},
+        {
+            "attn": "prob",
+            "embed": "timeF",
+            "freq": "s",
+            "class": "InformerStack",
+            "e_layers": [3, 2, 1],
+            "distil": False,
+        },
         {"attn": "full", "embed": "timeF", "freq": "h", "d_model": 10, "n_heads": 4, "e_layers": 2, "dec_in": 5},
         *({"attn": "prob", "embed": "timeF", "freq": freq, "e_layers": 1} for freq in "mad"),
     ],

@@ -83,7 +83,14 @@ class Embedding(nn.Module):
     position: Tensor
 
     def __init__(
-        self, *, n_values: int, d_model: int, length: int, kind: CalendarEmbed, mark_sizes: Sequence[int], dropout: float
+        self,
+        *,
+        n_values: int,
+        d_model: int,
+        length: int,
+        kind: CalendarEmbed,
+        mark_sizes: Sequence[int],
+        dropout: float,
     ) -> None:
         super().__init__()
         self.value = CircularConv3(n_values, d_model)

@@ -1,0 +1,175 @@
+"""A checkpoint of Informer2020 (github.com/zhouhaoyi/Informer2020) -> ours, ready for predict and eval.
+
+    python scripts/import_informer2020.py checkpoint.pth runs/imported --csv ETTh1.csv -- \\
+        --model informer --data ETTh1 --features M --seq_len 96 --label_len 48 --pred_len 24 --attn prob
+
+Behind `--` stand the arguments that main_informer.py was called with, with its defaults. The training file is needed
+because their checkpoint does not hold the scaler: it is fitted here on the same training rows.
+"""
+
+import argparse
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from informer import checkpoint, compat
+from informer.config import TrainConfig, to_plain
+from informer.data.pipeline import Data, Features, load_data
+from informer.data.scaler import ScalerConfig
+from informer.data.source import DatasetConfig
+from informer.data.time_features import CalendarKind
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+from informer.runtime import resource
+
+ETT = ("ETTh1", "ETTh2", "ETTm1", "ETTm2")
+
+
+def their_arguments() -> argparse.ArgumentParser:
+    """The arguments of main_informer.py that shape the network or its data, with its defaults."""
+    parser = argparse.ArgumentParser(prog="main_informer.py", add_help=False)
+    for name, default in [
+        ("model", "informer"), ("data", "ETTh1"), ("features", "M"), ("target", "OT"), ("freq", "h"),
+        ("s_layers", "3,2,1"), ("attn", "prob"), ("embed", "timeF"), ("activation", "gelu"),
+    ]:  # fmt: skip
+        parser.add_argument(f"--{name}", default=default)
+    for name, size in [
+        ("seq_len", 96), ("label_len", 48), ("pred_len", 24), ("d_model", 512), ("n_heads", 8), ("e_layers", 2),
+        ("d_layers", 1), ("d_ff", 2048), ("factor", 5),
+    ]:  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=size)
+    parser.add_argument("--dropout", type=float, default=0.05)
+    # flags that switch off, as theirs do
+    parser.add_argument("--distil", action="store_false")
+    parser.add_argument("--mix", action="store_false")
+    return parser
+
+
+def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """What their experiment class hands to the constructor; column counts are read off the weights."""
+    is_stack = given.model == "informerstack"
+    taken = (
+        "factor",
+        "d_model",
+        "n_heads",
+        "d_layers",
+        "d_ff",
+        "dropout",
+        "attn",
+        "embed",
+        "activation",
+        "distil",
+        "mix",
+    )
+    return {name: getattr(given, name) for name in taken} | {
+        "class": "InformerStack" if is_stack else "Informer",
+        "e_layers": [int(n) for n in given.s_layers.replace(" ", "").split(",")] if is_stack else given.e_layers,
+        "freq": given.freq[-1:],
+        "enc_in": state["enc_embedding.value_embedding.tokenConv.weight"].shape[1],
+        "dec_in": state["dec_embedding.value_embedding.tokenConv.weight"].shape[1],
+        "c_out": state["projection.weight"].shape[0],
+        "seq_len": given.seq_len,
+        "label_len": given.label_len,
+        "out_len": given.pred_len,
+    }  # fmt: skip
+
+
+def dataset_config(given: argparse.Namespace, csv: Path) -> DatasetConfig:
+    """The training file and its split; beside ETT, their loader splits 0.7/0.1/0.2 and moves the target to the end."""
+    known = OmegaConf.load(resource("conf/dataset") / f"{given.data if given.data in ETT else 'csv'}.yaml")
+    config: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), known))
+    config = replace(config, path=str(csv), target=given.target)
+    if given.data not in ETT:
+        columns = load(given, config).panel[0].columns
+        config = replace(config, columns=[*(name for name in columns if name != given.target), given.target])
+    return config
+
+
+def load(given: argparse.Namespace, dataset: DatasetConfig) -> Data:
+    """The training data, whose scaler the checkpoint needs."""
+    return load_data(
+        dataset,
+        sizes=WindowSizes(seq_len=given.seq_len, label_len=given.label_len, pred_len=given.pred_len),
+        features=Features(given.features),
+        target=given.target,
+        scaler=ScalerConfig(),
+        calendar=CalendarKind(given.embed),
+        data_dir=Path(),
+        device="cpu",
+    )
+
+
+def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> Path:
+    """Write `run_dir/best.pt`; returns its path."""
+    state = torch.load(pth, map_location="cpu", weights_only=True)
+    state = {name.removeprefix("module."): value for name, value in state.items()}
+    arguments = compat.complete(constructor_arguments(given, state))
+    model = compat.from_informer2020(state, arguments)
+    dataset = dataset_config(given, csv)
+    data = load(given, dataset)
+    expected = (len(data.inputs), len(data.targets), len(data.mark_sizes))
+    dims = compat.dims(arguments)
+    found = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
+    if expected != found:
+        raise InputError(
+            f"{csv}: gives {expected[0]} inputs, {expected[1]} targets and {expected[2]} calendar marks at "
+            f"{data.frequency.code}, the weights take {found[0]}, {found[1]} and {found[2]}; "
+            "check --features, --freq and the file"
+        )
+    config = TrainConfig(
+        dataset=dataset,
+        model=compat.model_config(arguments),
+        seq_len=given.seq_len,
+        label_len=given.label_len,
+        pred_len=given.pred_len,
+        features=Features(given.features),
+        target=given.target,
+        run_dir=str(run_dir),
+        **compat.attention_nodes(arguments),
+    )
+    run_dir.mkdir(parents=True, exist_ok=True)
+    saved = checkpoint.Checkpoint(
+        config=to_plain(config),
+        dims=asdict(dims),
+        inputs=list(data.inputs),
+        targets=list(data.targets),
+        frequency=data.frequency.code,
+        scaler=data.scaler.state(),
+        weights=model.state_dict(),
+        data={
+            "path": str(data.provenance.path),
+            "sha256": data.provenance.sha256,
+            "rows": len(data.panel[0]),
+            "time_col": data.panel[0].time_col,
+        },
+        epoch=0,
+        step=0,
+        val_loss=float("nan"),
+    )
+    checkpoint.save(run_dir / checkpoint.BEST, saved)
+    return run_dir / checkpoint.BEST
+
+
+def main(argv: list[str]) -> None:
+    """Convert, or say in one line why not."""
+    place = argv.index("--") if "--" in argv else len(argv)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pth", type=Path, help="their checkpoint.pth")
+    parser.add_argument("run_dir", type=Path, help="folder for best.pt")
+    parser.add_argument("--csv", type=Path, required=True, help="the file it was trained on")
+    given = parser.parse_args(argv[:place])
+    arguments, ignored = their_arguments().parse_known_args(argv[place + 1 :])
+    if ignored:
+        print(f"no part in the network, ignored: {' '.join(ignored)}")
+    try:
+        print(f"written: {convert(given.pth, given.run_dir, given.csv, arguments)}")
+    except (InputError, OSError, KeyError) as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

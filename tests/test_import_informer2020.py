@@ -1,0 +1,76 @@
+"""scripts/import_informer2020.py: their file in, our checkpoint out, the same forecast from it."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from test_compat import informer2020_state
+
+from informer.compat import from_informer2020
+from informer.inference.forecast import Forecaster
+from informer.runtime import resource
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "import_informer2020.py"
+SIZES = {"seq_len": 20, "label_len": 7, "out_len": 5, "d_model": 8, "n_heads": 2, "d_ff": 16, "d_layers": 1}
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("import_informer2020", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def flags(features: str, target: str, *extra: str) -> list[str]:
+    sizes = {name if name != "out_len" else "pred_len": value for name, value in SIZES.items()}
+    pairs = [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
+    return ["--data", "custom", "--features", features, "--target", target, *pairs, "--attn", "full", *extra]
+
+
+@pytest.mark.parametrize("features", ["M", "S", "MS"])
+def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: str, capsys) -> None:
+    """Red if columns are not in their loader's order, or the scaler saw other rows than the first 70 percent."""
+    frame = pd.read_csv(resource("data/sample.csv"))
+    time, *columns = frame.columns
+    target = columns[0]
+    theirs = [target] if features == "S" else [*columns[1:], target]
+    config = SIZES | {
+        "enc_in": len(theirs), "dec_in": len(theirs), "c_out": len(theirs) if features == "M" else 1,
+        "e_layers": 2, "attn": "full", "embed": "timeF", "freq": "h", "mix": False,
+    }  # fmt: skip
+    state = {name: value.float() for name, value in informer2020_state(config).items()}
+    torch.save({f"module.{name}": value for name, value in state.items()}, tmp_path / "checkpoint.pth")
+    paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))]
+    script.main([*paths, "--", *flags(features, target, "--mix", "--itr", "5")])
+    assert "ignored: --itr 5" in capsys.readouterr().out
+    forecast = Forecaster.load(tmp_path / "run").predict(frame)
+
+    values = frame[theirs].to_numpy()
+    fitted = values[: int(0.7 * len(values))]
+    scaled = (values[-20:] - fitted.mean(0)) / fitted.std(0)
+    stamps = pd.DatetimeIndex(pd.to_datetime(frame[time]))[-20:]
+    stamps = stamps.append(pd.date_range(stamps[-1], periods=6, freq="h")[1:])
+    parts = [(stamps.hour, 23, 0), (stamps.day_of_week, 6, 0), (stamps.day, 30, 1), (stamps.day_of_year, 365, 1)]
+    marks = np.stack([(np.asarray(part, float) - first) / span - 0.5 for part, span, first in parts], axis=1)
+    decoder = np.concatenate([scaled[-7:], np.zeros((5, len(theirs)))])
+    batch = [torch.tensor(x[None], dtype=torch.float32) for x in (scaled, marks[:20], decoder, marks[13:])]
+    with torch.inference_mode():
+        expected = from_informer2020(state, config).eval()(*batch)[0].numpy()
+    kept = slice(None) if features == "M" else slice(-1, None)
+    expected = expected * fitted.std(0)[kept] + fitted.mean(0)[kept]
+    assert list(forecast.columns) == [time, *(theirs if features == "M" else [target])]
+    np.testing.assert_allclose(forecast.iloc[:, 1:].to_numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_weights_that_do_not_fit_the_file_are_refused(script, tmp_path: Path) -> None:
+    """Red if column counts are not compared."""
+    config = SIZES | {"enc_in": 2, "dec_in": 2, "c_out": 2, "e_layers": 2, "attn": "full", "embed": "timeF"}
+    torch.save(informer2020_state(config), tmp_path / "checkpoint.pth")
+    paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))]
+    with pytest.raises(SystemExit, match="the weights take 2, 2 and 4"):
+        script.main([*paths, "--", *flags("M", pd.read_csv(resource("data/sample.csv")).columns[1])])
+    assert not (tmp_path / "run").exists()
