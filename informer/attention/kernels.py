@@ -41,7 +41,8 @@ class Features(NamedTuple):
 
 FeatureMap = Callable[[Tensor], Features]
 State = tuple[Tensor, ...]
-Step = Callable[..., tuple[State, tuple[Tensor, ...]]]
+Stepped = tuple[State, tuple[Tensor, ...]]  # by name: the compiler cannot read a subscript in an inner function
+Step = Callable[..., Stepped]
 
 
 def kernel_attention(
@@ -168,7 +169,7 @@ def _empty(k: Tensor, v: Tensor, width: int) -> State:
 
 
 def _sum_step(key: FeatureMap) -> Step:
-    def step(state: State, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:
+    def step(state: State, k: Tensor, v: Tensor) -> Stepped:
         total, top = state
         values, log = key(k)
         v = _with_ones(v, log)
@@ -182,14 +183,14 @@ def _sum_step(key: FeatureMap) -> Step:
 
 
 def _read_step(query: FeatureMap) -> Step:
-    def step(state: State, q: Tensor) -> tuple[State, tuple[Tensor, ...]]:
+    def step(state: State, q: Tensor) -> Stepped:
         return state, _divided(query(q).values @ state[0])
 
     return step
 
 
 def _causal_step(query: FeatureMap, key: FeatureMap) -> Step:
-    def step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:
+    def step(state: State, q: Tensor, k: Tensor, v: Tensor) -> Stepped:
         length = q.shape[2]
         chunk = -(-length // -(-length // CHUNK))  # equal chunks, so that little is padding
         keys = key(k)
