@@ -64,6 +64,8 @@ def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Ta
     Raises:
         InputError: no such file, nothing in it, not text, rows of unequal length, or names that repeat.
     """
+    if separator == r"\t":  # a tab as a command line writes it
+        separator = "\t"
     for setting, mark in (("separator", separator), ("decimal", decimal)):
         if len(mark) != 1:
             raise InputError(f"dataset.{setting}: expected one character, found {mark!r}")
