@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
 from hydra.main import get_args_parser
 from hydra.types import RunMode
@@ -53,6 +54,7 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
         try:
             _check_options()
+            sys.argv = [sys.argv[0], *map(_quoted, sys.argv[1:])]
             main()
         except (HydraException, OmegaConfBaseException) as error:
             _refuse(_unknown_key(error, known) or one_line(error))
@@ -69,7 +71,7 @@ def one_line(error: BaseException) -> str:
     lines = (" ".join(line.split()) for line in text.splitlines())
     kept = [line for line in lines if line and not line.startswith(NOISE)]
     if isinstance(error, OverrideParseException):
-        kept.append("(a value with spaces or signs needs quotes within quotes: 'key=\"value\"')")
+        kept.append("(expected key=value)")
     return " ".join(dict.fromkeys(kept))
 
 
@@ -82,6 +84,20 @@ def _unknown_key(error: BaseException, known: list[str]) -> str | None:
     key = asked[1] if asked else str(cause.full_key)
     close = get_close_matches(key, known, n=3) or sorted({name.partition(".")[0] for name in known})
     return f"unknown key {key!r}: expected one such as {', '.join(close)} (all of them: --cfg job)"
+
+
+def _quoted(argument: str) -> str:
+    """`key=value` as it is where Hydra reads all of it, else with the value in quotes: file names, separators."""
+    key, sign, value = argument.partition("=")
+    if not sign or not re.fullmatch(r"[\w.@/+]+", key):
+        return argument
+    try:
+        OverridesParser.create().parse_override(argument)
+        if value == value.strip():
+            return argument
+    except HydraException:
+        pass
+    return "{}='{}'".format(key, value.replace("'", "\\'"))
 
 
 def _check_options() -> None:

@@ -1,0 +1,95 @@
+"""Scores from the command line: those of training, whatever the batch size, on the data where they now are."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import SMALL, Trained, call
+
+
+def scores(folder: Path | str) -> dict[str, dict[str, dict[str, float]]]:
+    report = json.loads((Path(folder) / "metrics.json").read_text())
+    return {name: {units: part["overall"] for units, part in both.items()} for name, both in report["scores"].items()}
+
+
+def evaluated(*arguments: str) -> str:
+    outcome = call("eval", *arguments)
+    assert (outcome.status, outcome.err) == (0, "")
+    return outcome.out
+
+
+def test_eval_repeats_what_training_printed(trained: Trained, folder: Path) -> None:
+    out = evaluated(f"checkpoint={trained.run_dir}", "output=report")
+    table = [line for line in trained.out.splitlines() if line.startswith(("│", "┃"))]
+    assert len(table) >= 7
+    assert [line for line in out.splitlines() if line.startswith(("│", "┃"))] == table
+    for name in ("metrics.json", "metrics.csv"):
+        assert Path("report", name).read_bytes() == (trained.run_dir / name).read_bytes()
+    assert Path("report/error_by_step.png").read_bytes().startswith(b"\x89PNG")
+    verdict = json.loads(Path("report/metrics.json").read_text())["verdict"]
+    assert verdict in out
+    assert verdict in trained.out
+
+
+def test_the_batch_size_changes_nothing(trained: Trained, folder: Path) -> None:
+    for size in (1, 512):
+        evaluated(f"checkpoint={trained.run_dir}", f"output={size}", f"batch_size={size}", "plots=false")
+    one, many = pd.json_normalize(scores("1")).iloc[0], pd.json_normalize(scores("512")).iloc[0]
+    np.testing.assert_allclose(one.to_numpy(dtype=float), many.to_numpy(dtype=float), rtol=1e-6)
+
+
+def test_a_file_a_folder_or_a_link_is_a_checkpoint(trained: Trained, folder: Path) -> None:
+    Path("latest").symlink_to(trained.run_dir)
+    for checkpoint in ("latest", f"{trained.run_dir}/best.pt"):
+        evaluated(f"checkpoint={checkpoint}", "output=report", "plots=false")
+        assert Path("report/metrics.csv").read_bytes() == (trained.run_dir / "metrics.csv").read_bytes()
+
+
+def test_the_report_lies_beside_the_checkpoint(trained: Trained, folder: Path) -> None:
+    shutil.copytree(trained.run_dir, "copy")
+    out = evaluated("checkpoint=copy", "plots=false")
+    assert {path.name for path in Path("copy/eval").iterdir()} == {"metrics.json", "metrics.csv"}
+    assert "report: copy/eval" in out
+    assert [path.name for path in folder.iterdir()] == ["copy"]
+
+
+def test_data_elsewhere_or_written_otherwise(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="D"), "a": random.normal(size=320)})
+    frame.to_csv("there.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=there.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    Path("there.csv").unlink()
+    frame.to_csv("here.csv", index=False, sep=";", date_format="%d/%m/%y")
+    out = evaluated(
+        "checkpoint=run", "plots=false", "dataset.path=here.csv", "dataset.separator=;", "dataset.time_format=%d/%m/%y"
+    )
+    assert "here.csv has changed since training" in out
+    assert scores("run/eval") == scores("run")
+
+
+def test_the_data_folder_of_training_is_remembered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("place").mkdir()
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="h"), "a": np.arange(320.0) % 7})
+    frame.to_csv("place/own.csv", index=False)
+    arguments = ["dataset=csv", "dataset.file=own.csv", "data_dir=place", *SMALL, "trainer.max_steps=1", "run_dir=run"]
+    assert call("train", *arguments).status == 0
+    evaluated("checkpoint=run", "plots=false")
+    Path("place").rename("moved")
+    assert call("eval", "checkpoint=run").status == 2
+    monkeypatch.setenv("INFORMER_DATA_DIR", "moved")
+    evaluated("checkpoint=run", "plots=false")
+
+
+def test_other_columns_are_refused(folder: Path) -> None:
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="D"), "a": np.arange(320.0) % 5})
+    frame.to_csv("own.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=own.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    frame.assign(b=1.5).to_csv("own.csv", index=False)
+    outcome = call("eval", "checkpoint=run")
+    assert outcome.status == 2
+    assert "own.csv: expected the columns of training, a, found a, b" in outcome.err

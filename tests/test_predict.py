@@ -1,0 +1,162 @@
+"""A forecast from the command line: its rows, its timestamps, its units, and what in the file does not matter."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, Trained, call
+
+from informer import checkpoint
+from informer.build import restore_model
+from informer.data.frequency import Frequency
+from informer.data.time_features import CalendarKind, calendar_marks
+from informer.inference.forecast import Forecaster
+from informer.runtime import resource
+
+SAMPLE = resource("data/sample.csv")
+
+
+def forecast(trained: Trained, source: Path | str, *arguments: str) -> bytes:
+    """The CSV that predict writes for a file."""
+    outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={source}", "output=out", *arguments)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert all(sign == "\n" or sign.isprintable() for sign in outcome.out)
+    return Path("out", f"{Path(source).stem}.forecast.csv").read_bytes()
+
+
+def sample(**columns: object) -> pd.DataFrame:
+    return pd.read_csv(SAMPLE).assign(**columns)
+
+
+def test_rows_columns_and_future_timestamps(trained: Trained, folder: Path) -> None:
+    forecast(trained, SAMPLE)
+    assert {path.name for path in Path("out").iterdir()} == {"sample.forecast.csv", "sample.forecast.png"}
+    found = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
+    assert list(found.columns) == list(sample().columns)
+    last = pd.Timestamp(sample()["date"].iloc[-1])
+    assert list(found["date"]) == [last + pd.Timedelta(hours=i) for i in range(1, 7)]
+
+
+def test_the_same_call_gives_the_same_bytes(trained: Trained, folder: Path) -> None:
+    first = forecast(trained, SAMPLE), Path("out/sample.forecast.png").read_bytes()
+    assert (forecast(trained, SAMPLE), Path("out/sample.forecast.png").read_bytes()) == first
+
+
+def test_values_are_in_original_units(trained: Trained, folder: Path) -> None:
+    """By hand: numpy's mean and deviation of the training rows, the network called on arrays made here."""
+    saved = checkpoint.load(trained.run_dir)
+    frame = sample()
+    values = frame[saved.inputs].to_numpy(dtype=float)
+    mean, deviation = values[:200].mean(axis=0), values[:200].std(axis=0)
+    history = torch.tensor((values[-24:] - mean) / deviation, dtype=torch.float32)[None]
+    stamps = pd.date_range(frame["date"].iloc[-24], periods=30, freq="h")
+    marks = torch.tensor(calendar_marks(stamps, Frequency.parse("h"), CalendarKind.timeF))[None]
+    start = torch.cat([history[:, -11:], torch.zeros(1, 6, 4)], dim=1)
+    with torch.inference_mode():
+        scaled = restore_model(saved)(history, marks[:, :24], start, marks[:, 13:])[0].numpy()
+    forecast(trained, SAMPLE, "plots=false")
+    found = pd.read_csv("out/sample.forecast.csv")[saved.targets].to_numpy()
+    np.testing.assert_allclose(found, scaled * deviation + mean, rtol=1e-5)
+
+
+def test_extra_columns_and_their_order_do_not_matter(trained: Trained, folder: Path) -> None:
+    plain = forecast(trained, SAMPLE, "plots=false")
+    extra = sample(broken=np.nan, remark="x, y", half=[1.5, None] * 3000, huge=np.inf)
+    extra[["remark", "demand", "broken", "price", "date", "half", "temperature", "visitors", "huge"]].to_csv(
+        "extra.csv", index=False
+    )
+    assert forecast(trained, "extra.csv", "plots=false") == plain
+
+
+def test_the_files_own_name_for_time(trained: Trained, folder: Path) -> None:
+    plain = forecast(trained, SAMPLE, "plots=false")
+    sample().rename(columns={"date": "Measured at"}).to_csv("own.csv", index=False)
+    assert forecast(trained, "own.csv", "plots=false") == plain.replace(b"date", b"Measured at", 1)
+
+
+def test_only_the_last_rows_matter(trained: Trained, folder: Path) -> None:
+    plain = forecast(trained, SAMPLE, "plots=false")
+    sample().iloc[-24:].to_csv("short.csv", index=False)
+    assert forecast(trained, "short.csv", "plots=false") == plain
+
+
+def test_a_file_written_otherwise(trained: Trained, folder: Path) -> None:
+    plain = pd.read_csv(pd.io.common.BytesIO(forecast(trained, SAMPLE, "plots=false")))
+    frame = sample()
+    frame["date"] = pd.to_datetime(frame["date"]).dt.strftime("%d/%m/%y %H.%M")
+    frame.to_csv("other.csv", index=False, sep=";", decimal=",", encoding="latin-1")
+    reading = ["dataset.separator=;", "dataset.decimal=,", "dataset.time_format=%d/%m/%y %H.%M"]
+    forecast(trained, "other.csv", "plots=false", *reading)
+    found = pd.read_csv("out/other.forecast.csv")
+    assert list(found["date"]) == list(pd.to_datetime(plain["date"]).dt.strftime("%d/%m/%y %H.%M"))
+    pd.testing.assert_frame_equal(found.drop(columns="date"), plain.drop(columns="date"))
+
+
+def test_tabs_as_the_error_writes_them(trained: Trained, folder: Path) -> None:
+    plain = forecast(trained, SAMPLE, "plots=false")
+    sample().to_csv("tabs.csv", index=False, sep="\t")
+    refusal = call("predict", f"checkpoint={trained.run_dir}", "input=tabs.csv")
+    assert r"set dataset.separator='\t'" in refusal.err
+    for written in (r"\t", r"'\t'", "\t"):
+        assert forecast(trained, "tabs.csv", "plots=false", f"dataset.separator={written}") == plain
+
+
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_counts_since_1970_go_on_as_counts(unit: str, trained: Trained, folder: Path) -> None:
+    frame = sample()
+    stamps = pd.to_datetime(frame["date"]).dt.as_unit(unit)
+    frame.assign(date=stamps.astype("int64")).to_csv("counts.csv", index=False)
+    forecast(trained, "counts.csv", "plots=false", f"dataset.time_format={unit}")
+    hour = {"s": 3600, "ms": 3_600_000}[unit]
+    last = int(frame.assign(date=stamps.astype("int64"))["date"].iloc[-1])
+    assert list(pd.read_csv("out/counts.forecast.csv")["date"]) == [last + i * hour for i in range(1, 7)]
+
+
+def test_an_hour_at_midnight_keeps_its_time_of_day(trained: Trained, folder: Path) -> None:
+    """pred_len=1 alone would leave a column of midnights, which is written without hours unless told otherwise."""
+    cut = sample().iloc[: 24 * 30 + 18]
+    cut.to_csv("cut.csv", index=False)
+    forecast(trained, "cut.csv", "plots=false")
+    assert Path("out/cut.forecast.csv").read_text().splitlines()[-1].startswith("2023-02-01 23:00:00,")
+
+
+def test_dates_without_hours_stay_so(folder: Path) -> None:
+    frame = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=320, freq="D"), "a": np.arange(320.0) % 7})
+    frame.to_csv("daily.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=daily.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    forecast(Trained(Path("run"), ""), "daily.csv", "plots=false")
+    stamps = [line.partition(",")[0] for line in Path("out/daily.forecast.csv").read_text().splitlines()]
+    assert stamps == ["day", *(f"2020-11-{day}" for day in range(16, 22))]
+
+
+def test_a_step_with_another_calendar_is_refused(trained: Trained, folder: Path) -> None:
+    frame = sample(date=pd.date_range("2020-01-01", periods=6000, freq="D"))
+    frame.to_csv("daily.csv", index=False)
+    refusal = call("predict", f"checkpoint={trained.run_dir}", "input=daily.csv", "dataset.frequency=D")
+    assert refusal.status == 2
+    assert "dataset.frequency=D: daily has steps with another calendar than the h" in refusal.err
+    frame.assign(date=pd.date_range("2020-01-01", periods=6000, freq="2h")).to_csv("slow.csv", index=False)
+    forecast(trained, "slow.csv", "plots=false", "dataset.frequency=2h")
+    stamps = pd.to_datetime(pd.read_csv("out/slow.forecast.csv")["date"])
+    assert set(stamps.diff().dropna()) == {pd.Timedelta(hours=2)}
+
+
+def test_names_with_signs_that_mean_something_elsewhere(trained: Trained, folder: Path) -> None:
+    name = "a [bold] (1)=x$y$.csv"
+    sample().to_csv(name, index=False)
+    outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "forecast: out/a [bold] (1)=x$y$.forecast.csv\n" in outcome.out
+    assert Path("out/a [bold] (1)=x$y$.forecast.png").exists()
+
+
+def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> None:
+    forecast(trained, SAMPLE, "plots=false")
+    found = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
+    frame = sample().assign(date=lambda table: pd.to_datetime(table["date"]))
+    forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    pd.testing.assert_frame_equal(forecaster.predict(frame), found, check_dtype=False)
+    pd.testing.assert_frame_equal(forecaster.predict(frame.set_index("date")), found, check_dtype=False)

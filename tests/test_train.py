@@ -1,0 +1,238 @@
+"""A run from the command line: what it leaves, that it can be repeated, and every kind of series all the way."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from entry_points import SMALL, Trained, call
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from informer import checkpoint, train
+from informer.data.windows import Windows
+from informer.training import loop
+
+SAMPLE = ["dataset=sample", *SMALL]
+N_TRAIN, N_VAL, N_TEST = 200 - 24 - 6 + 1, 50 - 6 + 1, 70 - 6 + 1
+"""Windows of SMALL: training ones lie within their rows, the others look back."""
+STEPS = math.ceil(N_TRAIN / 32)
+"""Steps of one epoch."""
+
+
+def run(*arguments: str, run_dir: str = "run") -> checkpoint.Checkpoint:
+    """Train in the present folder; the last checkpoint."""
+    outcome = call("train", *arguments, f"run_dir={run_dir}")
+    assert outcome.status == 0, outcome.err
+    return checkpoint.load(Path(run_dir) / "last.pt")
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def events(trained: Trained) -> EventAccumulator:
+    return EventAccumulator(str(trained.run_dir), size_guidance={"images": 0, "scalars": 0}).Reload()
+
+
+def test_the_run_directory(trained: Trained) -> None:
+    names = {path.name for path in trained.run_dir.iterdir() if not path.name.startswith("events.out.tfevents")}
+    assert names == {"config.yaml", "run.json", "train.log", "best.pt", "last.pt", "metrics.json", "metrics.csv"}
+    assert len(list(trained.run_dir.glob("events.out.tfevents*"))) == 1
+    assert (trained.run_dir.parent / "latest").resolve() == trained.run_dir.resolve()
+    facts = json.loads((trained.run_dir / "run.json").read_text())
+    assert facts["seed"] == 0
+    assert facts["versions"]["torch"]
+    assert facts["command"][0] == "informer-train"
+    assert facts["data"]["windows"] == {"train": N_TRAIN, "val": N_VAL, "test": N_TEST}
+
+
+def test_the_log_holds_what_was_printed(trained: Trained) -> None:
+    log = [line.split(" INFO ", 1)[1] for line in (trained.run_dir / "train.log").read_text().splitlines()]
+    assert set(log) <= set(trained.out.splitlines())
+    assert log[0].startswith(f"sample: 6000 rows at h, 4 columns in, 4 out; windows {N_TRAIN} train")
+    assert sum(line.split()[0] in ("1", "2") and len(line.split()) >= 6 for line in log) == 2
+
+
+def test_plain_lines_where_the_output_is_no_terminal(trained: Trained) -> None:
+    assert trained.out.count("\n") == len(trained.out.splitlines())
+    assert all(sign == "\n" or sign.isprintable() for sign in trained.out)
+
+
+@pytest.mark.parametrize(
+    ("tag", "steps"),
+    [
+        ("train/loss", [1, 2]),
+        ("val/loss", [1, 2]),
+        ("train/learning_rate", [1, 2]),
+        ("train/samples_per_second", [1, 2]),
+        ("train/gradient_norm", list(range(1, 2 * STEPS + 1))),
+        ("train/loss_step", list(range(1, 2 * STEPS + 1))),
+    ],
+)
+def test_curves(events: EventAccumulator, tag: str, steps: list[int]) -> None:
+    points = events.Scalars(tag)
+    assert [point.step for point in points] == steps
+    assert all(math.isfinite(point.value) and point.value > 0 for point in points)
+
+
+def test_curves_agree_with_each_other(events: EventAccumulator, trained: Trained) -> None:
+    assert [point.value for point in events.Scalars("train/learning_rate")] == pytest.approx([1e-4, 5e-5])
+    sizes = [32] * (STEPS - 1) + [N_TRAIN - 32 * (STEPS - 1)]
+    losses = np.array([point.value for point in events.Scalars("train/loss_step")]).reshape(2, STEPS)
+    means = (losses * sizes).sum(axis=1) / N_TRAIN
+    assert [point.value for point in events.Scalars("train/loss")] == pytest.approx(means, rel=1e-5)
+    best = checkpoint.load(trained.run_dir)
+    assert best.val_loss == pytest.approx(min(point.value for point in events.Scalars("val/loss")))
+
+
+def test_a_figure_each_epoch(events: EventAccumulator) -> None:
+    figures = events.Images("val/forecast")
+    assert [figure.step for figure in figures] == [1, 2]
+    assert figures[0].encoded_image_string != figures[1].encoded_image_string
+
+
+def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: Trained) -> None:
+    plugin = events.summary_metadata
+    assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= set(plugin)
+    content = plugin["_hparams_/session_start_info"].plugin_data.content
+    assert b"model.d_model" in content
+    assert b"test/mse" in plugin["_hparams_/experiment"].plugin_data.content
+    report = json.loads((trained.run_dir / "metrics.json").read_text())
+    overall = report["scores"]["informer"]["scaled"]["overall"]
+    assert events.Scalars("test/mse")[0].value == pytest.approx(overall["mse"])
+    assert events.Scalars("test/mae")[0].value == pytest.approx(overall["mae"])
+
+
+def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    batches = Windows.batches
+
+    def spy(self: Windows, *arguments: Any, **settings: Any) -> Any:
+        seen.append({N_TRAIN: "train", N_VAL: "val", N_TEST: "test"}[len(self)])
+        return batches(self, *arguments, **settings)
+
+    fit = loop.fit
+
+    def fit_then_mark(*arguments: Any, **settings: Any) -> Any:
+        stopping = fit(*arguments, **settings)
+        seen.append("trained")
+        return stopping
+
+    monkeypatch.setattr(Windows, "batches", spy)
+    monkeypatch.setattr(train, "fit", fit_then_mark)
+    run(*SAMPLE, "trainer.max_epochs=2")
+    end = seen.index("trained")
+    assert seen[:end] == ["train", "val"] * 2
+    assert seen[end:].count("test") == 3, "the model and each of two baselines"
+
+
+def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
+    outcome = call("train", f"--config-dir={trained.run_dir}", "--config-name=config")
+    assert outcome.status == 0, outcome.err
+    again = Path("runs/latest")
+    for name in ("best.pt", "last.pt"):
+        one, other = checkpoint.load(trained.run_dir / name), checkpoint.load(again / name)
+        assert equal(one.weights, other.weights)
+        assert one.val_loss == other.val_loss
+    assert (again / "config.yaml").read_bytes() == (trained.run_dir / "config.yaml").read_bytes()
+    assert (again / "metrics.csv").read_bytes() == (trained.run_dir / "metrics.csv").read_bytes()
+    assert {path.name for path in folder.iterdir()} == {"runs"}
+
+
+def test_another_seed_makes_another_run(folder: Path) -> None:
+    one, other = (run(*SAMPLE, "trainer.max_steps=2", f"seed={seed}", run_dir=f"r{seed}") for seed in (1, 2))
+    assert not equal(one.weights, other.weights)
+
+
+@pytest.mark.parametrize(("max_steps", "epochs"), [(1, 1), (STEPS, 1), (STEPS + 2, 2)])
+def test_max_steps_cuts_a_run(max_steps: int, epochs: int, folder: Path) -> None:
+    last = run(*SAMPLE, f"trainer.max_steps={max_steps}")
+    assert (last.step, last.epoch) == (max_steps, epochs)
+
+
+def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
+    monkeypatch.setattr(loop, "mean_loss", lambda *arguments: next(losses))
+    last = run(*SAMPLE, "trainer.max_epochs=9", "trainer.patience=2")
+    best = checkpoint.load(Path("run"))
+    assert (last.epoch, best.epoch) == (4, 2), "equal is no improvement"
+    assert (last.val_loss, best.val_loss) == (2.0, 2.0)
+    assert best.training is None
+    assert last.training is not None
+
+
+def test_runs_get_names_and_latest_follows(folder: Path) -> None:
+    for attention in ("full", "prob"):
+        outcome = call("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
+        assert outcome.status == 0, outcome.err
+        assert Path("runs/latest").resolve().name.endswith(f"_sample_{attention}")
+    assert len([path for path in Path("runs").iterdir() if not path.is_symlink()]) == 2
+
+
+def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:
+    outcome = call("train", "--multirun", *SAMPLE, "trainer.max_steps=1", "seed=0,1")
+    assert outcome.status == 0, outcome.err
+    runs = sorted(path for path in Path("runs").iterdir() if not path.is_symlink())
+    assert [path.name[-1] for path in runs] == ["0", "1"]
+    assert [yaml.safe_load((path / "config.yaml").read_text())["seed"] for path in runs] == [0, 1]
+    assert Path("runs/latest").resolve() == runs[1].resolve()
+    assert [path.name for path in folder.iterdir()] == ["runs"]
+
+
+def test_a_folder_called_latest_is_left_alone(folder: Path) -> None:
+    Path("latest").mkdir()
+    run(*SAMPLE, "trainer.max_steps=1")
+    assert Path("latest").is_dir()
+    assert not Path("latest").is_symlink()
+
+
+def test_text_columns_passed_over_are_told(folder: Path) -> None:
+    frame = series("h").assign(note="calm")
+    frame.to_csv("noted.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=noted.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert "text columns not used: note" in outcome.out
+    assert "text columns not used: note" in Path("run/train.log").read_text()
+
+
+def series(frequency: str, rows: int = 320) -> pd.DataFrame:
+    random = np.random.default_rng(3)
+    values = {name: random.normal(loc, 2.0, rows).round(3) for name, loc in (("a", 5), ("b", -40), ("c", 900))}
+    return pd.DataFrame({"when": pd.date_range("1700-01-01", periods=rows, freq=frequency, unit="s"), **values})
+
+
+KINDS = [
+    (frequency, embed, features, target)
+    for i, frequency in enumerate(["h", "D", "W-MON", "MS", "YE", "15min", "s"])
+    for j, embed in enumerate(["timeF", "fixed", "learned"])
+    for features, target in [[("M", "c"), ("S", "a"), ("MS", "b")][(i + j) % 3]]
+]
+
+
+@pytest.mark.parametrize(("frequency", "embed", "features", "target"), KINDS)
+def test_every_kind_of_series_goes_all_the_way(
+    frequency: str, embed: str, features: str, target: str, folder: Path
+) -> None:
+    frame = series(frequency)
+    frame.to_csv("mine.csv", index=False)
+    run(
+        "dataset=csv", "dataset.path=mine.csv", *SMALL, "trainer.max_steps=2", f"model.embed={embed}",
+        f"features={features}", f"target={target}", "dataset.time_col=when",
+    )  # fmt: skip
+    for entry, arguments in [("eval", ["checkpoint=run"]), ("predict", ["checkpoint=run", "input=mine.csv"])]:
+        outcome = call(entry, *arguments, "plots=false")
+        assert outcome.status == 0, outcome.err
+    forecast = pd.read_csv("forecasts/mine.forecast.csv", parse_dates=["when"])
+    assert list(forecast.columns) == ["when", *(["a", "b", "c"] if features == "M" else [target])]
+    expected = pd.date_range(frame["when"].iloc[-1], periods=7, freq=frequency, unit="s")[1:]
+    assert list(forecast["when"]) == list(expected)
+    assert np.isfinite(forecast.drop(columns="when").to_numpy()).all()
+    report = json.loads(Path("run/eval/metrics.json").read_text())
+    assert report == json.loads(Path("run/metrics.json").read_text())
+    shutil.rmtree("run")
