@@ -4,11 +4,12 @@ The backward pass recomputes each chunk instead of keeping it (otherwise autogra
 would be saved). A call that fits in one chunk is computed plainly, with nothing recomputed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
-import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+
+from informer.attention.recompute import over_pieces
 
 MAX_ELEMENTS = 1 << 24
 """Elements of scores alive at once: 64 MiB in float32."""
@@ -33,7 +34,8 @@ def map_rows(
     Args:
         attend: maps (queries [b h c e], index of the first of them, operands) to outputs [b h c d].
         q: queries [b h l e].
-        operands: every other tensor that `attend` differentiates (keys, values, parameters).
+        operands: every other tensor that `attend` differentiates (keys, values, parameters): one that it captures
+            instead gets no gradient.
         elements_per_row: size of the largest array that one query row gives rise to, over batch and heads.
         max_elements: the bound that decides the chunk length; None means one chunk up to MAX_ELEMENTS, and beyond that,
             on the CPU, chunks of CACHED_ELEMENTS.
@@ -45,11 +47,12 @@ def map_rows(
     step = rows_per_chunk(elements_per_row, n_rows, max_elements)
     if step >= n_rows:
         return attend(q, 0, *operands)
-    chunks = []
-    # split, not slices: the gradient of each slice would be an array as large as q
-    for start, rows in zip(range(0, n_rows, step), q.split(step, dim=2), strict=True):
-        if torch.is_grad_enabled():
-            chunks.append(checkpoint(attend, rows, start, *operands, use_reentrant=False))
-        else:
-            chunks.append(attend(rows, start, *operands))
-    return torch.cat(chunks, dim=2)
+
+    def cut(q: Tensor, *operands: Tensor) -> Iterator[tuple[Any, ...]]:
+        return ((q[:, :, start : start + step], *operands, start) for start in range(0, n_rows, step))
+
+    def attend_piece(rows: Tensor, *rest: Any) -> Tensor:
+        *operands, start = rest
+        return attend(rows, start, *operands)
+
+    return over_pieces(attend_piece, cut, q, *operands)

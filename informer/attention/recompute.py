@@ -1,0 +1,85 @@
+"""Attention over pieces of its operands, recomputed piece by piece in the backward pass.
+
+Autograd would keep every piece. `torch.utils.checkpoint` for each keeps inputs and outputs alone, but gives a shared
+operand one whole gradient a piece, and outputs that survive among large freed blocks make the C allocator's heap grow
+with the number of pieces. Here outputs and gradients are written in place, into one array each.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+Cut = Callable[..., Iterator[tuple[Any, ...]]]
+"""Operands -> for every piece, a view of each operand, then the plain numbers that `attend` takes."""
+
+
+def over_pieces(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
+    """`attend` of every piece that `cut` makes of (q, operands), in order, concatenated over q's rows (dimension 2).
+
+    `attend` differentiates its tensor arguments alone, once: a tensor that it captures gets no gradient. Draws from
+    torch's global generator, and autocast, are in the backward pass what they were in the forward pass.
+    """
+    if not torch.compiler.is_compiling():
+        return _Recomputed.apply(attend, cut, q, *operands)
+    # tracing follows `checkpoint`, not `_Recomputed`
+    pieces = cut(q, *operands)
+    if torch.is_grad_enabled():
+        return torch.cat([checkpoint(attend, *piece, use_reentrant=False) for piece in pieces], dim=2)
+    return torch.cat([attend(*piece) for piece in pieces], dim=2)
+
+
+class _Recomputed(torch.autograd.Function):
+    """`over_pieces` that keeps its operands alone."""
+
+    @staticmethod
+    def forward(ctx: Any, attend: Callable[..., Tensor], cut: Cut, *operands: Tensor) -> Tensor:
+        device = operands[0].device
+        ctx.attend, ctx.cut = attend, cut
+        ctx.random = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+        ctx.autocast = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
+        ctx.save_for_backward(*operands)
+        return _concatenated((attend(*piece) for piece in cut(*operands)), operands[0].shape[2])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        operands, needed, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
+        totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needed, strict=True)]
+        start = 0
+        with (
+            torch.random.fork_rng([device] if device.type == "cuda" else []),
+            torch.autocast(device.type, *ctx.autocast),
+            torch.enable_grad(),
+        ):
+            torch.cuda.set_rng_state(ctx.random, device) if device.type == "cuda" else torch.set_rng_state(ctx.random)
+            for piece, sums in zip(ctx.cut(*operands), ctx.cut(*totals), strict=True):
+                leaves = [x.detach().requires_grad_(need) for x, need in zip(piece, needed, strict=False)]
+                out = ctx.attend(*leaves, *piece[len(leaves) :])
+                _add_gradients(out, grad[:, :, start : start + out.shape[2]], leaves, sums)
+                start += out.shape[2]
+        return None, None, *(total if need else None for total, need in zip(totals, needed, strict=True))
+
+
+def _concatenated(parts: Iterator[Tensor], n_rows: int) -> Tensor:
+    """The parts one after the other in one array, none of them kept."""
+    first = next(parts)
+    whole = first.new_empty(*first.shape[:2], n_rows, *first.shape[3:])
+    stop = first.shape[2]
+    whole[:, :, :stop] = first
+    for part in parts:
+        start, stop = stop, stop + part.shape[2]
+        whole[:, :, start:stop] = part
+    return whole
+
+
+def _add_gradients(out: Tensor, grad: Tensor, leaves: list[Tensor], sums: tuple[Any, ...]) -> None:
+    """Add the gradient of every leaf that needs one to its place in `sums`."""
+    wanted = [(leaf, total) for leaf, total in zip(leaves, sums, strict=False) if leaf.requires_grad]
+    parts = torch.autograd.grad(out, [leaf for leaf, _ in wanted], grad, allow_unused=True)
+    for (_, total), part in zip(wanted, parts, strict=True):
+        if part is not None:
+            total.add_(part)
