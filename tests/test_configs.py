@@ -1,0 +1,109 @@
+"""Every yaml file that ships is composed as its entry point does, built, and stepped once."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from entry_points import ROOT, SMALL
+from hydra import compose, initialize_config_dir
+
+from informer import config
+from informer.build import build_data, build_model, dims_of, resolve_decoder
+from informer.config import TrainConfig
+from informer.inference.forecast import model_forecast
+from informer.runtime import resource
+from informer.training.loss import LOSSES
+from informer.training.optim import build_optimizer
+
+CONF = resource("conf")
+FOLDERS = [Path(os.environ.get("INFORMER_DATA_DIR", ROOT / "data")), ROOT / "data", ROOT.parent / "shared" / "data"]
+SLOTS = ("attn", "attn@decoder_attn", "attn@cross_attn")
+GROUPS = ("model", "loss", "scaler", "optim", "trainer", "experiment")
+
+
+def options(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def composed(*overrides: str, entry: str = "train") -> TrainConfig:
+    config.register()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return config.to_typed(compose(entry, overrides=list(overrides)))
+
+
+def step(settings: TrainConfig) -> None:
+    """Build all that the configuration names, and learn from one batch."""
+    torch.manual_seed(0)
+    data = build_data(settings, torch.device("cpu"))
+    decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
+    slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
+    model = build_model(settings.model, dims_of(data), **slots)
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    optimizer = build_optimizer(settings.optim, model)
+    batch = data.train.batch(torch.tensor([0, len(data.train) - 1]))
+    loss = LOSSES[settings.loss.kind](model_forecast(model, batch), batch.target)
+    loss.backward()
+    optimizer.step()
+    assert loss.isfinite()
+    # biases of keys get no gradient from a softmax, embeddings of unseen marks none at all
+    moved = [name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])]
+    assert len(moved) > len(before) / 2
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("attention", options("attn"))
+def test_attention(attention: str) -> None:
+    step(composed("dataset=sample", *SMALL, f"attn={attention}"))
+
+
+@pytest.mark.parametrize(("group", "option"), [(group, option) for group in GROUPS for option in options(group)])
+def test_option(group: str, option: str) -> None:
+    step(composed("dataset=sample", *SMALL, f"{group}={option}"))
+
+
+@pytest.mark.parametrize("name", options("dataset"))
+def test_dataset(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text(resource("data/sample.csv").read_text())
+    settings = composed(f"dataset={name}", "model=tiny", *([f"dataset.path={path}"] if name == "csv" else []))
+    assert settings.dataset.name == name
+    file = settings.dataset.file
+    if file is not None and not settings.dataset.packaged:
+        folder = next((folder for folder in FOLDERS if (folder / file).exists()), None)
+        if folder is None:
+            pytest.skip(f"{file} is not in data or INFORMER_DATA_DIR; composed only")
+        settings.data_dir = str(folder)
+    step(settings)
+
+
+@pytest.mark.parametrize("entry", ["eval", "predict"])
+def test_the_other_entry_points(entry: str) -> None:
+    overrides = {"eval": [], "predict": ["input=a.csv"]}[entry]
+    assert composed(*overrides, entry=entry) == config.SCHEMAS[entry](
+        **({"input": "a.csv"} if entry == "predict" else {})
+    )
+
+
+def test_no_folder_of_conf_is_left_out() -> None:
+    folders = {path.name for path in CONF.iterdir() if path.is_dir()}
+    assert folders == {"attn", "dataset", "hydra", *GROUPS}
+
+
+def test_what_is_saved_comes_back() -> None:
+    settings = composed("dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price")
+    assert config.from_plain(config.to_plain(settings)) == settings
+
+
+def test_the_experiment_is_the_authors_computation() -> None:
+    settings = composed("experiment=informer2020", "attn.factor=3")
+    assert settings.model.mix
+    assert settings.attn == {
+        "_target_": "informer.attention.prob.ProbAttention",
+        "factor": 3,
+        "sampling": "per_query",
+        "mean": "zero_fill",
+        "context": "cumsum",
+        "causal_selection": False,
+        "row_dropout": False,
+    }

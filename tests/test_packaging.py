@@ -1,0 +1,95 @@
+"""The ways of starting the program: a built wheel, an editable install, a checkout."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from entry_points import ROOT, SMALL, launch
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("build", "hatchling", "pip")),
+        reason="needs build, hatchling and pip beside the tests (pip install build hatchling)",
+    ),
+]
+
+TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
+
+
+def ran(*command: str | Path, cwd: Path) -> str:
+    """Output of a command that must succeed, without this checkout on its path."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "INFORMER_DATA_DIR")}
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    ran(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (path,) = folder.glob("informer-*.whl")
+    return path
+
+
+def installed(folder: Path, *what: str | Path) -> Path:
+    """The bin folder of a fresh environment: the package from `what`, all it depends on from this one."""
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    # the editable build needs hatchling where it runs; paths in a .pth file bring no further .pth files with them
+    (site,) = (folder / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    ran(*pip, "--disable-pip-version-check", *what, cwd=folder)
+    return python.parent
+
+
+def home(scripts: Path, cwd: Path) -> Path:
+    """Where the installed package lies."""
+    return Path(ran(scripts / "python", "-c", "import informer; print(informer.__path__[0])", cwd=cwd).strip())
+
+
+def test_what_is_in_the_wheel(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    shipped = [path.relative_to(ROOT) for path in (ROOT / "conf").rglob("*.yaml")]
+    assert {f"informer/{path}" for path in shipped} <= names
+    assert "informer/data/sample.csv" in names
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"informer"}
+
+
+def test_a_wheel(wheel: Path, tmp_path: Path) -> None:
+    scripts, here = installed(tmp_path / "env", wheel), tmp_path / "here"
+    here.mkdir()
+    assert home(scripts, here).is_relative_to(tmp_path / "env")
+    sample = home(scripts, here) / "data" / "sample.csv"
+    ran(scripts / "informer-train", *TRAIN, cwd=here)
+    assert "report: runs/latest/eval" in ran(scripts / "informer-eval", cwd=here)
+    ran(scripts / "informer-predict", f"input={sample}", "output=one", cwd=here)
+    ran(scripts / "python", "-m", "informer.predict", f"input={sample}", "output=two", cwd=here)
+    assert {path.name for path in here.iterdir()} == {"runs", "one", "two"}
+    for name in ("sample.forecast.csv", "sample.forecast.png"):
+        assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
+
+
+def test_an_editable_install(tmp_path: Path) -> None:
+    scripts, here = installed(tmp_path / "env", "-e", ROOT), tmp_path / "here"
+    here.mkdir()
+    assert home(scripts, here) == ROOT / "informer"
+    ran(scripts / "informer-train", *TRAIN, cwd=here)
+    ran(scripts / "informer-eval", "plots=false", cwd=here)
+    ran(scripts / "informer-predict", f"input={ROOT / 'data' / 'sample.csv'}", cwd=here)
+    assert (here / "forecasts" / "sample.forecast.csv").exists()
+
+
+def test_a_checkout(tmp_path: Path) -> None:
+    outcome = launch("train", *TRAIN, f"run_dir={tmp_path / 'run'}", cwd=ROOT)
+    assert outcome.status == 0, outcome.err
+    assert outcome.err == ""
+    assert (tmp_path / "run" / "best.pt").exists()
