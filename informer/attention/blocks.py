@@ -34,6 +34,9 @@ Piece = Callable[[Softmax], Tensor]
 MIN_BLOCK = 32
 """Rows of a tile where the band is narrower: below this the products are too small to run well."""
 
+MIN_ROWS = 64
+"""Rows of a slice over many keys: fewer would pass over the keys and their gradients more often than over scores."""
+
 
 def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
     """One softmax over all pieces of the same rows: outputs [b h l d]."""
@@ -101,8 +104,8 @@ def band(
         return keep if allowed is None else keep & allowed(i, j)
 
     reach = left + right
-    affordable = MAX_ELEMENTS // (q.shape[:2].numel() * dilation * max(1, reach))
-    block = max(MIN_BLOCK, min(reach, affordable))
+    in_cache = CACHED_ELEMENTS // (q.shape[:2].numel() * dilation * max(1, reach))
+    block = max(MIN_BLOCK, min(reach, max(MIN_ROWS, in_cache)))
     if block + reach >= teeth:
         return combs(q, k, v, p, softmax, dilation=dilation, allowed=near)
     return tiles(q, k, v, p, softmax, block=block, left=left, right=right, dilation=dilation, allowed=near)
@@ -174,7 +177,7 @@ def combs(
         return out.transpose(2, 3).flatten(2, 3)[:, :, :rows]
 
     per_tooth = q.shape[:2].numel() * (length + extra)
-    step = dilation * rows_per_chunk(per_tooth, -(-q.shape[2] // dilation), MAX_ELEMENTS)
+    step = dilation * _rows_at_once(per_tooth, -(-q.shape[2] // dilation))
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, length))
 
 
@@ -191,18 +194,25 @@ def columns(
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
         return softmax(q, k, v, None if kept is None else kept(start, start + q.shape[2]), p)
 
-    step = rows_per_chunk(q.shape[:2].numel() * k.shape[2], q.shape[2], MAX_ELEMENTS)
+    step = _rows_at_once(q.shape[:2].numel() * k.shape[2], q.shape[2])
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
+
+
+def _rows_at_once(per_row: int, n_rows: int) -> int:
+    """All rows where their scores fit into MAX_ELEMENTS; else a slice that fits into the cache, or MIN_ROWS."""
+    if per_row * n_rows <= MAX_ELEMENTS:
+        return n_rows
+    return max(MIN_ROWS, rows_per_chunk(per_row, n_rows, CACHED_ELEMENTS))
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, index: Tensor) -> Tensor:
     """The keys index [h l r] of each row; a negative index stands for no key."""
     b, h, _, e = q.shape
+    heads = torch.arange(h, device=q.device)[:, None, None]
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
         chosen = index[:, start : start + q.shape[2]]
-        flat = chosen.clamp(min=0).flatten(1)[None, :, :, None]
-        k, v = (x.gather(2, flat.expand(b, h, -1, x.shape[-1])).unflatten(2, (q.shape[2], -1)) for x in (k, v))
+        k, v = (x[:, heads, chosen.clamp(min=0)] for x in (k, v))
         return softmax(q.unsqueeze(3), k, v, chosen[:, :, None] >= 0, p).squeeze(3)
 
     # In proportion to the inputs where they are large: each run's gradient is an array as large as k.

@@ -16,7 +16,7 @@ from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, gathered, pattern_weights, positions
 from informer.attention.checks import at_least
 
-NEAR = 32
+NEAR = 64
 """Powers of two up to this distance are taken from a band, whose small dense products cost less than gathering."""
 
 

@@ -59,4 +59,5 @@ def force_slices(monkeypatch) -> list[int]:
     monkeypatch.setattr(blocks, "CACHED_ELEMENTS", 1)
     monkeypatch.setattr(blocks, "MAX_ELEMENTS", 1)
     monkeypatch.setattr(blocks, "MIN_BLOCK", 3)
+    monkeypatch.setattr(blocks, "MIN_ROWS", 3)
     return calls

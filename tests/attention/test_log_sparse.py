@@ -8,7 +8,7 @@ from patterns import SIZES, assert_pattern, assert_slices_agree
 from informer.attention.base import AttentionSpec
 from informer.attention.log_sparse import LogSparseAttention
 
-LONG = (1, 1, 150, 150, 3, 2)
+LONG = (1, 1, 263, 263, 3, 2)
 """Reaches distances that are gathered, not taken from the band."""
 
 
@@ -31,7 +31,7 @@ def test_slices_agree(monkeypatch, causal):
 
 
 def test_the_future_is_hidden():
-    sizes = (1, 1, 70, 70, 2, 2)
+    sizes = (1, 1, 140, 140, 2, 2)
     assert_blind_to_future(LogSparseAttention(spec_of(sizes, causal=True)), *draw(sizes))
 
 
