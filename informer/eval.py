@@ -13,6 +13,7 @@ from informer import checkpoint, cli
 from informer.build import build_data, dims_of, restore_model
 from informer.config import EvalConfig, TrainConfig, from_plain
 from informer.data.pipeline import Data
+from informer.data.scaler import Scaler
 from informer.errors import InputError
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
@@ -37,7 +38,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     saved = checkpoint.load(path)
     device = pick_device(settings.device.value)
     with cli.logging_to(console):
-        data = build_data(_as_trained(saved, settings), device)
+        data = build_data(_as_trained(saved, settings), device, Scaler.from_state(saved.scaler))
         _check(data, saved)
         evaluation = score(restore_model(saved).to(device), data, batch_size=settings.batch_size)
     output = Path(settings.output) if settings.output else path.parent / "eval"
@@ -53,20 +54,15 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
 
 
 def _as_trained(saved: checkpoint.Checkpoint, settings: EvalConfig) -> TrainConfig:
-    """The configuration of the training run, reading its data where `settings` says they are now."""
+    """The configuration of the training run, reading the model's columns where `settings` says they are now."""
     trained = from_plain(saved.config)
-    return replace(
-        trained, data_dir=settings.data_dir or trained.data_dir, dataset=settings.dataset.over(trained.dataset)
-    )
+    dataset = replace(settings.dataset.over(trained.dataset), columns=saved.inputs)
+    return replace(trained, data_dir=settings.data_dir or trained.data_dir, dataset=dataset)
 
 
 def _check(data: Data, saved: checkpoint.Checkpoint) -> None:
-    """The data are those of training; other rows are worth a note, other columns or another step are an error."""
+    """The data are those of training; other rows are worth a note, another step is an error."""
     path = data.provenance.path
-    if [*data.inputs] != saved.inputs:
-        raise InputError(
-            f"{path}: expected the columns of training, {', '.join(saved.inputs)}, found {', '.join(data.inputs)}"
-        )
     if asdict(dims_of(data)) != saved.dims:
         raise InputError(f"{path}: expected steps of {saved.frequency} as in training, found {data.frequency.code}")
     if data.provenance.sha256 != saved.data["sha256"]:

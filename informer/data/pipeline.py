@@ -88,7 +88,7 @@ def load_data(
     sizes: WindowSizes,
     features: Features,
     target: str | None,
-    scaler: ScalerConfig,
+    scaler: ScalerConfig | Scaler,
     calendar: CalendarKind,
     data_dir: Path,
     device: torch.device | str,
@@ -97,6 +97,7 @@ def load_data(
 
     Args:
         target: column to forecast (S, MS); None takes the dataset's, else its last column.
+        scaler: the kind to fit on training rows, or one over the input columns that was fitted before.
         data_dir: folder of the datasets' files.
         device: where the rows lie, once.
 
@@ -108,9 +109,9 @@ def load_data(
     provenance = _provenance(path, dataset)
     inputs, targets = choose_columns(series, features, target or dataset.target)
     split = split_rows(series.timestamps, series.frequency, dataset.split, sizes=sizes, name=series.name)
-    training_rows = _columns(series, inputs)[split.train.start : split.train.stop]
-    fitted = Scaler.fit(scaler.kind, training_rows)
-    store = _store([series], inputs, fitted, calendar, device)
+    if isinstance(scaler, ScalerConfig):
+        scaler = Scaler.fit(scaler.kind, _columns(series, inputs)[split.train.start : split.train.stop])
+    store = _store([series], inputs, scaler, calendar, device)
     chosen = [inputs.index(name) for name in targets]
 
     def windows(part: range) -> Windows:
@@ -123,8 +124,8 @@ def load_data(
         inputs=inputs,
         targets=targets,
         frequency=series.frequency,
-        scaler=fitted,
-        target_scaler=fitted.select(chosen),
+        scaler=scaler,
+        target_scaler=scaler.select(chosen),
         sizes=sizes,
         calendar=calendar,
         mark_sizes=mark_sizes(series.frequency, calendar),
