@@ -50,6 +50,8 @@ class _Recomputed(torch.autograd.Function):
     def forward(ctx: Any, attend: Attend, step: int, reach: Reach, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         ctx.attend, ctx.step, ctx.reach = attend, step, reach
         ctx.random = _random_state(q.device)
+        kind = q.device.type
+        ctx.autocast = {"enabled": torch.is_autocast_enabled(kind), "dtype": torch.get_autocast_dtype(kind)}
         ctx.save_for_backward(q, k, v)
         return torch.cat([attend(*piece) for piece in _pieces(q, k, v, step, reach)], dim=2)
 
@@ -60,7 +62,8 @@ class _Recomputed(torch.autograd.Function):
         into_q, into_k, into_v = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         pieces = _pieces(q, k, v, ctx.step, ctx.reach)
         totals = _pieces(into_q, into_k, into_v, ctx.step, ctx.reach)
-        with torch.random.fork_rng([grad.device] if grad.is_cuda else []), torch.enable_grad():
+        autocast = torch.autocast(grad.device.type, **ctx.autocast)
+        with torch.random.fork_rng([grad.device] if grad.is_cuda else []), torch.enable_grad(), autocast:
             _set_random_state(ctx.random, grad.device)
             for (*tensors, start, first), (*sums, _, _) in zip(pieces, totals, strict=True):
                 leaves = [x.detach().requires_grad_() for x in tensors]

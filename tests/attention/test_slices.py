@@ -64,3 +64,18 @@ def test_large_queries_and_keys_stay_finite(monkeypatch, dtype):
     for x in (out, *torch.autograd.grad(out.float().sum(), (q, k, v))):
         assert x.isfinite().all()
     torch.testing.assert_close(attn(q, k, torch.ones_like(v)), torch.ones_like(v))
+
+
+@pytest.mark.parametrize("cls", [TruncatedAttention, BigBirdAttention])
+def test_the_backward_pass_recomputes_in_the_precision_of_the_forward_pass(monkeypatch, cls):
+    attn = cls(spec_of(SIZES), window=6).eval()
+    q, k, v = (x.float() for x in draw(SIZES))
+    force_slices(monkeypatch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = attn(*(x.requires_grad_() for x in (q, k, v)))
+    recomputed = torch.autograd.grad(out.float().square().sum(), (q, k, v))
+    monkeypatch.setattr(slices._Recomputed, "apply", autograd_through_all)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = attn(q, k, v)
+    for found, expected in zip(recomputed, torch.autograd.grad(out.float().square().sum(), (q, k, v)), strict=True):
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
