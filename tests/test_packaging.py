@@ -44,7 +44,7 @@ def installed(folder: Path, *what: str | Path) -> Path:
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    # the editable build needs hatchling where it runs; paths in a .pth file bring no further .pth files with them
+    # the build needs hatchling where it runs; paths in a .pth file bring no further .pth files with them
     (site,) = (folder / "lib").glob("python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     ran(*pip, "--disable-pip-version-check", *what, cwd=folder)
@@ -78,6 +78,7 @@ def test_a_wheel(wheel: Path, tmp_path: Path) -> None:
         assert (here / "one" / name).read_bytes() == (here / "two" / name).read_bytes()
 
 
+@pytest.mark.skipif(importlib.util.find_spec("editables") is None, reason="needs editables (pip install editables)")
 def test_an_editable_install(tmp_path: Path) -> None:
     scripts, here = installed(tmp_path / "env", "-e", ROOT), tmp_path / "here"
     here.mkdir()

@@ -1,0 +1,115 @@
+"""The parts of a run one by one: rates, gradient norms, Adam, losses, patience, and means over windows."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from informer.data.windows import Store, Windows, WindowSizes
+from informer.errors import InputError
+from informer.training.early_stopping import EarlyStopping
+from informer.training.loop import TrainerConfig, mean_loss, n_steps
+from informer.training.loss import LOSSES, LossKind
+from informer.training.optim import (
+    OptimConfig,
+    Schedule,
+    build_optimizer,
+    gradient_norm,
+    learning_rate,
+    set_learning_rate,
+)
+
+
+def test_the_rate_halves_each_epoch() -> None:
+    assert [learning_rate(OptimConfig(lr=0.8), epoch) for epoch in (1, 2, 3)] == pytest.approx([0.8, 0.4, 0.2])
+    constant = OptimConfig(lr=0.8, schedule=Schedule.constant)
+    assert [learning_rate(constant, epoch) for epoch in (1, 2, 3)] == [0.8] * 3
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 1))
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5, 1e6])
+def test_the_norm_is_that_before_clipping(clip_norm: float | None) -> None:
+    model = network()
+    model(torch.ones(4, 3)).sum().backward()
+    gradients = [p.grad.numpy().copy() for p in model.parameters() if p.grad is not None]
+    norm = math.sqrt(sum((gradient.astype(float) ** 2).sum() for gradient in gradients))
+    assert gradient_norm(model, clip_norm).item() == pytest.approx(norm, rel=1e-6)
+    factor = min(1.0, clip_norm / norm) if clip_norm else 1.0
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        np.testing.assert_allclose(parameter.grad, gradient * factor, rtol=1e-5)
+
+
+def test_adam_by_its_formula() -> None:
+    model = network()
+    optimizer = build_optimizer(OptimConfig(lr=0.3, weight_decay=0.1), model)
+    set_learning_rate(optimizer, 0.01)
+    weight = model[0].weight
+    w, m, v = weight.detach().double().numpy().copy(), 0.0, 0.0
+    for t in (1, 2, 3):
+        optimizer.zero_grad()
+        model(torch.full((2, 3), float(t))).square().sum().backward()
+        g = weight.grad.double().numpy() + 0.1 * w
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        w = w - 0.01 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        optimizer.step()
+        np.testing.assert_allclose(weight.detach(), w, rtol=1e-4, atol=1e-6)
+
+
+def test_losses_by_their_formulas() -> None:
+    forecast, actual = torch.tensor([[0.0, 1.0], [5.0, 2.0]]), torch.tensor([[0.5, 1.0], [2.0, 4.0]])
+    expected = {
+        LossKind.mse: (0.25 + 0 + 9 + 4) / 4,
+        LossKind.mae: (0.5 + 0 + 3 + 2) / 4,
+        LossKind.huber: (0.125 + 0 + 2.5 + 1.5) / 4,
+    }
+    assert {kind: loss(forecast, actual).item() for kind, loss in LOSSES.items()} == pytest.approx(expected)
+
+
+def test_patience() -> None:
+    stopping = EarlyStopping(patience=2)
+    losses = enumerate([3.0, 2.0, 2.0, 1.0, 5.0, 4.0], start=1)
+    found = [(stopping.update(loss, epoch), stopping.should_stop) for epoch, loss in losses]
+    assert found == [(True, False), (True, False), (False, False), (True, False), (False, False), (False, True)]
+    assert (stopping.best_loss, stopping.best_epoch) == (1, 4)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_run(loss: float) -> None:
+    with pytest.raises(InputError, match="epoch 3: validation loss is"):
+        EarlyStopping(patience=2).update(loss, 3)
+
+
+@pytest.mark.parametrize(("n_windows", "max_steps", "steps"), [(64, None, 4), (65, None, 6), (65, 5, 5), (65, 9, 6)])
+def test_steps_of_a_run(n_windows: int, max_steps: int | None, steps: int) -> None:
+    assert n_steps(TrainerConfig(max_epochs=2, batch_size=32, max_steps=max_steps), n_windows) == steps
+
+
+class _Zero(nn.Module):
+    def forward(self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor) -> Tensor:
+        return torch.zeros(len(enc_x), 2, enc_x.shape[2]) + float(self.training)
+
+
+class _Case(NamedTuple):
+    windows: Windows
+    values: np.ndarray
+
+
+@pytest.fixture
+def case() -> _Case:
+    values = np.random.default_rng(0).normal(size=(12, 1)).astype(np.float32)
+    store = Store(torch.from_numpy(values), torch.zeros(12, 1))
+    sizes = WindowSizes(seq_len=3, label_len=1, pred_len=2)
+    return _Case(Windows(store, starts=torch.arange(8), sizes=sizes, inputs=[0], targets=[0]), values)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8, 100])
+def test_every_window_counts_alike_in_the_mean_loss(batch_size: int, case: _Case) -> None:
+    expected = np.mean([case.values[start + 3 : start + 5] ** 2 for start in range(8)])
+    assert mean_loss(_Zero().train(), case.windows, nn.functional.mse_loss, batch_size) == pytest.approx(expected)
