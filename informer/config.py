@@ -152,7 +152,7 @@ def check(config: Config) -> Config:
 
 
 def to_typed(composed: Any) -> Any:
-    """What Hydra composed (a DictConfig), as the dataclass it was typed by, checked; refuses keys that `+key=value` added to it."""
+    """What Hydra composed (a DictConfig) as the dataclass it was typed by, checked; refuses keys that `+key=` added."""
     strict = OmegaConf.structured(OmegaConf.get_type(composed))
     plain = OmegaConf.create(OmegaConf.to_container(composed, resolve=True))
     return check(OmegaConf.to_object(OmegaConf.merge(strict, plain)))  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""The Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
+"""The Informer of Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting"."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

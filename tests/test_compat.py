@@ -1,4 +1,4 @@
-"""The authors' weights in our network, against arrays that their code made and the names and shapes of their modules."""
+"""The authors' weights in our network: against arrays that their code made, and their modules' names and shapes."""
 
 import json
 from pathlib import Path

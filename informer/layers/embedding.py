@@ -16,7 +16,7 @@ from informer.layers.linear import CircularConv3, Linear
 class CalendarEmbed(Enum):
     """How calendar marks enter the model; `informer.data.time_features` makes the marks of the same name."""
 
-    timeF = "timeF"  # noqa: N815 (the field's name)
+    timeF = "timeF"
     """Real numbers in [-0.5, 0.5] through one linear map."""
     fixed = "fixed"
     """Integer fields, each looked up in a sinusoid table."""
@@ -41,8 +41,8 @@ class CalendarEmbedding(nn.Module):
     Args:
         d_model: width of the model.
         kind: how marks are embedded.
-        mark_sizes: one entry a mark column: how many integers it takes (`fixed`, `learned`); its length alone matters for
-            `timeF`.
+        mark_sizes: one entry a mark column: how many integers it takes (`fixed`, `learned`); for `timeF` only the
+            number of columns matters.
     """
 
     def __init__(self, d_model: int, kind: CalendarEmbed, mark_sizes: Sequence[int]) -> None:

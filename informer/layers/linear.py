@@ -1,7 +1,7 @@
 """Matrix products of the network, at the speed of the processor.
 
-torch sends float32 products on the CPU to its BLAS, which on processors that are not Intel's may leave half of the
-vector unit unused; oneDNN, which torch ships too, does not (`scripts/benchmark_training.py` prints both rates). `linear`
+torch sends float32 products on the CPU to its BLAS, which may leave half of the vector unit unused on processors that
+are not Intel's; oneDNN, which torch ships too, does not (`scripts/benchmark_training.py` prints both rates). `linear`
 takes oneDNN for eager float32 products on the CPU, and `torch.nn.functional.linear` for everything else: other
 devices and types, autocast, and graphs that are being compiled or exported.
 """
