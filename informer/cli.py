@@ -40,8 +40,11 @@ def run(name: str, act: Callable[[Any], object]) -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     config.register()
     known = config.known_keys(name)
+    acting = False
 
     def typed(composed: Any) -> None:
+        nonlocal acting
+        acting = True
         # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
         try:
             act(config.to_typed(composed))
@@ -58,6 +61,10 @@ def run(name: str, act: Callable[[Any], object]) -> None:
             main()
         except (HydraException, OmegaConfBaseException) as error:
             _refuse(_unknown_key(error, known) or one_line(error))
+        except ValueError as error:  # Hydra's own, for options that exclude each other and for attn=null
+            if acting:
+                raise
+            _refuse(one_line(error))
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted")
             sys.exit(EXIT_INTERRUPTED)

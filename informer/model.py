@@ -1,4 +1,4 @@
-"""The Informer of Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting"."""
+"""Informer, of "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting" (Zhou et al. 2021)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -175,6 +175,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["run_dir=file.txt/run"], ["file.txt/run"]),
         (["device=gpu"], ["gpu", "cuda"]),
         (["noequals"], ["noequals"]),
+        (["attn=null"], ["Config group override must be a string"]),
         (["seed=1", "--foo"], ["--foo"]),
         (
             ["model.d_model=9", "trainer.patience=0", "optim.lr=0", "seed=-5", "label_len=99"],
@@ -332,6 +333,21 @@ def test_ctrl_c_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(train, "fit", interrupted)
     outcome = call("train", *TRAIN)
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("options", [["--multirun", "--cfg", "job"], ["--resolve"], ["--cfg", "nope"]])
+def test_options_that_do_not_go_together(options: list[str], folder: Path, tree: Tree) -> None:
+    refused(call("train", *options, *TRAIN))
+    assert tree(folder) == {}
+
+
+def test_a_fault_of_the_program_is_not_hidden(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **settings: object) -> None:
+        raise ValueError("ours")
+
+    monkeypatch.setattr(train, "fit", broken)
+    with pytest.raises(ValueError, match="ours"):
+        call("train", *TRAIN)
 
 
 def test_options_after_keys_are_told_where_to_stand(folder: Path, tree: Tree) -> None:

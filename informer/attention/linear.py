@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention
-from informer.attention.kernels import Features, kernel_attention, kernel_weights, smallest, working
+from informer.attention.kernels import Features, kernel_attention, kernel_weights, working
 
 
 def _key(x: Tensor) -> Features:
@@ -26,7 +26,7 @@ def _query(x: Tensor) -> Features:
     # A row of negative elements is scaled to a largest feature of 1, which cancels, unless all of it underflows.
     largest = x.detach().amax(dim=-1, keepdim=True).clamp(max=0)
     positive = x.relu()
-    return Features((x - positive - largest.masked_fill(largest.exp() < smallest(x), 0)).exp() + positive)
+    return Features((x - positive - largest.masked_fill(largest.exp() < torch.finfo(x.dtype).tiny, 0)).exp() + positive)
 
 
 @final
@@ -45,5 +45,5 @@ class LinearAttention(Attention):
         """f(q) f(k)^T over its row sums."""
         fq, fk = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in working(q, k))
         largest = fq.amax(dim=-1, keepdim=True)
-        scores = torch.einsum("bhlm,bhsm->bhls", fq / largest.masked_fill(largest < smallest(fq), 1), fk)
+        scores = torch.einsum("bhlm,bhsm->bhls", fq / largest.masked_fill(largest < torch.finfo(fq.dtype).tiny, 1), fk)
         return kernel_weights(scores, causal=self.spec.causal).to(q.dtype)
