@@ -1,4 +1,4 @@
-"""Informer, of "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting" (Zhou et al. 2021)."""
+"""Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
