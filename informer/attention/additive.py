@@ -18,9 +18,6 @@ from informer.attention.chunking import map_rows
 from informer.attention.dropout import dropout
 from informer.attention.scores import hide_future, seen_keys
 
-CHUNK = 1 << 20
-"""Elements of tanh(q + k) alive at once: small enough to stay in the processor's cache between its passes."""
-
 
 @final
 class AdditiveAttention(Attention):
@@ -45,7 +42,7 @@ class AdditiveAttention(Attention):
         # keys innermost: the product with w then runs along rows of s elements instead of e
         k = k.transpose(-1, -2).contiguous()
         per_row = q[:, :, 0].numel() * k.shape[3]
-        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row, max_elements=CHUNK)
+        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row)
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor, weight: Tensor) -> Tensor:
         (v,) = seen_keys(self.spec, start + q.shape[2], v)

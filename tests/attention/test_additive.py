@@ -17,6 +17,7 @@ from naive import (
     spec_of,
 )
 
+from informer.attention import chunking
 from informer.attention.additive import AdditiveAttention
 
 
@@ -42,7 +43,8 @@ def test_chunks_change_nothing(monkeypatch, causal):
 
 def test_never_forms_all_pairs_at_once(monkeypatch):
     sizes = (1, 2, 40, 40, 8, 8)
-    monkeypatch.setattr("informer.attention.additive.CHUNK", 5 * 2 * 40 * 8)
+    monkeypatch.setattr(chunking, "MAX_ELEMENTS", 0)
+    monkeypatch.setattr(chunking, "CACHED_ELEMENTS", 5 * 2 * 40 * 8)
     largest = []
     sigmoid = torch.Tensor.sigmoid_
     monkeypatch.setattr(torch.Tensor, "sigmoid_", lambda x: largest.append(x.numel()) or sigmoid(x))
