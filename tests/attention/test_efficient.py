@@ -1,0 +1,85 @@
+"""Efficient attention against a loop over its two softmaxes, and against its recurrence."""
+
+import numpy as np
+import pytest
+import torch
+from naive import (
+    CROSS,
+    SELF,
+    assert_blind_to_future,
+    assert_gradients,
+    assert_realises,
+    assert_same,
+    draw,
+    matrix,
+    results,
+    softmax,
+    spec_of,
+)
+
+from informer.attention import efficient
+from informer.attention.efficient import EfficientAttention
+
+LONG = (1, 2, 131, 131, 3, 4)
+
+
+def row(_head, query, keys):
+    mix = softmax(query)
+    return sum(mix[c] * softmax(keys[:, c]) for c in range(len(mix)))
+
+
+def make(sizes, **facts):
+    return EfficientAttention(spec_of(sizes, **facts)).eval()
+
+
+@pytest.mark.parametrize("scale", [1.5, 300.0])
+@pytest.mark.parametrize(
+    ("sizes", "causal"), [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]
+)
+def test_equals_the_formula(sizes, causal, scale):
+    q, k, v = draw(sizes, scale=scale)
+    q = q / scale
+    assert_realises(make(sizes, causal=causal), q, k, v, matrix(q, k, row, causal=causal))
+
+
+@pytest.mark.parametrize("slope", [-20.0, 0.6, 20.0])
+def test_keys_that_rise_or_fall_without_end(slope):
+    q, k, v = draw(LONG)
+    k = k + slope * torch.arange(LONG[2])[:, None]
+    expected = matrix(q, k, row, causal=True)
+    assert_realises(make(LONG, causal=True), q, k, v, expected)
+    found = make(LONG, causal=True)(q.float(), k.float(), v.float())
+    torch.testing.assert_close(found.double(), expected @ v, rtol=1e-3, atol=1e-3)
+
+
+def test_equals_the_recurrence():
+    q, k, v = (x.numpy() for x in draw(LONG))
+    b, h, length, _, e, d = LONG
+    state, normaliser, rows = np.zeros((b, h, e, d)), np.zeros((b, h, e)), []
+    for i in range(length):
+        state = state + np.exp(k[:, :, i, :, None]) * v[:, :, i, None, :]
+        normaliser = normaliser + np.exp(k[:, :, i])
+        mix = np.exp(q[:, :, i]) / np.exp(q[:, :, i]).sum(-1, keepdims=True)
+        rows.append(np.einsum("bhe,bhed->bhd", mix / normaliser, state))
+    out = make(LONG, causal=True)(*(torch.from_numpy(x) for x in (q, k, v)))
+    torch.testing.assert_close(out, torch.from_numpy(np.stack(rows, axis=2)), rtol=1e-11, atol=1e-11)
+
+
+def test_a_unit_for_each_half_gives_what_one_unit_a_chunk_gives(monkeypatch):
+    attn, operands = make(LONG, causal=True), draw(LONG)
+    whole = results(attn, *operands)
+    monkeypatch.setattr(efficient, "CALM", 0)
+    monkeypatch.setattr(efficient, "_calm_chunks", None)
+    assert_same(results(attn, *operands), whole)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_gradients(scale):
+    q, k, v = draw((1, 2, 5, 5, 3, 2))
+    assert_gradients(make((1, 2, 5, 5, 3, 2), causal=True), q, k * scale, v)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_the_future_is_hidden(scale):
+    q, k, v = draw(LONG)
+    assert_blind_to_future(make(LONG, causal=True), q, k * scale, v)

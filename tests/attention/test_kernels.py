@@ -1,0 +1,59 @@
+"""Segments of the linear-time kernels: carried state and recomputation change no number."""
+
+import pytest
+import torch
+from naive import assert_same, draw, results, spec_of
+
+from informer.attention import kernels
+from informer.attention.efficient import EfficientAttention
+from informer.attention.kernels import running_sums
+from informer.attention.linear import LinearAttention
+from informer.attention.performer import PerformerAttention
+from informer.attention.taylor import TaylorAttention
+
+SIZES = (2, 2, 150, 150, 3, 4)
+
+
+def make(cls, causal):
+    torch.manual_seed(0)
+    return cls(spec_of(SIZES, causal=causal)).double().eval()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("cls", [LinearAttention, TaylorAttention, EfficientAttention, PerformerAttention])
+def test_segments_and_recomputing_them_change_nothing(monkeypatch, cls, causal):
+    if cls is EfficientAttention and not causal:
+        pytest.skip("two products, no segments")
+    attn, operands = make(cls, causal), draw(SIZES)
+    whole = results(attn, *operands)
+    monkeypatch.setattr(kernels, "SEGMENT_ELEMENTS", 1)
+    assert_same(results(attn, *operands), whole)
+
+    recomputed = []
+    plain = kernels.checkpoint
+    monkeypatch.setattr(kernels, "MAX_ELEMENTS", 0)
+    monkeypatch.setattr(kernels, "checkpoint", lambda *a, **k: recomputed.append(1) or plain(*a, **k))
+    assert_same(results(attn, *operands), whole)
+    assert len(recomputed) == 3 * (1 if causal else 2)  # segments of 64 positions; keys and queries apart
+
+
+@pytest.mark.parametrize("n_borders", [1, 3])
+def test_running_sums_are_those_of_a_loop(n_borders):
+    generator = torch.Generator().manual_seed(0)
+    before, chunks = (torch.randn(shape, generator=generator).double() for shape in ((1, 2, 3, 4), (1, 2, 5, 3, 4)))
+    borders = torch.rand(1, 2, 6, n_borders, generator=generator).double().cumsum(dim=2)
+    sums, expected = before, [before]
+    for n in range(5):
+        sums = sums * (borders[:, :, n] - borders[:, :, n + 1]).exp().unsqueeze(-1) + chunks[:, :, n]
+        expected.append(sums)
+    found, last = running_sums(before, chunks, borders)
+    torch.testing.assert_close(found, torch.stack(expected[:-1], dim=2))
+    torch.testing.assert_close(last, expected[-1])
+
+
+@pytest.mark.parametrize("cls", [LinearAttention, TaylorAttention, EfficientAttention, PerformerAttention])
+def test_autocast_is_close_to_single_precision(cls):
+    attn, (q, k, v) = make(cls, True).float(), (x.float() / 2 for x in draw(SIZES))
+    with torch.autocast("cpu", torch.bfloat16):
+        out = attn(q, k, v)
+    assert (out - attn(q, k, v)).abs().max() < 0.1

@@ -1,0 +1,84 @@
+"""Linear attention against a loop over products of elu(x) + 1, and against its recurrence."""
+
+import numpy as np
+import pytest
+import torch
+from naive import CROSS, SELF, assert_blind_to_future, assert_gradients, assert_realises, draw, matrix, spec_of
+
+from informer.attention.linear import LinearAttention
+
+LONG = (1, 2, 130, 130, 3, 4)  # three chunks, the last of them padded
+
+
+def feature(x):
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def row(_head, query, keys):
+    products = feature(keys) @ feature(query)
+    return products / products.sum() if products.sum() > 0 else np.full(len(keys), 1 / len(keys))
+
+
+def make(sizes, **facts):
+    return LinearAttention(spec_of(sizes, **facts)).eval()
+
+
+@pytest.mark.parametrize("scale", [1.5, 40.0])
+@pytest.mark.parametrize(
+    ("sizes", "causal"), [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]
+)
+def test_equals_the_formula(sizes, causal, scale):
+    q, k, v = draw(sizes, scale=scale)
+    assert_realises(make(sizes, causal=causal), q, k, v, matrix(q, k, row, causal=causal))
+
+
+def test_equals_the_recurrence():
+    q, k, v = draw(LONG)
+    b, h, _, _, e, d = LONG
+    state, normaliser, rows = np.zeros((b, h, e, d)), np.zeros((b, h, e)), []
+    for query, key, value in zip(*(np.moveaxis(x.numpy(), 2, 0) for x in (q, k, v)), strict=True):
+        state = state + feature(key)[..., :, None] * value[..., None, :]
+        normaliser = normaliser + feature(key)
+        reading = feature(query)
+        rows.append(np.einsum("bhe,bhed->bhd", reading, state) / (reading * normaliser).sum(-1)[..., None])
+    expected = torch.from_numpy(np.stack(rows, axis=2))
+    torch.testing.assert_close(make(LONG, causal=True)(q, k, v), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_row_without_features_takes_the_mean_of_its_allowed_values(causal, dtype):
+    attn = make((1, 2, 5, 5, 3, 4), causal=causal)
+    q, k, v = (x.to(dtype) for x in draw((1, 2, 5, 5, 3, 4)))
+    q[:, :, 3] = -1000
+    expected = v[:, :, :4].mean(dim=2) if causal else v.mean(dim=2)
+    torch.testing.assert_close(attn(q, k, v)[:, :, 3], expected)
+    torch.testing.assert_close((attn.weights(q, k) @ v)[:, :, 3], expected)
+
+
+def test_rows_of_very_negative_elements_keep_their_digits():
+    attn = make((1, 1, 3, 3, 2, 2), causal=True)
+    q, k, v = draw((1, 1, 3, 3, 2, 2))
+    q, k = q - 75, k - 55  # products near e^-130, which float32 cannot hold
+    expected = matrix(q, k, row, causal=True) @ v
+    operands = [x.float().requires_grad_() for x in (q, k, v)]
+    out = attn(*operands)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-4, atol=1e-4)
+    out.sum().backward()
+    assert all(x.grad.isfinite().all() for x in operands)
+
+
+def test_half_precision_sums_in_single():
+    attn, (q, k, v) = make((1, 1, 1000, 1000, 4, 4), causal=True), draw((1, 1, 1000, 1000, 4, 4), scale=0.3)
+    q, k, v = (x.bfloat16() for x in (q, k, v))
+    out = attn(q, k, v)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.double(), attn(q.double(), k.double(), v.double()), rtol=2**-8, atol=1e-6)
+
+
+def test_gradients():
+    assert_gradients(make((1, 2, 4, 4, 3, 2), causal=True), *draw((1, 2, 4, 4, 3, 2)))
+
+
+def test_the_future_is_hidden():
+    assert_blind_to_future(make(LONG, causal=True), *draw(LONG))
