@@ -31,6 +31,12 @@ def flags(features: str, target: str, *extra: str) -> list[str]:
     return ["--data", "custom", "--features", features, "--target", target, *pairs, "--attn", "full", *extra]
 
 
+def sinusoids(length: int, width: int) -> torch.Tensor:
+    """Their positional table, which is not trained."""
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    return torch.tensor(np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, width), dtype=torch.float32)
+
+
 @pytest.mark.parametrize("features", ["M", "S", "MS"])
 def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: str, capsys) -> None:
     """Red if columns are not in their loader's order, or the scaler saw other rows than the first 70 percent."""
@@ -43,6 +49,8 @@ def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: s
         "e_layers": 2, "attn": "full", "embed": "timeF", "freq": "h", "mix": False,
     }  # fmt: skip
     state = {name: value.float() for name, value in informer2020_state(config).items()}
+    for side in ("enc", "dec"):
+        state[f"{side}_embedding.position_embedding.pe"] = sinusoids(5000, 8)[None]
     torch.save({f"module.{name}": value for name, value in state.items()}, tmp_path / "checkpoint.pth")
     paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))]
     script.main([*paths, "--", *flags(features, target, "--mix", "--itr", "5")])

@@ -1,6 +1,7 @@
 """Figures: what is drawn, at which times, and the same bytes each time."""
 
 import io
+import subprocess
 import sys
 
 import numpy as np
@@ -89,4 +90,5 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path):
 
 
 def test_pyplot_is_never_loaded():
-    assert "matplotlib.pyplot" not in sys.modules
+    program = "import sys, informer.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
