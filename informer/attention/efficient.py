@@ -9,11 +9,10 @@ Causal, the softmax over positions ends at the row:
 
 Cost: O(l e^2) time, causal or not, and O(l) memory. No parameters make it equal to full attention.
 
-The causal form works relative to top_ic, the largest k_jc so far. exp(k_jc - top_ic) falls apart into a factor of the
-key and one of the row, exp(k_jc - unit_c) exp(unit_c - top_ic), which makes the sums products of matrices. Between
-chunks the unit is top at their border; inside a chunk it is top at its first row. Where top rises so much in a chunk
-that these would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own unit instead: a
-border between key and row, so that both factors are at most 1 whatever the range of k.
+The causal form exponentiates k_jc - unit_c, which makes its sums products of matrices. Between chunks unit_c is the
+largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. Where keys rise so much within a chunk
+that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own unit instead, the
+largest up to the border between key and row, so that no exponent is above 0 whatever the range of k.
 """
 
 from typing import final
@@ -70,40 +69,36 @@ def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, 
     length = q.shape[2]
     chunk = min(CHUNK, 1 << (length - 1).bit_length())
     total, start = state
-    mix, k, v = fold(q.softmax(dim=-1), chunk), fold(k, chunk, float("-inf")), fold(v, chunk)
-    tops, borders = running_tops(k, start)
-    sums = (k - tops[..., -1:, :]).exp().transpose(-1, -2) @ F.pad(v, (0, 1), value=1.0)
-    before, total = running_sums(total, sums, borders)
-
-    reach = (borders[:, :, :-1].unsqueeze(3) - tops).exp()
-    inside = _calm_chunks if _is_calm(tops) else _any_chunks
-    share, scores = inside(mix, k, tops, reach * before[..., -1].unsqueeze(3))
-    rows = (share * reach) @ before[..., :-1] + scores @ v
-    return (total, borders[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
-
-
-def _is_calm(tops: Tensor) -> bool:
-    """Whether one unit serves a whole chunk: top rises by less than half of what exp takes in float32.
-
-    A graph that is being recorded cannot ask; it takes the form that always serves.
-    """
-    return not torch.compiler.is_compiling() and bool((tops[..., -1, :] - tops[..., 0, :]).max() < CALM)
+    mix, k, v1 = fold(q.softmax(dim=-1), chunk), fold(k, chunk, float("-inf")), fold(F.pad(v, (0, 1), value=1.0), chunk)
+    # Units cancel, so they take no gradient.
+    ends = torch.maximum(k.detach().amax(dim=3).cummax(dim=2).values, start)
+    borders = torch.cat([start, ends], dim=2)
+    units = torch.maximum(borders[:, :, :-1], k.detach()[:, :, :, 0])
+    # A graph that is being recorded cannot ask for the range, and takes the form that always serves.
+    calm = not torch.compiler.is_compiling() and bool((ends - units).max() < CALM)
+    total, rows = _calm_chunks(total, borders, units, mix, k, v1) if calm else _any_chunks(total, borders, mix, k, v1)
+    return (total, ends[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
 
 
-def _calm_chunks(mix: Tensor, k: Tensor, tops: Tensor, z_before: Tensor) -> tuple[Tensor, Tensor]:
-    """mix over its normalisers [.. c e] and the chunk's own block of A [.. c c], both factors in one unit a chunk."""
-    unit = tops[..., :1, :]
-    row, key = (unit - tops).exp(), (k - unit).exp()
-    share = mix / (z_before + row * key.cumsum(dim=-2))
-    return share, ((share * row) @ key.transpose(-1, -2)).tril()
+def _calm_chunks(
+    total: Tensor, borders: Tensor, units: Tensor, mix: Tensor, k: Tensor, v1: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sums after the segment and its rows, with one unit a chunk [b h n e]; the rows' factors cancel."""
+    key = (k - units.unsqueeze(3)).exp()
+    to_end, from_border = ((units - borders[:, :, 1:]).exp(), (borders[:, :, :-1] - units).exp())
+    before, total = running_sums(total, key.transpose(-1, -2) @ v1 * to_end.unsqueeze(4), borders)
+    before = before * from_border.unsqueeze(4)
+    share = mix / (before[..., -1].unsqueeze(3) + key.cumsum(dim=3))
+    return total, share @ before[..., :-1] + (share @ key.transpose(-1, -2)).tril() @ v1[..., :-1]
 
 
-def _any_chunks(mix: Tensor, k: Tensor, tops: Tensor, z_before: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, with a unit for each half of each block."""
-    itself = (k - tops).exp()
-    halves = _halves(k, tops)
-    share = mix / (z_before + _inside_sums(itself, halves))
-    return share, _inside_scores(share, itself, halves)
+def _any_chunks(total: Tensor, borders: Tensor, mix: Tensor, k: Tensor, v1: Tensor) -> tuple[Tensor, Tensor]:
+    """The same with a unit for each half of each block."""
+    tops, _ = running_tops(k, borders[:, :, :1])
+    before, total = running_sums(total, (k - tops[..., -1:, :]).exp().transpose(-1, -2) @ v1, borders)
+    from_border, itself, halves = (borders[:, :, :-1].unsqueeze(3) - tops).exp(), (k - tops).exp(), _halves(k, tops)
+    share = mix / (from_border * before[..., -1].unsqueeze(3) + _inside_sums(itself, halves))
+    return total, (share * from_border) @ before[..., :-1] + _inside_scores(share, itself, halves) @ v1[..., :-1]
 
 
 Halves = list[tuple[Tensor, Tensor]]

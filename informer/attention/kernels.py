@@ -128,7 +128,10 @@ def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[Stat
 
 def fold(x: Tensor, chunk: int, padding: float = 0.0) -> Tensor:
     """[b h c *] to chunks [b h n chunk *], padded at the end."""
-    return F.pad(x, (0, 0, 0, -x.shape[2] % chunk), value=padding).unflatten(2, (-1, chunk))
+    missing = -x.shape[2] % chunk
+    if missing:  # a pad of nothing would be a copy
+        x = F.pad(x, (0, 0, 0, missing), value=padding)
+    return x.unflatten(2, (-1, chunk))
 
 
 def running_tops(logs: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
