@@ -10,7 +10,7 @@ Causal, the softmax over positions ends at the row:
 Cost: O(l e^2) time, causal or not, and O(l) memory. No parameters make it equal to full attention.
 
 The causal form exponentiates k_jc - unit_c, which makes its sums products of matrices. Between chunks unit_c is the
-largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. Where keys rise so much within a chunk
+largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. Where keys rise so much in a chunk
 that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own unit instead, the
 largest up to the border between key and row, so that no exponent is above 0 whatever the range of k.
 """
@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from informer.attention.base import Attention
 from informer.attention.kernels import CHUNK, State, fold, running_sums, running_tops, scan, working
@@ -75,8 +76,12 @@ def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, 
     borders = torch.cat([start, ends], dim=2)
     units = torch.maximum(borders[:, :, :-1], k.detach()[:, :, :, 0])
     # A graph that is being recorded cannot ask for the range, and takes the form that always serves.
-    calm = not torch.compiler.is_compiling() and bool((ends - units).max() < CALM)
-    total, rows = _calm_chunks(total, borders, units, mix, k, v1) if calm else _any_chunks(total, borders, mix, k, v1)
+    if torch.compiler.is_compiling():
+        total, rows = _any_chunks(total, borders, mix, k, v1)
+    elif bool((ends - units).max() < CALM):
+        total, rows = _calm_chunks(total, borders, units, mix, k, v1)
+    else:  # its many factors are not kept
+        total, rows = checkpoint(_any_chunks, total, borders, mix, k, v1, use_reentrant=False)
     return (total, ends[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
 
 
