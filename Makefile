@@ -15,8 +15,9 @@ demo: $(VENV)/.user
 	@echo "Its plot:     forecasts/sample.forecast.png"
 	@echo "Curves:       $(BIN)/tensorboard --logdir runs"
 
+# one process a core, one thread each; a file's tests stay together, they share what they set up
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
