@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .PHONY: demo test check format clean
 
 demo: $(VENV)/.user
-	$(BIN)/python -m informer.train dataset=sample model=small
+	$(BIN)/python -m informer.train dataset=sample model=small optim.lr=1e-3
 	$(BIN)/python -m informer.eval checkpoint=runs/latest
 	$(BIN)/python -m informer.predict checkpoint=runs/latest input=data/sample.csv output=forecasts
 	@echo
