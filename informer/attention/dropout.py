@@ -29,7 +29,9 @@ def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tenso
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p, training)
-    return x * _kept(x, p) * (1.0 / (1.0 - p))
+    # the scale would lose digits in a 16-bit mask; one mask that holds it saves two passes over x
+    mask = _kept(x, p).to(torch.promote_types(x.dtype, torch.float32)).mul_(1.0 / (1.0 - p))
+    return (x * mask).to(x.dtype)
 
 
 @final
