@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "layers": {"attention", "layers"},
     "model": {"attention", "layers"},
     "compat": {"build", "model", "layers", "errors"},
-    "data": {"data", "errors", "runtime"},
+    "data": {"files", "data", "errors", "runtime"},
     "checkpoint": {"errors", "files"},
     "build": {"model", "attention", "data", "checkpoint", "errors", "runtime"},
     "inference": {"inference", "build", "checkpoint", "data", "metrics", "plots", "files", "runtime", "errors"},

@@ -1,16 +1,18 @@
 """Where a dataset's file is; fetched when it is missing and has a stable address.
 
-A file is fetched beside its place under another name, checked, then renamed: a failure leaves nothing behind.
+A file is fetched into a temporary folder, checked, then put in its place whole: a failure leaves nothing behind.
 """
 
 import hashlib
 import logging
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pooch
 
 from informer.data.source import DatasetConfig
 from informer.errors import InputError
+from informer.files import write_atomic
 from informer.runtime import resource
 
 log = logging.getLogger(__name__)
@@ -47,23 +49,34 @@ def fetch(url: str, path: Path, *, sha256: str | None) -> None:
     Raises:
         InputError: no network, an error of the server, a truncated body, or another content.
     """
-    try:
-        pooch.retrieve(
-            url,
-            known_hash=sha256 and f"sha256:{sha256}",
-            fname=path.name,
-            path=path.parent,
-            # a streamed response that fails keeps its socket open
-            downloader=pooch.HTTPDownloader(stream=False, timeout=30),
-        )
-    except (OSError, ValueError) as error:
-        # pooch raises ValueError for a wrong hash; every fault of the network is an OSError
-        reason = f"its sha256 is not {sha256}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise InputError(
-            f"cannot fetch {url} ({' '.join(reason.split())}); fetch it by hand and put it at {path}"
-        ) from error
+    log.info("fetching %s", url)
+    # its own log goes to standard error, where only errors belong
+    pooch.get_logger().setLevel(logging.WARNING)
+    with TemporaryDirectory() as scratch:
+        try:
+            fetched = pooch.retrieve(
+                url,
+                known_hash=sha256 and f"sha256:{sha256}",
+                fname=path.name,
+                path=scratch,
+                # a streamed response that fails keeps its socket open
+                downloader=pooch.HTTPDownloader(stream=False, timeout=30),
+            )
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"cannot fetch {url} ({_reason(error, sha256)}); fetch it by hand and put it at {path}"
+            ) from error
+        write_atomic(path, Path(fetched).read_bytes())
     if sha256 is None:
         log.warning("%s: no published sha256 to check against, fetched %s", path, file_sha256(path))
+
+
+def _reason(error: OSError | ValueError, sha256: str | None) -> str:
+    """What went wrong: pooch raises ValueError for a wrong hash; every fault of the network is an OSError."""
+    if isinstance(error, ValueError):
+        return f"its sha256 is not {sha256}"
+    answered = getattr(error, "response", None) is not None
+    return " ".join(str(error).split()) if answered else f"{type(error).__name__}: no whole answer"
 
 
 def file_sha256(path: Path) -> str:

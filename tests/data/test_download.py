@@ -58,13 +58,15 @@ FAULTS = [("cut", True), ("cut", False), ("wrong", True), ("broken", True), ("br
 
 @pytest.mark.parametrize(("fault", "known"), FAULTS)
 def test_a_fault_leaves_nothing_behind_and_says_what_to_do(
-    fault: str, known: bool, server: str, tmp_path: Path
+    fault: str, known: bool, server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     url = "http://127.0.0.1:9/none" if fault == "no server" else f"{server}/{fault}"
     with pytest.raises(InputError, match=r"cannot fetch http.*; fetch it by hand and put it at .*d\.csv") as error:
-        fetch(url, tmp_path / "d.csv", sha256=SHA256 if known else None)
+        fetch(url, tmp_path / "new" / "d.csv", sha256=SHA256 if known else None)
     assert "\n" not in str(error.value)
+    assert "Pool" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+    assert capfd.readouterr().err == ""
 
 
 def test_a_wrong_body_is_named(server: str, tmp_path: Path) -> None:
