@@ -5,12 +5,13 @@ here the runs' gradients are added in place into one array, and a run is small e
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from informer.attention.recompute import as_before, remember
 
 Attend = Callable[..., Tensor]
 """(rows [t r e], keys [t w e], values [t w d], then a run of every index array) to outputs [t r c]."""
@@ -51,8 +52,7 @@ class _Recomputed(torch.autograd.Function):
         ctx: Any, attend: Attend, step: int, index: tuple[Tensor, ...], q: Tensor, k: Tensor, v: Tensor
     ) -> Tensor:
         ctx.attend, ctx.step, ctx.index = attend, step, index
-        ctx.random = torch.cuda.get_rng_state(q.device) if q.is_cuda else torch.get_rng_state()
-        ctx.autocast = torch.get_autocast_dtype(q.device.type), torch.is_autocast_enabled(q.device.type)
+        remember(ctx, q.device)
         ctx.save_for_backward(q, k, v)
         return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])
 
@@ -61,23 +61,10 @@ class _Recomputed(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v = ctx.saved_tensors
         into_q, into_k, into_v = (torch.zeros_like(x) for x in (q, k, v))
-        with _as_before(ctx, grad.device):
+        with as_before(ctx, grad.device):
             for run, part in zip(_runs(ctx.index, ctx.step), grad.split(ctx.step), strict=True):
                 leaves = [x.detach().requires_grad_() for x in _gather(q, k, v, run)]
                 grads = torch.autograd.grad(ctx.attend(*leaves, *run), leaves, part)
                 for (total, at), found in zip(_located(into_q, into_k, into_v, run), grads, strict=True):
                     total.index_add_(0, at.flatten(), found.flatten(0, 1))
         return None, None, None, into_q, into_k, into_v
-
-
-@contextmanager
-def _as_before(ctx: Any, device: torch.device) -> Iterator[None]:
-    """The forward pass's random numbers and precision."""
-    cuda = device.type == "cuda"
-    with (
-        torch.random.fork_rng([device] if cuda else []),
-        torch.autocast(device.type, *ctx.autocast),
-        torch.enable_grad(),
-    ):
-        torch.cuda.set_rng_state(ctx.random, device) if cuda else torch.set_rng_state(ctx.random)
-        yield

@@ -6,6 +6,7 @@ with the number of pieces. Here outputs and gradients are written in place, into
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -39,8 +40,7 @@ class _Recomputed(torch.autograd.Function):
     def forward(ctx: Any, attend: Callable[..., Tensor], cut: Cut, *operands: Tensor) -> Tensor:
         device = operands[0].device
         ctx.attend, ctx.cut = attend, cut
-        ctx.random = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-        ctx.autocast = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
+        remember(ctx, device)
         ctx.save_for_backward(*operands)
         return _concatenated((attend(*piece) for piece in cut(*operands)), operands[0].shape[2])
 
@@ -50,18 +50,32 @@ class _Recomputed(torch.autograd.Function):
         operands, needed, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
         totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needed, strict=True)]
         start = 0
-        with (
-            torch.random.fork_rng([device] if device.type == "cuda" else []),
-            torch.autocast(device.type, *ctx.autocast),
-            torch.enable_grad(),
-        ):
-            torch.cuda.set_rng_state(ctx.random, device) if device.type == "cuda" else torch.set_rng_state(ctx.random)
+        with as_before(ctx, device):
             for piece, sums in zip(ctx.cut(*operands), ctx.cut(*totals), strict=True):
                 leaves = [x.detach().requires_grad_(need) for x, need in zip(piece, needed, strict=False)]
                 out = ctx.attend(*leaves, *piece[len(leaves) :])
                 _add_gradients(out, grad[:, :, start : start + out.shape[2]], leaves, sums)
                 start += out.shape[2]
         return None, None, *(total if need else None for total, need in zip(totals, needed, strict=True))
+
+
+def remember(ctx: Any, device: torch.device) -> None:
+    """Note the random state and autocast of a forward pass in its context."""
+    ctx.random = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    ctx.autocast = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
+
+
+@contextmanager
+def as_before(ctx: Any, device: torch.device) -> Iterator[None]:
+    """The random numbers and precision that `remember` noted, with autograd on, for a backward pass that recomputes."""
+    cuda = device.type == "cuda"
+    with (
+        torch.random.fork_rng([device] if cuda else []),
+        torch.autocast(device.type, *ctx.autocast),
+        torch.enable_grad(),
+    ):
+        torch.cuda.set_rng_state(ctx.random, device) if cuda else torch.set_rng_state(ctx.random)
+        yield
 
 
 def _concatenated(parts: Iterator[Tensor], n_rows: int) -> Tensor:
