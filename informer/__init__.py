@@ -2,11 +2,13 @@
 
 Layers of the package; a module imports from its own line or from the lines below it, never from above:
 
-  train  eval  predict      entry points: compose, build, act, write
+  predict                   entry points: compose, build, act, write
+  forecaster                tables in, forecasts out, from Python
+  train  eval
   cli                       Hydra, and a user's mistake as one line
   config                    the typed configuration
   training                  one run, from the first step to the last
-  inference  compat         scores over windows, Forecaster; weights of the authors' code
+  inference  compat         scores over windows, forecasts; weights of the authors' code
   build                     the only place that turns configuration into objects
   model   | data            the network; CSV to windows on the device; neither knows the other
   layers  | checkpoint      one file that holds a trained model
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
-    from informer.inference.forecast import Forecaster
+    from informer.forecaster import Forecaster
 
 __version__ = "0.1.0"
 __all__ = ["Forecaster", "__version__"]
@@ -34,7 +36,7 @@ __all__ = ["Forecaster", "__version__"]
 def __getattr__(name: str) -> Any:
     # torch and pandas take seconds to import; who asks for the version need not wait for them
     if name == "Forecaster":
-        from informer.inference.forecast import Forecaster
+        from informer.forecaster import Forecaster
 
         return Forecaster
     raise AttributeError(f"module 'informer' has no attribute {name!r}")

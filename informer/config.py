@@ -124,12 +124,17 @@ class PredictConfig:
     """Folder of the forecast and its picture."""
     dataset: InputFormat = field(default_factory=InputFormat)
     """How the file is written, where not as the training data."""
+    horizon: int | None = None
+    """Rows to forecast; null: pred_len. Rows beyond it come from the model's own output and are marked."""
     device: Device = Device.auto
     plots: bool = True
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        return [] if self.input else ["input: expected the CSV file to continue, found none; give input=FILE.csv"]
+        found = [] if self.input else ["input: expected the CSV file to continue, found none; give input=FILE.csv"]
+        if self.horizon is not None and self.horizon < 1:
+            found.append(f"horizon: expected at least 1, found {self.horizon}")
+        return found
 
 
 Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig)

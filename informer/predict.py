@@ -1,6 +1,6 @@
 """`python -m informer.predict checkpoint=runs/latest input=FILE.csv output=DIR`: continue a file.
 
-Writes <name>.forecast.csv (pred_len rows: future timestamps, then the targets in their own units) and, with plots=true,
+Writes <name>.forecast.csv (one row a step: timestamps, then the targets in their own units) and, with plots=true,
 <name>.forecast.png.
 """
 
@@ -14,7 +14,8 @@ from informer.config import PredictConfig
 from informer.data.source import Series
 from informer.data.timestamps import EPOCHS
 from informer.files import write_atomic
-from informer.inference.forecast import Forecaster
+from informer.forecaster import Forecaster
+from informer.inference.result import Forecast
 from informer.plots import plot_forecast, save_figure
 
 
@@ -32,25 +33,26 @@ def predict(settings: PredictConfig, console: Console) -> Path:
     source = Path(settings.input or "")
     with cli.logging_to(console):
         forecaster = Forecaster.load(settings.checkpoint, device=settings.device.value)
-        series = forecaster.read(source, settings.dataset)
-        forecast = forecaster.continue_series([series])[0]
+        series = forecaster.trained.read_file(source, settings.dataset)
+        forecast = forecaster.trained.forecast([series], horizon=settings.horizon)[0]
     output = Path(settings.output)
     cli.make_folder(output)
     path = output / f"{source.stem}.forecast.csv"
-    write_atomic(path, to_csv(forecast, series))
+    write_atomic(path, to_csv(forecast))
     cli.say(console, f"forecast: {path}")
     if settings.plots:
         picture = path.with_suffix(".png")
-        ahead = forecast.set_index(series.time_col)
+        ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
         history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
         save_figure(plot_forecast(history, ahead, title=source.stem), picture)
         cli.say(console, f"plot:     {picture}")
     return path
 
 
-def to_csv(forecast: pd.DataFrame, series: Series) -> str:
+def to_csv(forecast: Forecast) -> str:
     """The forecast as CSV text, timestamps written as the input writes them."""
-    return forecast.assign(**{series.time_col: stamps(forecast[series.time_col], series)}).to_csv(index=False)
+    frame, time_col = forecast.frame(), forecast.series.time_col
+    return frame.assign(**{time_col: stamps(frame[time_col], forecast.series)}).to_csv(index=False)
 
 
 def stamps(times: pd.Series, series: Series) -> pd.Series:

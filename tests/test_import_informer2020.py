@@ -10,7 +10,7 @@ import torch
 from test_compat import informer2020_state
 
 from informer.compat import from_informer2020
-from informer.inference.forecast import Forecaster
+from informer.forecaster import Forecaster
 from informer.runtime import resource
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "import_informer2020.py"

@@ -12,7 +12,7 @@ from informer import checkpoint
 from informer.build import restore_model
 from informer.data.frequency import Frequency
 from informer.data.time_features import CalendarKind, calendar_marks
-from informer.inference.forecast import Forecaster
+from informer.forecaster import Forecaster
 from informer.runtime import resource
 
 SAMPLE = resource("data/sample.csv")

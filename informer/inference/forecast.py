@@ -1,12 +1,14 @@
-"""From a trained model and new tables to forecasts with timestamps, in the data's own units."""
+"""From a trained model and new series to forecasts with timestamps, in the data's own units."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import cast, final
 
+import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Float64
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
@@ -16,10 +18,11 @@ from informer.data.frequency import Frequency
 from informer.data.pipeline import future_index, history_batch
 from informer.data.scaler import Scaler
 from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
-from informer.data.table import read_table
+from informer.data.table import listed, read_table
 from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.windows import Batch, WindowSizes
 from informer.errors import InputError
+from informer.inference.result import Forecast
 from informer.runtime import pick_device
 
 
@@ -46,8 +49,8 @@ def model_forecast(model: nn.Module, batch: Batch) -> Tensor:
 
 
 @final
-class Forecaster:
-    """A trained model with its scaler, columns and frequency: tables in, forecasts out.
+class TrainedModel:
+    """A network with all that its use needs: scaler, columns, sizes, frequency.
 
     Args:
         checkpoint: content of a checkpoint file.
@@ -65,43 +68,95 @@ class Forecaster:
         self.calendar = CalendarKind(config["model"]["embed"])
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
+    def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
         """From a checkpoint file or a run directory.
 
         Raises:
             InputError: there is no readable checkpoint, or device is not to be had.
         """
-        return cls(checkpoints.load(Path(path)), device=device)
+        return cls(checkpoints.load(path), device=device)
 
-    def predict(self, frame: pd.DataFrame, *, name: str = "frame") -> pd.DataFrame:
-        """The pred_len rows that follow a table.
-
-        Args:
-            frame: history, at least seq_len rows; time a column or the index; columns in any order, others besides.
-            name: what to call the table in errors.
-
-        Returns:
-            Future timestamps under the table's own time-column name, then the targets in their own units.
+    def read_frame(self, frame: pd.DataFrame, name: str) -> Series:
+        """Take a table to continue; time a column or the index.
 
         Raises:
-            InputError: the table cannot be continued (rows, columns, numbers, timestamps, step).
+            InputError: see `read_file`.
         """
-        config = self.reading(list(map(str, frame.columns)), InputFormat())
-        return self.continue_series([series_from_frame(frame, config, name)])[0]
-
-    def read(self, path: Path, written: InputFormat) -> Series:
-        """Read a file to continue, checked as training data is; only the columns the model reads matter.
-
-        Raises:
-            InputError: see `predict`.
-        """
-        config = self.reading([], written)
-        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        series = series_from_table(table, self.reading(table.columns, written), path.stem)
+        series = series_from_frame(frame, self._reading(list(map(str, frame.columns)), InputFormat()), name)
         self._check_step(series)
         return series
 
-    def reading(self, columns: Sequence[str], written: InputFormat) -> DatasetConfig:
+    def read_file(self, path: Path, written: InputFormat) -> Series:
+        """Read a file to continue, checked as training data is; only the columns that the model reads matter.
+
+        Raises:
+            InputError: it cannot be continued (columns, numbers, timestamps, step).
+        """
+        config = self._reading([], written)
+        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+        series = series_from_table(table, self._reading(table.columns, written), path.stem)
+        self._check_step(series)
+        return series
+
+    @torch.inference_mode()
+    def forecast(self, series: Sequence[Series], *, horizon: int | None = None) -> list[Forecast]:
+        """What follows each series.
+
+        Args:
+            series: at least seq_len rows each, with the input columns in any order and among others.
+            horizon: rows to forecast, pred_len unless given. Rows beyond pred_len come from the model's own output.
+
+        Raises:
+            InputError: too few rows, or a horizon beyond pred_len of a model that does not forecast all it reads.
+        """
+        pred_len = self.sizes.pred_len
+        horizon = pred_len if horizon is None else horizon
+        self._check_horizon(horizon)
+        histories, blocks = list(series), [self._next_rows(series)]
+        while len(blocks) * pred_len < horizon:
+            histories = [self._extended(one, rows) for one, rows in zip(histories, blocks[-1], strict=True)]
+            blocks.append(self._next_rows(histories))
+        values = np.concatenate(blocks, axis=1)[:, :horizon]
+        return [
+            Forecast(series=one, targets=tuple(self.checkpoint.targets), values=rows, pred_len=pred_len)
+            for one, rows in zip(series, values, strict=True)
+        ]
+
+    def _next_rows(self, series: Sequence[Series]) -> Float64[np.ndarray, "b pred_len n"]:
+        batch = history_batch(
+            series,
+            input_columns=self.checkpoint.inputs,
+            target_columns=self.checkpoint.targets,
+            scaler=self.scaler,
+            sizes=self.sizes,
+            calendar=self.calendar,
+            device=self.device,
+        )
+        return self.target_scaler.inverse(model_forecast(self.model, batch).double().cpu()).numpy()
+
+    def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"]) -> Series:
+        """The end of a series with its forecast as if it had come; columns that are not forecast are left out."""
+        targets = self.checkpoint.targets
+        history = series.values[-self.sizes.seq_len :, [series.columns.index(name) for name in targets]]
+        stamps = series.timestamps[-len(history) :].append(future_index(series, len(rows)))
+        return replace(
+            series,
+            timestamps=pd.DatetimeIndex(stamps),
+            values=np.concatenate([history, rows]),
+            columns=tuple(targets),
+        )
+
+    def _check_horizon(self, horizon: int) -> None:
+        if horizon < 1:
+            raise InputError(f"horizon: expected at least 1, found {horizon}")
+        unknown = [name for name in self.checkpoint.inputs if name not in self.checkpoint.targets]
+        if horizon > self.sizes.pred_len and unknown:
+            raise InputError(
+                f"horizon={horizon}: expected at most pred_len={self.sizes.pred_len}, for the model does not forecast "
+                f"{listed(unknown)}, which it reads; train with features=M or S to go further"
+            )
+
+    def _reading(self, columns: Sequence[str], written: InputFormat) -> DatasetConfig:
         """How to read a table with these columns: as the training data, where nothing else is said."""
         saved = OmegaConf.merge(OmegaConf.structured(DatasetConfig), self.checkpoint.config["dataset"])
         trained = self.checkpoint.data["time_col"]
@@ -122,26 +177,3 @@ class Forecaster:
                 f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
                 f"{trained.code} that the model was trained on; use a file of that step, or train on this one"
             )
-
-    @torch.inference_mode()
-    def continue_series(self, series: Sequence[Series]) -> list[pd.DataFrame]:
-        """One forecast table a series; see `predict`."""
-        batch = history_batch(
-            series,
-            input_columns=self.checkpoint.inputs,
-            target_columns=self.checkpoint.targets,
-            scaler=self.scaler,
-            sizes=self.sizes,
-            calendar=self.calendar,
-            device=self.device,
-        )
-        values = self.target_scaler.inverse(model_forecast(self.model, batch).double().cpu()).numpy()
-        return [
-            _with_time(pd.DataFrame(block, columns=self.checkpoint.targets), one, self.sizes.pred_len)
-            for block, one in zip(values, series, strict=True)
-        ]
-
-
-def _with_time(table: pd.DataFrame, series: Series, n: int) -> pd.DataFrame:
-    table.insert(0, series.time_col, future_index(series, n))
-    return table

@@ -1,0 +1,102 @@
+"""Forecasts from Python: pandas tables in, pandas tables out.
+
+forecaster = Forecaster.load("runs/latest")
+ahead = forecaster.predict(frame, horizon=48)
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, final, overload
+
+import pandas as pd
+from sklearn.exceptions import NotFittedError
+
+from informer import checkpoint as checkpoints
+from informer.inference.forecast import TrainedModel
+
+Key = TypeVar("Key")
+
+
+@final
+class Forecaster:
+    """A trained model for use on tables; made by `load`.
+
+    Args:
+        trained: the model; None makes a forecaster that can do nothing yet.
+    """
+
+    def __init__(self, trained: TrainedModel | None = None) -> None:
+        self._trained = trained
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
+        """From a checkpoint file or a run directory.
+
+        Args:
+            device: "auto", "cpu" or "cuda".
+
+        Raises:
+            InputError: there is no readable checkpoint, or device is not to be had.
+        """
+        return cls(TrainedModel.load(Path(path), device=device))
+
+    @property
+    def trained(self) -> TrainedModel:
+        """The model.
+
+        Raises:
+            NotFittedError: there is none.
+        """
+        if self._trained is None:
+            raise NotFittedError("this Forecaster has no model yet: use Forecaster.load(path)")
+        return self._trained
+
+    def save(self, path: str | Path) -> None:
+        """Write the checkpoint file that `load` reads.
+
+        Raises:
+            InputError: the place cannot be written.
+        """
+        checkpoints.save(Path(path), self.trained.checkpoint)
+
+    def predict(self, frame: pd.DataFrame, *, horizon: int | None = None) -> pd.DataFrame:
+        """The rows that follow a table.
+
+        Args:
+            frame: history, at least seq_len rows; time a column or the index; columns in any order, others besides.
+            horizon: rows to forecast, pred_len unless given; those beyond it come from the model's own output and are
+                marked in a column `rolled`.
+
+        Returns:
+            Future timestamps under the table's own time-column name, then the targets in their own units.
+
+        Raises:
+            InputError: the table cannot be continued (rows, columns, numbers, timestamps, step).
+        """
+        return self.predict_many({"frame": frame}, horizon=horizon)["frame"]
+
+    @overload
+    def predict_many(
+        self, frames: Mapping[Key, pd.DataFrame], *, horizon: int | None = None
+    ) -> dict[Key, pd.DataFrame]: ...
+
+    @overload
+    def predict_many(self, frames: Sequence[pd.DataFrame], *, horizon: int | None = None) -> list[pd.DataFrame]: ...
+
+    def predict_many(
+        self, frames: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame], *, horizon: int | None = None
+    ) -> dict[Key, pd.DataFrame] | list[pd.DataFrame]:
+        """`predict` for many tables, which go through the model together.
+
+        Args:
+            frames: by name, or one after the other.
+
+        Returns:
+            Forecasts by the same names, or in the same order.
+        """
+        if not isinstance(frames, Mapping):
+            named = {f"frames[{i}]": frame for i, frame in enumerate(frames)}
+            return list(self.predict_many(named, horizon=horizon).values())
+        series = [self.trained.read_frame(frame, str(name)) for name, frame in frames.items()]
+        forecasts = self.trained.forecast(series, horizon=horizon)
+        return {name: forecast.frame() for name, forecast in zip(frames, forecasts, strict=True)}

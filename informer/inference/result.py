@@ -1,0 +1,56 @@
+"""A forecast of one series as a table: timestamps, targets, and what else is known about each row."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from informer.data.pipeline import future_index
+from informer.data.source import Series
+from informer.errors import InputError
+
+ROLLED = "rolled"
+"""Column that marks the rows made from the model's own output; only in forecasts that have such rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What follows a series, in data units.
+
+    Args:
+        series: what is continued.
+        targets: names of the n columns.
+        values: one row a step ahead.
+        pred_len: rows that the model gives at once; those after them were made from its own output.
+    """
+
+    series: Series
+    targets: tuple[str, ...]
+    values: Float64[np.ndarray, "h n"]
+    pred_len: int
+
+    @property
+    def timestamps(self) -> pd.DatetimeIndex:
+        """Of the rows."""
+        return future_index(self.series, len(self.values))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Every column beside time by its name, in order.
+
+        Raises:
+            InputError: two columns of one name.
+        """
+        names = list(self.targets)
+        columns = list(self.values.T)
+        if len(self.values) > self.pred_len:
+            names.append(ROLLED)
+            columns.append(np.arange(len(self.values)) >= self.pred_len)
+        repeated = {name for name in names if [self.series.time_col, *names].count(name) > 1}
+        if repeated:
+            raise InputError(f"{self.series.name}: the forecast needs the column {min(repeated)!r}; rename yours")
+        return dict(zip(names, columns, strict=True))
+
+    def frame(self) -> pd.DataFrame:
+        """Timestamps under the series' own time-column name, then `columns`."""
+        return pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
