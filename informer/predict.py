@@ -12,6 +12,7 @@ from rich.console import Console
 from informer import cli
 from informer.config import PredictConfig
 from informer.data.source import Series
+from informer.data.table import name_of
 from informer.data.timestamps import EPOCHS
 from informer.files import write_atomic
 from informer.forecaster import Forecaster
@@ -37,14 +38,14 @@ def predict(settings: PredictConfig, console: Console) -> Path:
         forecast = forecaster.trained.forecast([series], horizon=settings.horizon)[0]
     output = Path(settings.output)
     cli.make_folder(output)
-    path = output / f"{source.stem}.forecast.csv"
+    path = output / f"{name_of(source)}.forecast.csv"
     write_atomic(path, to_csv(forecast))
     cli.say(console, f"forecast: {path}")
     if settings.plots:
         picture = path.with_suffix(".png")
         ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
         history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-        save_figure(plot_forecast(history, ahead, title=source.stem), picture)
+        save_figure(plot_forecast(history, ahead, title=name_of(source)), picture)
         cli.say(console, f"plot:     {picture}")
     return path
 

@@ -84,7 +84,7 @@ FILES: dict[str, tuple[Callable[[str], str | bytes], list[str]]] = {
     "empty": (lambda text: "", ["the file is empty"]),
     "header alone": (lambda text: lines(text)[0], ["a header without rows"]),
     "binary": (lambda text: b"\x89PNG\0\0\x01" * 50, ["a binary file"]),
-    "not utf-8": (lambda text: text.encode() + b"\xff\xfe,1,1,1,1\n", ["dataset.encoding"]),
+    "signs that are no date": (lambda text: text.encode() + b"\xff\xfe,1,1,1,1\n", ["row 322", "'date'", "'ÿþ'"]),
     "no time column": (
         lambda text: "".join(line.partition(",")[2] for line in lines(text)),
         ["no time column", "dataset.time_col"],
@@ -102,7 +102,6 @@ FILES: dict[str, tuple[Callable[[str], str | bytes], list[str]]] = {
     "too few rows": (lambda text: "".join(lines(text)[:12]), ["11", "seq_len=24"]),
     "a name twice": (lambda text: text.replace("visitors", "price", 1), ["'price'"]),
     "other step": (lambda text: text.replace(":00:00", ":00:30").replace("-01 00:00:30", "-01 00:00:00"), ["date"]),
-    "semicolons": (lambda text: text.replace(",", ";"), ["dataset.separator=';'"]),
 }
 
 

@@ -1,4 +1,4 @@
-"""CSV file or frame -> Series: the only way in, the same for training, evaluation and prediction.
+"""File or frame -> Series: the only way in, the same for training, evaluation and prediction.
 
 A file has a time column with equal steps (in any pandas offset) and numbers without gaps in every other column used.
 Anything else is an InputError that names file, row and column; nothing is repaired in silence.
@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
+from informer.data.dialect import COMMON, Dialect
 from informer.data.frequency import Frequency
 from informer.data.split import SplitConfig
-from informer.data.table import Table, is_number_column, listed, numbers, read_table
+from informer.data.table import Table, is_number_column, listed, name_of, numbers, read_table, table_of_frame
 from informer.data.timestamps import find_frequency, find_time_column, parse_timestamps
 from informer.errors import InputError
 
@@ -27,7 +28,7 @@ class DatasetConfig:
 
     Args:
         name: of the dataset, in reports.
-        path: the CSV file; None takes `file` from the data folder.
+        path: the file, CSV (packed by gzip or not) or parquet; None takes `file` from the data folder.
         file: file name within the data folder.
         packaged: `file` ships with this package (the sample) instead.
         time_col: the time column; None finds it.
@@ -39,7 +40,7 @@ class DatasetConfig:
         url: where to fetch `file` when it is missing.
         sha256: of the file as published; required of a fetched file, reported of one that was there.
         hint: where to get a file that has no stable address.
-        separator, decimal, encoding: of the CSV text.
+        separator, decimal, encoding: of CSV text; None finds them.
     """
 
     name: str = "csv"
@@ -55,16 +56,16 @@ class DatasetConfig:
     url: str | None = None
     sha256: str | None = None
     hint: str | None = None
-    separator: str = ","
-    decimal: str = "."
-    encoding: str = "utf-8-sig"
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """A named table: `values` [t c] in data units, one row a timestamp at equal steps, one column a name.
 
-    `time_format` is what read the timestamps, None where they came as timestamps.
+    `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written.
     """
 
     name: str
@@ -74,19 +75,22 @@ class Series:
     frequency: Frequency
     time_col: str
     time_format: str | None = None
+    dialect: Dialect = COMMON
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
 
 def read_series(path: Path, config: DatasetConfig) -> Series:
-    """Read a CSV file.
+    """Read a CSV file, packed or not, or a parquet file.
 
     Raises:
         InputError: see the head of this file.
     """
     table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-    return series_from_table(table, config, name=path.stem)
+    if table.dialect.uncommon():
+        log.info("%s: %s", table.name, table.dialect.uncommon())
+    return series_from_table(table, config, name_of(path))
 
 
 def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Series:
@@ -95,14 +99,7 @@ def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> 
     Raises:
         InputError: see the head of this file.
     """
-    frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
-    index_name = config.time_col or str(frame.index.name or "date")
-    if isinstance(frame.index, pd.DatetimeIndex) and index_name not in frame.columns:
-        frame = frame.reset_index(names=index_name)
-    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
-    if repeated:
-        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-    return series_from_table(Table(name, frame, first_row=0), config, name)
+    return series_from_table(table_of_frame(frame, name, config.time_col), config, name)
 
 
 def series_from_table(table: Table, config: DatasetConfig, name: str) -> Series:
@@ -118,7 +115,7 @@ def series_from_table(table: Table, config: DatasetConfig, name: str) -> Series:
     timestamps, time_format = parse_timestamps(table, time_col, config.time_format)
     frequency = find_frequency(table, time_col, timestamps, config.frequency)
     values = np.stack([numbers(table, column) for column in columns], axis=1)
-    return Series(name, timestamps, values, columns, frequency, time_col, time_format)
+    return Series(name, timestamps, values, columns, frequency, time_col, time_format, table.dialect)
 
 
 def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:

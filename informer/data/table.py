@@ -1,12 +1,15 @@
-"""Cells with their place: a CSV file or a frame before anything is known about its columns.
+"""Cells with their place: a file or a frame before anything is known about its columns.
 
-Every complaint about a cell goes through `Table.at`: it names the file, the row (the line of the file) and the column.
+Every complaint about a cell goes through `Table.at`: it names the file, the row (of a CSV file: the line), the column.
 """
 
+import codecs
 import csv
+import gzip
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +20,27 @@ from jaxtyping import Float64
 from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
+from informer.data.dialect import COMMON, SAMPLED_LINES, Dialect, find_decimal, find_encoding, find_separator
 from informer.errors import InputError
+
+HEAD = 1 << 16
+"""Bytes of a file that its dialect is found in."""
+
+_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A frame and what to call it.
 
-    `first_row` is the number of its first row: 2 in a file (line 1 is the header), 0 in a frame. `decimal` is the mark
-    in numbers that are text.
+    `first_row` is the number of its first row: 2 in a CSV file (line 1 is the header), else 0. `dialect` is how the
+    file is written.
     """
 
     name: str
     frame: pd.DataFrame
     first_row: int
-    decimal: str = "."
+    dialect: Dialect = COMMON
 
     @property
     def columns(self) -> list[str]:
@@ -55,37 +64,43 @@ def listed(names: Sequence[str], most: int = 12) -> str:
 
 def shown(cell: object) -> str:
     """A cell as an error shows it."""
-    return "an empty cell" if cell == "" or cell is None or cell is pd.NaT or cell is pd.NA else repr(str(cell))
+    return (
+        "an empty cell"
+        if cell is None or cell is pd.NaT or cell is pd.NA or cell == "" or cell != cell
+        else repr(str(cell))
+    )
 
 
-def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Table:
-    """The cells of a CSV file with a header.
+def name_of(path: Path) -> str:
+    """What the series of a file is called: x for x.csv, x.csv.gz and x.parquet."""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def read_table(
+    path: Path, *, separator: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> Table:
+    """The cells of a CSV file with a header, packed by gzip or not, or of a parquet file.
+
+    Args:
+        path: of the file; its content says what it is.
+        separator, decimal, encoding: of CSV text; None finds them in the head of the file.
 
     Raises:
-        InputError: no such file, nothing in it, not text, rows of unequal length, or names that repeat.
+        InputError: no such file, nothing in it, not text, or rows of unequal length.
     """
     if separator == r"\t":  # a tab as a command line writes it
         separator = "\t"
     for setting, mark in (("separator", separator), ("decimal", decimal)):
-        if len(mark) != 1:
+        if mark is not None and len(mark) != 1:
             raise InputError(f"dataset.{setting}: expected one character, found {mark!r}")
     try:
-        text = _text(path, separator, encoding)
-        _check_header(path.name, text, separator)
-        with warnings.catch_warnings():
-            # pandas warns, and drops cells, where rows are longer than the header
-            warnings.simplefilter("error", ParserWarning)
-            frame = pd.read_csv(
-                io.StringIO(text),
-                sep=separator,
-                decimal=decimal,
-                # cells stay as written, so that an error can show them; rows stay at their lines
-                keep_default_na=False,
-                skip_blank_lines=False,
-                skipinitialspace=True,
-                index_col=False,
-                low_memory=False,
-            )
+        with path.open("rb") as raw:
+            start = raw.read(4)
+            raw.seek(0)
+            if start == _PARQUET:
+                return _parquet_table(path, raw)
+            file: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw
+            return _csv_table(path, file, separator, decimal, encoding)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file, check the path") from error
     except EmptyDataError as error:
@@ -94,9 +109,8 @@ def read_table(path: Path, *, separator: str, decimal: str, encoding: str) -> Ta
         raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
     except (ParserError, ParserWarning, csv.Error) as error:
         raise InputError(f"{path}: rows of unequal length ({' '.join(str(error).split())})") from error
-    except (OSError, LookupError) as error:
+    except (OSError, EOFError, LookupError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
-    return Table(path.name, frame, first_row=2, decimal=decimal)
 
 
 def numbers(table: Table, column: str) -> Float64[np.ndarray, "t"]:
@@ -106,7 +120,7 @@ def numbers(table: Table, column: str) -> Float64[np.ndarray, "t"]:
         InputError: the first cell that is none.
     """
     cells = table.frame[column]
-    values = _to_numbers(cells, table.decimal)
+    values = _to_numbers(cells, table.dialect.decimal)
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         row = int(bad[0])
@@ -128,7 +142,7 @@ def is_number_column(table: Table, column: str) -> bool:
     if not (is_string_dtype(cells) or is_object_dtype(cells)):
         return False
     wordless = not cells.astype(str).str.contains(r"[^\s\d.,+-]").any()
-    return wordless or not np.isnan(_to_numbers(cells, table.decimal)).all()
+    return wordless or not np.isnan(_to_numbers(cells, table.dialect.decimal)).all()
 
 
 def _to_numbers(cells: pd.Series, decimal: str) -> Float64[np.ndarray, "t"]:
@@ -140,21 +154,95 @@ def _to_numbers(cells: pd.Series, decimal: str) -> Float64[np.ndarray, "t"]:
     return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _text(path: Path, separator: str, encoding: str) -> str:
-    """The file without the blank rows that spreadsheets leave at its end."""
-    content = path.read_bytes()
-    if b"\0" in content[:8192]:
-        raise InputError(f"{path}: a binary file, expected CSV text")
-    return content.decode(encoding).rstrip(f"{separator} \t\r\n")
+def _csv_table(
+    path: Path, file: io.BufferedIOBase, separator: str | None, decimal: str | None, encoding: str | None
+) -> Table:
+    head = file.read(HEAD)
+    content = file if len(head) == HEAD else io.BytesIO(head)
+    head += file.readline()
+    try:
+        return _parse(path, content, _find_dialect(path, head, separator, decimal, encoding or find_encoding(head)))
+    except UnicodeDecodeError:
+        if encoding is not None:
+            raise
+    # the first accented letter comes late in the file
+    content.seek(0)
+    later = find_encoding(content.read())
+    return _parse(path, content, _find_dialect(path, head, separator, decimal, later))
 
 
-def _check_header(name: str, text: str, separator: str) -> None:
-    first_line = text.partition("\n")[0]
-    header = [cell.strip() for cell in next(csv.reader([first_line], delimiter=separator), [])]
-    repeated = sorted({cell for cell in header if header.count(cell) > 1})
+def _find_dialect(path: Path, head: bytes, separator: str | None, decimal: str | None, encoding: str) -> Dialect:
+    text = codecs.getincrementaldecoder(encoding)().decode(head)
+    if not text.strip():
+        raise EmptyDataError
+    if "\0" in text:
+        raise InputError(f"{path}: a binary file, expected CSV text or parquet")
+    lines = text.splitlines()[:SAMPLED_LINES]
+    separator = separator or find_separator(lines)
+    _refuse_repeats(path, lines[0], separator)
+    return Dialect(separator, decimal or find_decimal(text, separator), encoding)
+
+
+def _parse(path: Path, content: io.BufferedIOBase, dialect: Dialect) -> Table:
+    content.seek(0)
+    with warnings.catch_warnings():
+        # pandas warns, and drops cells, where rows are longer than the header
+        warnings.simplefilter("error", ParserWarning)
+        frame = pd.read_csv(
+            content,
+            sep=dialect.separator,
+            decimal=dialect.decimal,
+            # which passes over the mark by itself, and much faster
+            encoding="utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
+            # other cells stay as written, so that an error can show them; rows stay at their lines
+            keep_default_na=False,
+            na_values=[""],
+            skip_blank_lines=False,
+            skipinitialspace=True,
+            index_col=False,
+            low_memory=False,
+        )
+    return Table(path.name, _without_blank_end(frame), first_row=2, dialect=dialect)
+
+
+def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without the blank rows that spreadsheets leave at the end of a file."""
+    if not len(frame) or pd.notna(frame.iloc[-1:, 0]).all():
+        return frame
+    filled = np.flatnonzero(frame.notna().any(axis=1))
+    return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
+
+
+def _refuse_repeats(path: Path, header: str, separator: str) -> None:
+    names = [cell.strip() for cell in next(csv.reader([header], delimiter=separator), [])]
+    repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InputError(f"{name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-    if len(header) == 1:
-        other = next((mark for mark in ";\t|," if mark in header[0] and mark != separator), None)
-        if other is not None:
-            raise InputError(f"{name}, row 1: no {separator!r} but {other!r} found; set dataset.separator={other!r}")
+        raise InputError(f"{path.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+
+
+def _parquet_table(path: Path, file: io.BufferedIOBase) -> Table:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InputError(f"{path}: a parquet file needs pyarrow: pip install 'informer[parquet]'") from error
+    try:
+        frame = pd.read_parquet(file, engine="pyarrow")
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
+    return table_of_frame(frame, path.name)
+
+
+def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None) -> Table:
+    """A frame's columns, and its DatetimeIndex as the column `index_name` (None: its own name, else "date").
+
+    Raises:
+        InputError: column names repeat.
+    """
+    frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
+    index_name = index_name or str(frame.index.name or "date")
+    if isinstance(frame.index, pd.DatetimeIndex) and index_name not in frame.columns:
+        frame = frame.reset_index(names=index_name)
+    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
+    if repeated:
+        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+    return Table(name, frame, first_row=0)

@@ -18,7 +18,7 @@ from informer.data.frequency import Frequency
 from informer.data.pipeline import future_index, history_batch
 from informer.data.scaler import Scaler
 from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
-from informer.data.table import listed, read_table
+from informer.data.table import listed, name_of, read_table
 from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.windows import Batch, WindowSizes
 from informer.errors import InputError
@@ -94,7 +94,7 @@ class TrainedModel:
         """
         config = self._reading([], written)
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        series = series_from_table(table, self._reading(table.columns, written), path.stem)
+        series = series_from_table(table, self._reading(table.columns, written), name_of(path))
         self._check_step(series)
         return series
 

@@ -1,5 +1,6 @@
 """Every way a file can be wrong: one line that names the place, what was expected and what was found."""
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "blank lines only": ("\n\n", "empty|header"),
     "header only": ("date,a\n", "a header without rows"),
     "binary": (b"PK\x03\x04\0\0\0", "a binary file, expected CSV text"),
-    "not utf-8": (b"date,a\n2020-01-01,\xff\xfe\n", "not utf-8-sig text.*set dataset.encoding"),
+    "a packed file cut short": (gzip.compress(GOOD.encode())[:40], "cannot be read"),
+    "parquet cut short": (b"PAR1" + bytes(40), "cannot be read as parquet"),
     "no time column": ("x,y\n1,2\n3,4\n", "no time column found among x, y; name it with dataset.time_col"),
     "text in a number column": (changed("5", "n/a"), "f.csv, row 4, column 'a': expected a number, found 'n/a'"),
     "empty cell": (changed("5", ""), "f.csv, row 4, column 'a': expected a number, found an empty cell"),
@@ -63,7 +65,6 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "time only": ("date\n2020-01-01\n2020-01-02\n", "no column of numbers beside 'date', found none"),
     "repeated names": ("date,a,b,a\n2020-01-01,1,2,3\n", "row 1: column names repeat: 'a'"),
     "unnamed numbers": (",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", "row 1: a column has no name"),
-    "semicolons": ("date;a\n2020-01-01;1\n", "row 1: no ',' but ';' found; set dataset.separator=';'"),
     "ambiguous day": (AMBIGUOUS, r"'01/02/2010' does not tell.*dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'"),
     "mixed day and month": (
         "date,a\n13/01/2010,1\n01/14/2010,2\n",
@@ -103,6 +104,8 @@ SETTINGS: list[tuple[DatasetConfig, str]] = [
     (DatasetConfig(frequency="30min"), "expected steps of 30min, found steps of h"),
     (DatasetConfig(frequency="hourly"), "frequency 'hourly': expected a pandas offset"),
     (DatasetConfig(encoding="no-such"), "cannot be read"),
+    (DatasetConfig(encoding="utf-16"), "not utf-16 text.*set dataset.encoding"),
+    (DatasetConfig(separator=";"), "no column of numbers|no time column"),
     (DatasetConfig(separator="\\s+"), "dataset.separator: expected one character"),
     (DatasetConfig(decimal=""), "dataset.decimal: expected one character"),
     (DatasetConfig(columns=["a", "b", "a"]), "dataset.columns: a stands twice"),
@@ -155,7 +158,7 @@ def test_months_missing_and_business_days_missing_are_seen_in_their_own_step(tmp
 
 def test_a_frame_is_checked_as_a_file_is() -> None:
     dates = pd.date_range("2020-01-01", periods=5, freq="D")
-    for values, found in (([1, 2, np.nan, 4, 5], "'nan'"), ([1, 2, -np.inf, 4, 5], "'-inf'")):
+    for values, found in (([1, 2, np.nan, 4, 5], "an empty cell"), ([1, 2, -np.inf, 4, 5], "'-inf'")):
         with pytest.raises(InputError, match=f"mine, row 2, column 'a': expected a number, found {found}"):
             series_from_frame(pd.DataFrame({"date": dates, "a": values}), DatasetConfig(), "mine")
     with pytest.raises(InputError, match="mine: column names repeat: 'a'"):

@@ -1,0 +1,129 @@
+"""Files written in the usual ways are read without being told in which; what may mean two things is an error."""
+
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dataset_cases import made, write
+
+from informer.data.dialect import Dialect, find_decimal, find_encoding, find_separator
+from informer.data.source import DatasetConfig, Series, read_series
+from informer.errors import InputError
+
+HEADERS = {
+    "utf-8": ["größe", "温度", "c"],
+    "utf-8-sig": ["größe", "温度", "c"],
+    "utf-16": ["größe", "温度", "c"],
+    "latin-1": ["größe", "température °C", "año"],
+    "gbk": ["时间序列", "温度（℃）", "c"],
+}
+
+
+def same(series: Series, frame: pd.DataFrame) -> None:
+    columns = [column for column in frame.columns if column != "date"]
+    assert series.columns == tuple(columns)
+    assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
+    np.testing.assert_array_equal(series.values, frame[columns])
+
+
+@pytest.mark.parametrize("encoding", HEADERS)
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), (";", "."), ("\t", ","), ("|", ".")])
+def test_written_in_any_way(separator: str, decimal: str, encoding: str, tmp_path: Path) -> None:
+    frame = made(40).set_axis(["date", *HEADERS[encoding]], axis="columns")
+    text = frame.to_csv(index=False, sep=separator, decimal=decimal)
+    for name, content in (("f.csv", text.encode(encoding)), ("f.csv.gz", gzip.compress(text.encode(encoding)))):
+        (tmp_path / name).write_bytes(content)
+        series = read_series(tmp_path / name, DatasetConfig())
+        same(series, frame)
+        assert (series.name, series.dialect) == ("f", Dialect(separator, decimal, encoding))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk"])
+def test_an_accent_after_a_long_way(encoding: str, tmp_path: Path) -> None:
+    """Far behind the part of the file that is looked at first."""
+    frame = made(4000).assign(note="plain")
+    frame.loc[3900, "note"] = HEADERS[encoding][1]
+    (tmp_path / "f.csv").write_bytes(frame.to_csv(index=False).encode(encoding))
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    same(series, frame.drop(columns="note"))
+    assert series.dialect.encoding == encoding
+
+
+def test_a_character_cut_by_the_end_of_the_head() -> None:
+    for text, encoding in (("温度" * 9, "utf-8"), ("温度" * 9, "gbk")):
+        assert find_encoding(text.encode(encoding)[:-1]) == encoding
+
+
+@pytest.mark.parametrize(
+    ("lines", "separator"),
+    [
+        (["date,a", "2020-01-01,1"], ","),
+        (["date;a", "2020-01-01;1,5"], ";"),
+        (["date;price, EUR", "2020-01-01;1,5", "2020-01-02;1,5"], ";"),
+        (["date,a;b", "2020-01-01,1"], ","),
+        (['"date","a;b;c"', '"2020-01-01","1"'], ","),
+        (["date\ta,b\tc|d", "2020-01-01\t1,5\t3"], "\t"),
+        (["alone", "1"], ","),
+    ],
+)
+def test_separators(lines: list[str], separator: str) -> None:
+    assert find_separator(lines) == separator
+
+
+@pytest.mark.parametrize(
+    ("text", "separator", "decimal"),
+    [
+        ("date;a\n2020-01-01;1,5\n", ";", ","),
+        ("date;a\r\n2020-01-01;-1,5e3\r\n", ";", ","),
+        ('date;a;b\n2020-01-01;"1,5";7\n', ";", ","),
+        ("date;a\n2020-01-01;1.5\n", ";", "."),
+        ("date;a;b\n2020-01-01;1.250;2,5\n", ";", "."),
+        ("date;a\n01.02.2020;7\n", ";", "."),
+        ('date,a\n2020-01-01,"1,250"\n', ",", "."),
+        ("date;a\n2020-01-01;1,5 EUR\n", ";", "."),
+    ],
+)
+def test_decimal_marks(text: str, separator: str, decimal: str) -> None:
+    assert find_decimal(text, separator) == decimal
+
+
+def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "informer")
+    read_series(write(made(30), tmp_path / "f.csv"), DatasetConfig())
+    assert caplog.text == ""
+    made(30).rename(columns={"a": "größe"}).to_csv(
+        tmp_path / "f.csv", index=False, sep=";", decimal=",", encoding="latin-1"
+    )
+    read_series(tmp_path / "f.csv", DatasetConfig())
+    assert caplog.messages == ["f.csv: separator ';', decimal mark ',', encoding latin-1"]
+
+
+@pytest.mark.parametrize("index", [None, "date", "when"])
+def test_parquet(index: str | None, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = made(40)
+    stored = (
+        frame if index is None else frame.set_index(pd.DatetimeIndex(frame["date"], name=index)).drop(columns="date")
+    )
+    stored.to_parquet(tmp_path / "f.parquet")
+    series = read_series(tmp_path / "f.parquet", DatasetConfig())
+    same(series, frame)
+    assert (series.name, series.time_col) == ("f", index or "date")
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "f.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"f.parquet: a parquet file needs pyarrow: pip install 'informer\[parquet\]'"):
+        read_series(tmp_path / "f.parquet", DatasetConfig())
+
+
+@pytest.mark.parametrize("blank", ["\n", "\n\r\n\n", ",,,\n,,,\n", "   \n", " , ,,\n"])
+def test_blank_rows_at_the_end(blank: str, tmp_path: Path) -> None:
+    """Numbers keep their columns, rows before the end are not passed over."""
+    frame = made(40)
+    (tmp_path / "f.csv").write_text(frame.to_csv(index=False) + blank)
+    same(read_series(tmp_path / "f.csv", DatasetConfig()), frame)
