@@ -14,6 +14,7 @@ from informer.layers.embedding import CalendarEmbed, Embedding
 from informer.layers.encoder import Encoder, EncoderLayer, EncoderStack
 from informer.layers.feed_forward import Activation, FeedForward
 from informer.layers.linear import Linear
+from informer.layers.recompute import Recompute
 
 
 @dataclass(kw_only=True, slots=True)
@@ -36,6 +37,19 @@ class ModelConfig:
     """Halve the sequence between the layers of a stack."""
     mix: bool = False
     """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
+    activation_checkpointing: bool = False
+    """Keep the input of every layer alone and compute the layer again in the backward pass: same numbers, less memory,
+    more time."""
+    reversible: bool = False
+    """Reversible layers (LayerNorm before attention and feed-forward, two streams): the backward pass recovers what it
+    needs from the output of each run of layers between distilling steps."""
+
+    @property
+    def recompute(self) -> Recompute:
+        """What of a layer is computed again in the backward pass."""
+        if self.reversible:
+            return Recompute.stretches
+        return Recompute.layers if self.activation_checkpointing else Recompute.nothing
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
@@ -56,6 +70,8 @@ class ModelConfig:
             found.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
         if not 0.0 <= self.dropout < 1.0:
             found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+        if self.reversible and self.activation_checkpointing:
+            found.append("model.reversible: expected model.activation_checkpointing=false beside it, found true")
         return found
 
 
@@ -119,6 +135,7 @@ class _Blueprint:
                     length=self.dims.seq_len // 2**i,
                     d_model=self.config.d_model,
                     distil=self.config.distil,
+                    recompute=self.config.recompute,
                 )
                 for i, n_layers in enumerate(self.config.encoder_stacks)
             ]
@@ -126,7 +143,8 @@ class _Blueprint:
 
     def decoder(self, memory_len: int) -> Decoder:
         layers = [self.decoder_layer(i, memory_len) for i in range(self.config.decoder_layers)]
-        return Decoder(layers, d_model=self.config.d_model, pred_len=self.dims.pred_len)
+        config = self.config
+        return Decoder(layers, d_model=config.d_model, pred_len=self.dims.pred_len, recompute=config.recompute)
 
     def encoder_layer(self, index: int, length: int) -> EncoderLayer:
         attention = AttentionLayer(self.config.d_model, self.attentions.encoder(self.spec(length, length, index)))

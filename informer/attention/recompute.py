@@ -61,7 +61,9 @@ class _Recomputed(torch.autograd.Function):
 
 def remember(ctx: Any, device: torch.device) -> None:
     """Note the random state and autocast of a forward pass in its context."""
-    ctx.random = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+    # mechanisms may draw on the CPU whatever the device
+    ctx.random = torch.get_rng_state()
+    ctx.random_on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     ctx.autocast = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
 
 
@@ -74,7 +76,9 @@ def as_before(ctx: Any, device: torch.device) -> Iterator[None]:
         torch.autocast(device.type, *ctx.autocast),
         torch.enable_grad(),
     ):
-        torch.cuda.set_rng_state(ctx.random, device) if cuda else torch.set_rng_state(ctx.random)
+        torch.set_rng_state(ctx.random)
+        if cuda:
+            torch.cuda.set_rng_state(ctx.random_on_device, device)
         yield
 
 

@@ -1,7 +1,7 @@
 """Decoder: masked self-attention, cross-attention to the encoder, feed-forward (Informer, section 3.3)."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,6 +9,12 @@ from torch import Tensor, nn
 from informer.attention.dropout import Dropout
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.feed_forward import FeedForward
+from informer.layers.recompute import Branch, Recompute, reversible, run
+
+
+def last_rows(x: Float[Tensor, "b l d"], n: int | None) -> Float[Tensor, "b n d"]:
+    """The last n rows; None: all of them."""
+    return x if n is None else x[:, -n:]
 
 
 @final
@@ -34,26 +40,45 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int
-    ) -> Float[Tensor, "b n_last d"]:
-        """The last `n_last` rows of the layer's output; rows before them only serve self-attention."""
-        x = self.norm1(x[:, -n_last:] + self.dropout(self.self_attention(x, x, n_last)))
+        self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int | None = None
+    ) -> Float[Tensor, "b n d"]:
+        """The last `n_last` rows of the layer's output (None: all); rows before them only serve self-attention."""
+        x = self.norm1(last_rows(x, n_last) + self._attend(x, n_last))
         x = self.norm2(x + self.dropout(self.cross_attention(x, memory)))
         return self.norm3(x + self.feed_forward(x))
+
+    def branches(self) -> list[Branch]:
+        """Self-attention, cross-attention and feed-forward for reversible layers: LayerNorm comes first."""
+        return [
+            Branch(self, lambda x, memory: self._attend(self.norm1(x))),
+            Branch(self, lambda x, memory: self.dropout(self.cross_attention(self.norm2(x), memory))),
+            Branch(self, lambda x, memory: self.feed_forward(self.norm3(x))),
+        ]
+
+    def reversible_end(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int) -> Tensor:
+        """As `forward`, in the reversible form; self-attention is kept, as dropped rows could not be recovered."""
+        x = last_rows(x, n_last) + self._attend(self.norm1(x), n_last)
+        return reversible(self.branches()[1:], x, memory)
+
+    def _attend(self, x: Tensor, n_last: int | None = None) -> Tensor:
+        return self.dropout(self.self_attention(x, x, n_last))
 
 
 @final
 class Decoder(nn.Module):
     """Layers and a final LayerNorm; the last layer computes the forecast's rows alone."""
 
-    def __init__(self, layers: Sequence[DecoderLayer], *, d_model: int, pred_len: int) -> None:
+    def __init__(self, layers: Sequence[DecoderLayer], *, d_model: int, pred_len: int, recompute: Recompute) -> None:
         super().__init__()
+        self.recompute = recompute
         self.layers = nn.ModuleList(layers)
         self.norm = nn.LayerNorm(d_model)
         self.pred_len = pred_len
 
     def forward(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b pred_len d"]:
         """[b label_len+pred_len d] -> [b pred_len d]."""
-        for layer in self.layers[:-1]:
-            x = layer(x, memory, x.shape[1])
-        return self.norm(self.layers[-1](x, memory, self.pred_len))
+        x = run(self.layers[:-1], x, memory, recompute=self.recompute)
+        last: Any = self.layers[-1]
+        if self.recompute is Recompute.stretches:
+            return self.norm(last.reversible_end(x, memory, self.pred_len))
+        return self.norm(run([last], x, memory, self.pred_len, recompute=self.recompute))

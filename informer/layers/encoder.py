@@ -12,6 +12,7 @@ from informer.attention.dropout import Dropout
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.feed_forward import FeedForward
 from informer.layers.linear import CircularConv3
+from informer.layers.recompute import Branch, Recompute, run
 
 
 def distilled_length(length: int) -> int:
@@ -50,8 +51,18 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
         """One layer."""
-        x = self.norm1(x + self.dropout(self.attention(x, x)))
+        x = self.norm1(x + self._attend(x))
         return self.norm2(x + self.feed_forward(x))
+
+    def branches(self) -> list[Branch]:
+        """Attention and feed-forward for reversible layers: LayerNorm comes first, or nothing could be undone."""
+        return [
+            Branch(self, lambda x: self._attend(self.norm1(x))),
+            Branch(self, lambda x: self.feed_forward(self.norm2(x))),
+        ]
+
+    def _attend(self, x: Tensor) -> Tensor:
+        return self.dropout(self.attention(x, x))
 
 
 @final
@@ -64,13 +75,22 @@ class EncoderStack(nn.Module):
         length: rows it reads.
         d_model: width.
         distil: halve the sequence between layers.
+        recompute: what the backward pass computes again; distilling steps are always kept, as BatchNorm counts them.
     """
 
     def __init__(
-        self, make_layer: Callable[[int, int], EncoderLayer], *, n_layers: int, length: int, d_model: int, distil: bool
+        self,
+        make_layer: Callable[[int, int], EncoderLayer],
+        *,
+        n_layers: int,
+        length: int,
+        d_model: int,
+        distil: bool,
+        recompute: Recompute,
     ) -> None:
         super().__init__()
         self.length = length
+        self.recompute = recompute
         self.layers = nn.ModuleList()
         self.distils = nn.ModuleList()
         for i in range(n_layers):
@@ -84,11 +104,9 @@ class EncoderStack(nn.Module):
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """Encode the last `length` rows of x into `out_length` rows."""
         x = x[:, -self.length :]
-        for i, layer in enumerate(self.layers):
-            x = layer(x)
-            if i < len(self.distils):
-                x = self.distils[i](x)
-        return self.norm(x)
+        for i, distil in enumerate(self.distils):
+            x = distil(run(self.layers[i : i + 1], x, recompute=self.recompute))
+        return self.norm(run(self.layers[len(self.distils) :], x, recompute=self.recompute))
 
 
 @final
