@@ -1,6 +1,6 @@
 """Memory of a training step against the depth of the encoder: plain, checkpointed and reversible layers.
 
-    python scripts/benchmark_memory.py [--depths 2 4 8 16] [--length 336] [--d-model 256] [--output runs/memory]
+    python scripts/benchmark_memory.py [--depths 2 4 6 8] [--length 336] [--d-model 128] [--output runs/memory]
 
 Encoder layers without distilling (all of one length) and with it (each half as long as the one before). For each cell
 a fresh process builds the model and runs one step of forward and backward on random data, in float32. Activations:
@@ -82,7 +82,7 @@ def measure(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
         parameter.grad = torch.zeros_like(parameter)
     rows = [(setup.length, COLUMNS), (setup.length, MARKS), (2 * HORIZON, COLUMNS), (2 * HORIZON, MARKS)]
     batch = [torch.randn(setup.batch, *shape, device=setup.device) for shape in rows]
-    model(*(x[:1] for x in batch)).sum().backward()  # libraries set themselves up
+    model(*(x[:2] for x in batch)).sum().backward()  # libraries set themselves up
     before, started = peak_bytes(setup.device), time.perf_counter()
     activations = step(model, batch)
     peak = peak_bytes(setup.device) - before
@@ -150,9 +150,9 @@ def figure(cells: list[Cell]) -> Figure:
 def main() -> None:
     """Measure every cell, print the table, write memory.csv and memory.png."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--depths", type=int, nargs="+", default=[2, 4, 8, 16])
+    parser.add_argument("--depths", type=int, nargs="+", default=[2, 4, 6, 8])
     parser.add_argument("--length", type=int, default=336, help="rows of history")
-    parser.add_argument("--d-model", type=int, default=256)
+    parser.add_argument("--d-model", type=int, default=128)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--attn", default="prob", help="mechanism of the encoder")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")

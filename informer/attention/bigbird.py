@@ -23,8 +23,6 @@ from informer.attention.checks import at_least, fixed_lengths
 from informer.attention.global_positions import evenly_spaced, global_columns, with_global_rows
 from informer.attention.summary import Summary, summary_weights
 
-_NO_POSITIONS = torch.empty(0, dtype=torch.int64)
-
 
 @final
 class BigBirdAttention(Attention):
@@ -108,7 +106,8 @@ class BigBirdETC(Attention):
         super().__init__(spec)
         self.reach = min(at_least("window", window, 0) // 2, spec.len_k)
         self.summary = Summary(spec, n_global) if at_least("n_global", n_global, 0) else None
-        self.register_buffer("random_keys", draw_keys(spec, self.reach, _NO_POSITIONS, n_random, seed))
+        nowhere = torch.empty(0, dtype=torch.int64)
+        self.register_buffer("random_keys", draw_keys(spec, self.reach, nowhere, n_random, seed))
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
@@ -143,7 +142,7 @@ def draw_keys(spec: AttentionSpec, reach: int, where: Tensor, n_random: int, see
     generator = torch.Generator().manual_seed(((at_least("seed", seed, 0) << 20) + spec.layer_index) % 2**64)
     drawable = torch.ones(spec.len_k, dtype=torch.bool)
     drawable[where] = False
-    keys = drawable.nonzero().squeeze(1)
+    keys = drawable.to(torch.uint8).argsort(descending=True, stable=True)[: spec.len_k - len(where)]
     row = torch.arange(spec.len_q)
     # Of the ascending drawable keys, first .. last - 1 lie in the row's window.
     first = torch.searchsorted(keys, row - reach)

@@ -10,7 +10,8 @@ from informer.attention.blocks import Allowed, Piece, attend, columns, positions
 
 def evenly_spaced(length: int, count: int) -> Tensor:
     """The distinct values of round(linspace(0, length - 1, count)), ascending, int64; halves round to even."""
-    return torch.linspace(0, length - 1, count, dtype=torch.float64).round().long().unique()
+    # steps of at least 1 round to distinct positions; no more of them than positions there are
+    return torch.linspace(0, length - 1, min(count, length), dtype=torch.float64).round().long()
 
 
 def global_columns(q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, near: Allowed, causal: bool) -> Piece:

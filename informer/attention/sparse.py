@@ -48,12 +48,11 @@ class SparseAttention(Attention):
         self.pattern = choice("pattern", pattern, ("strided", "fixed"))
         self.heads = choice("heads", heads, ("split", "alternate", "merge"))
         stride = round(math.sqrt(spec.len_k)) if stride is None else at_least("stride", stride, 1)
-        j = torch.arange(spec.len_k)
-        where = j[j % stride >= stride - at_least("c", c, 1)]
-        self.register_buffer("where", where, persistent=False)
+        width = min(at_least("c", c, 1), stride)
+        self.register_buffer("where", _last_of_blocks(spec.len_k, stride, width), persistent=False)
         # Beyond the columns, which are placed now, a stride above the length changes nothing.
         self.stride = min(stride, spec.len_k)
-        self.n_lonely = _n_lonely(where, spec) if self.pattern == "fixed" else 0
+        self.n_lonely = _n_lonely(stride - width, spec) if self.pattern == "fixed" else 0
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
@@ -147,8 +146,16 @@ class SparseAttention(Attention):
         return first, second | (torch.eye(len(j), dtype=torch.bool, device=device) & ~second.any(dim=1, keepdim=True))
 
 
-def _n_lonely(where: Tensor, spec: AttentionSpec) -> int:
-    """How many rows, from the first, see none of the columns `where`."""
-    if not len(where):
+def _last_of_blocks(length: int, stride: int, width: int) -> Tensor:
+    """The positions j < length with j mod stride >= stride - width, ascending."""
+    whole, rest = divmod(length, stride)
+    starts = torch.arange(whole + 1)[:, None] * stride
+    count = whole * width + max(0, rest - (stride - width))
+    return (starts + torch.arange(stride - width, stride)).flatten()[:count]
+
+
+def _n_lonely(first: int, spec: AttentionSpec) -> int:
+    """How many rows, from the first, see none of the columns that begin at position `first`."""
+    if first >= spec.len_k:
         return spec.len_q
-    return int(where[0]) if spec.causal else 0
+    return first if spec.causal else 0
