@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from omegaconf import OmegaConf
 
+from informer.attention.auto import AutoAttention
 from informer.attention.base import Attention, AttentionSpec
 from informer.checkpoint import Checkpoint
 from informer.data.pipeline import Data, load_data
@@ -73,7 +74,8 @@ def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **p
     try:
         return cls(spec, **node)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{cls.__name__}: {error}") from error
+        message = str(error).removeprefix(f"{cls.__name__} ")
+        raise InputError(f"{cls.__name__} {message}") from error
 
 
 def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
@@ -141,12 +143,44 @@ def build_model(
         config: sizes the user chose.
         dims: sizes the data decides.
         attn, decoder_attn, cross_attn: `_target_` and parameters of the three slots (see `resolve_decoder`).
+
+    Raises:
+        InputError: a mechanism cannot serve its slot, or a parameter of it is wrong; the line names the slot.
     """
+    return Informer(
+        config,
+        dims,
+        Attentions(
+            _factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)
+        ),
+    )
 
-    def factory(node: Mapping[str, Any]) -> AttentionFactory:
-        return lambda spec: build_attention(node, spec)
 
-    return Informer(config, dims, Attentions(factory(attn), factory(decoder_attn), factory(cross_attn)))
+def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:
+    def make(spec: AttentionSpec) -> Attention:
+        try:
+            return build_attention(node, spec)
+        except InputError as error:
+            raise InputError(f"{slot}: {error}") from error
+
+    return make
+
+
+def check_attention(config: ModelConfig, sizes: WindowSizes, **slots: Mapping[str, Any]) -> None:
+    """Refuse a mechanism as `build_model` would, before there are data: a network for one column is built and dropped."""
+    lengths = {field.name: getattr(sizes, field.name) for field in fields(sizes)}
+    build_model(config, ModelDims(enc_in=1, dec_in=1, c_out=1, mark_sizes=(1,), **lengths), **slots)
+
+
+def picked_by_length(model: Informer) -> list[str]:
+    """What `auto` chose, a phrase a layer; none where another mechanism serves."""
+    phrases = []
+    for place, layer in model.attention_layers().items():
+        attention = layer.attention
+        if isinstance(attention, AutoAttention):
+            rows = " x ".join(map(str, dict.fromkeys((attention.spec.len_q, attention.spec.len_k))))
+            phrases.append(f"{place} {rows} -> {type(attention.chosen).__name__}")
+    return phrases
 
 
 def restore_model(checkpoint: Checkpoint) -> Informer:

@@ -1,0 +1,59 @@
+"""`auto` computes what `full` computes below its crossover and what `prob` computes from it on, bit for bit."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from informer.attention.auto import AutoAttention
+from informer.attention.base import AttentionSpec
+from informer.attention.full import FullAttention
+from informer.attention.prob import ProbAttention
+from informer.build import build_attention
+
+
+def inputs(spec: AttentionSpec) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    lengths = (spec.len_q, spec.len_k, spec.len_k)
+    return [torch.randn(2, spec.n_heads, length, spec.d_head, generator=generator) for length in lengths]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("len_q", "len_k", "causal", "expected"),
+    [
+        (39, 39, False, FullAttention),
+        (40, 40, False, ProbAttention),
+        (40, 40, True, ProbAttention),
+        (39, 39, True, FullAttention),
+        (200, 39, False, FullAttention),
+        (39, 200, False, FullAttention),
+        (200, 40, False, ProbAttention),
+    ],
+)
+def test_the_shorter_length_chooses(len_q, len_k, causal, expected, training) -> None:
+    """Red if the border is off by one, one length is forgotten, or a fact of the layer is not handed on."""
+    spec = AttentionSpec(n_heads=3, d_head=4, len_q=len_q, len_k=len_k, causal=causal, dropout=0.2, layer_index=1)
+    auto = AutoAttention(spec, crossover=40, factor=2).train(training)
+    alone = expected(spec, **({"factor": 2} if expected is ProbAttention else {})).train(training)
+    q, k, v = inputs(spec)
+    outputs = []
+    for attn in (auto, alone):
+        torch.manual_seed(3)
+        outputs.append(attn(q, k, v))
+    assert torch.equal(*outputs)
+    assert torch.equal(auto.eval().weights(q, k), alone.eval().weights(q, k))
+    assert not auto.state_dict()
+
+
+@pytest.mark.parametrize("make", [AutoAttention, partial(build_attention, "auto")])
+def test_the_measured_default(make) -> None:
+    """Red if yaml or class draw the border elsewhere."""
+    specs = [AttentionSpec(n_heads=1, d_head=2, len_q=length, len_k=length) for length in (255, 256)]
+    assert [type(make(spec).chosen) for spec in specs] == [FullAttention, ProbAttention]
+
+
+@pytest.mark.parametrize("wrong", [{"crossover": 0}, {"factor": 0}])
+def test_bad_parameters_are_refused_at_any_length(wrong) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        AutoAttention(AttentionSpec(n_heads=1, d_head=2, len_q=3, len_k=3), **wrong)
