@@ -150,9 +150,7 @@ def build_model(
     return Informer(
         config,
         dims,
-        Attentions(
-            _factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)
-        ),
+        Attentions(_factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)),
     )
 
 
@@ -166,10 +164,18 @@ def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:
     return make
 
 
-def check_attention(config: ModelConfig, sizes: WindowSizes, **slots: Mapping[str, Any]) -> None:
-    """Refuse a mechanism as `build_model` would, before there are data: a network for one column is built and dropped."""
-    lengths = {field.name: getattr(sizes, field.name) for field in fields(sizes)}
-    build_model(config, ModelDims(enc_in=1, dec_in=1, c_out=1, mark_sizes=(1,), **lengths), **slots)
+def check_attention(config: "TrainConfig") -> None:
+    """Refuse what `build_model` would, before there are data: a network for one column is built and dropped."""
+    dims = ModelDims(
+        enc_in=1,
+        dec_in=1,
+        c_out=1,
+        mark_sizes=(1,),
+        seq_len=config.seq_len,
+        label_len=config.label_len,
+        pred_len=config.pred_len,
+    )
+    build_model(config.model, dims, attn=config.attn, decoder_attn=config.decoder_attn, cross_attn=config.cross_attn)
 
 
 def picked_by_length(model: Informer) -> list[str]:
@@ -179,7 +185,7 @@ def picked_by_length(model: Informer) -> list[str]:
         attention = layer.attention
         if isinstance(attention, AutoAttention):
             rows = " x ".join(map(str, dict.fromkeys((attention.spec.len_q, attention.spec.len_k))))
-            phrases.append(f"{place} {rows} -> {type(attention.chosen).__name__}")
+            phrases.append(f"{place} ({rows} rows) {attention.picked}")
     return phrases
 
 

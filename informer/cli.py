@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
 """How lines of Hydra's and OmegaConf's messages begin that tell a user nothing."""
 
+SLOTS = ("attn", "decoder_attn", "cross_attn")
+"""Nodes whose keys are the parameters of the mechanism chosen."""
+
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 
 
@@ -89,8 +92,18 @@ def _unknown_key(error: BaseException, known: list[str]) -> str | None:
         return None
     asked = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
     key = asked[1] if asked else str(cause.full_key)
+    if key.rpartition(".")[0] in SLOTS:
+        return f"unknown key {key!r}: {_parameters(cause.parent_node)}"
     close = get_close_matches(key, known, n=3) or sorted({name.partition(".")[0] for name in known})
     return f"unknown key {key!r}: expected one such as {', '.join(close)} (all of them: --cfg job)"
+
+
+def _parameters(slot: Any) -> str:
+    """What to set in a slot of attention."""
+    if not slot:
+        return "it follows attn; choose a mechanism of its own first, with attn@decoder_attn=NAME"
+    names = ", ".join(str(name) for name in slot if name != "_target_")
+    return f"expected a parameter of {slot['_target_'].rpartition('.')[2]}: {names or 'it has none'}"
 
 
 def _quoted(argument: str) -> str:

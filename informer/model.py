@@ -1,5 +1,6 @@
 """Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, final
@@ -192,6 +193,16 @@ class Informer(nn.Module):
         self.encoder = blueprint.encoder()
         self.decoder = blueprint.decoder(self.encoder.out_length)
         self.head = Linear(config.d_model, dims.c_out)
+
+    def attention_layers(self) -> dict[str, AttentionLayer]:
+        """Every attention by its place: `encoder 1.2` (stack, layer), `decoder 1` (its self-attention), `cross 1`."""
+        slots = {"attention": "encoder", "self_attention": "decoder", "cross_attention": "cross"}
+        found = {}
+        for name, part in self.named_modules():
+            if isinstance(part, AttentionLayer):
+                numbers = ".".join(str(int(number) + 1) for number in re.findall(r"\d+", name))
+                found[f"{slots[name.rpartition('.')[2]]} {numbers}"] = part
+        return found
 
     def forward(
         self,

@@ -15,7 +15,15 @@ import torch
 from rich.console import Console
 
 from informer import checkpoint, cli, config
-from informer.build import build_data, build_model, dims_of, resolve_decoder, restore_model
+from informer.build import (
+    build_data,
+    build_model,
+    check_attention,
+    dims_of,
+    picked_by_length,
+    resolve_decoder,
+    restore_model,
+)
 from informer.config import TrainConfig
 from informer.data.pipeline import Data
 from informer.errors import InputError
@@ -58,6 +66,7 @@ def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
         raise InputError(f"run_dir={run_dir}: expected a new folder, found a run in it; choose another")
     decoder_attn, reason = resolve_decoder(settings.attn, settings.decoder_attn)
     settings = replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason, run_dir=str(run_dir))
+    check_attention(settings)
     device = pick_device(settings.device.value)
     seed_everything(settings.seed)
     with cli.logging_to(console) as keep_in:
@@ -100,6 +109,9 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
     log.info(f"model: {n_parameters:,} parameters on {device}; run directory {settings.run_dir}")
     if settings.decoder_attn_reason:
         log.info(settings.decoder_attn_reason)
+    picked = picked_by_length(model)
+    if picked:
+        log.info(f"attention by length: {', '.join(picked)}")
 
 
 def _fit_and_score(settings: TrainConfig, run_dir: Path, console: Console, model: Informer, data: Data) -> Evaluation:

@@ -136,12 +136,17 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["model.d_modle=8"], ["unknown key 'model.d_modle'", "model.d_model"]),
         (["+new.key=1"], ["unknown key 'new'"]),
         (["+dataset.foo=1"], ["unknown key 'dataset.foo'"]),
-        (["attn.foo=1"], ["attn.foo"]),
+        (["attn.factr=3"], ["unknown key 'attn.factr'", "ProbAttention: factor, sampling"]),
+        (["attn=linear", "attn.factor=3"], ["LinearAttention: it has none"]),
+        (["decoder_attn.factor=3"], ["unknown key 'decoder_attn.factor'", "attn@decoder_attn=NAME"]),
+        (["attn@cross_attn=truncated"], ["cross_attn: TruncatedAttention needs len_q == len_k"]),
+        (["attn@decoder_attn=linformer"], ["LinformerAttention has no causal form; expected one of", "full, hard"]),
         (["+attn.foo=1"], ["ProbAttention has no parameter 'foo'", "factor"]),
         (["attn.factor=abc"], ["factor", "'abc'"]),
         (["attn.factor=0"], ["factor", "found 0"]),
         (["attn._target_=os.system"], ["os.system"]),
-        (["attn@decoder_attn=additive", "attn.factor=-1"], ["factor", "found -1"]),
+        (["attn@decoder_attn=additive", "attn.factor=-1"], ["attn: ProbAttention factor", "found -1"]),
+        (["attn@decoder_attn=topk", "decoder_attn.k=0"], ["decoder_attn: TopKAttention k", "found 0"]),
         (["model.d_model=-1"], ["model.d_model: expected at least 1, found -1"]),
         (["model.d_model=9"], ["multiple of model.n_heads=2, found 9"]),
         (["model.n_heads=0"], ["model.n_heads: expected at least 1, found 0"]),
@@ -287,6 +292,10 @@ def test_a_checkpoint_that_is_none(what: str, entry: str, folder: Path, trained:
     rest = ["input=good.csv"] if entry == "predict" else []
     refused(call(entry, "checkpoint=model.pt", *rest), part, "model.pt" if part != "weights do not fit" else "")
     assert tree(folder) == before
+
+
+def test_attention_is_refused_before_data_are_read(folder: Path) -> None:
+    refused(call("train", "dataset=csv", "dataset.path=absent.csv", "attn.factor=0"), "ProbAttention factor", "found 0")
 
 
 def test_a_run_directory_is_not_written_over(folder: Path, trained: Trained, tree: Tree) -> None:

@@ -143,6 +143,15 @@ def test_decoder_follows_the_encoder_where_it_can() -> None:
         resolve_decoder(PROB, linformer)
 
 
+def test_attention_layers_by_place() -> None:
+    """Red if a place is told wrong, or two layers share one."""
+    layers = model(encoder_stacks=[2, 1], decoder_layers=2).attention_layers()
+    assert {place: (layer.attention.spec.len_q, layer.attention.spec.len_k) for place, layer in layers.items()} == {
+        "encoder 1.1": (24, 24), "encoder 1.2": (12, 12), "encoder 2.1": (12, 12),
+        "decoder 1": (12, 12), "cross 1": (12, 24), "decoder 2": (12, 12), "cross 2": (5, 24),
+    }  # fmt: skip
+
+
 def test_restored_model_gives_the_same_numbers() -> None:
     """Red if a size, a slot or a weight is not restored."""
     net = model(dtype=torch.float32, encoder_stacks=[2, 1], mix=True).eval()

@@ -146,6 +146,20 @@ def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Train
     assert {path.name for path in folder.iterdir()} == {"runs"}
 
 
+def test_attention_chosen_by_length_is_told_and_kept(folder: Path) -> None:
+    """Red if a layer's length is not its own (the encoder's halves), or the trained choice is not the restored one."""
+    arguments = ["attn=auto", "attn.crossover=12", "attn.factor=1", "attn@cross_attn=auto", "cross_attn.crossover=6"]
+    outcome = call("train", *SAMPLE, *arguments, "model.encoder_stacks=[3]", "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert (
+        "attention by length: encoder 1.1 (24 rows) prob, encoder 1.2 (12 rows) prob, encoder 1.3 (6 rows) full, "
+        "decoder 1 (17 rows) prob, cross 1 (6 rows) prob\n"
+    ) in outcome.out
+    outcome = call("eval", "checkpoint=run", "plots=false")
+    assert outcome.status == 0, outcome.err
+    assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
+
+
 def test_another_seed_makes_another_run(folder: Path) -> None:
     one, other = (run(*SAMPLE, "trainer.max_steps=2", f"seed={seed}", run_dir=f"r{seed}") for seed in (1, 2))
     assert not equal(one.weights, other.weights)

@@ -41,6 +41,7 @@ class AutoAttention(Attention):
         # both are made, so that a bad factor is refused at any length
         prob = ProbAttention(spec, factor=factor)
         self.chosen = prob if long else FullAttention(spec)
+        self.picked = "prob" if long else "full"
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
