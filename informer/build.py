@@ -13,7 +13,7 @@ from informer.attention.auto import AutoAttention
 from informer.attention.base import Attention, AttentionSpec
 from informer.checkpoint import Checkpoint
 from informer.data.pipeline import Data, load_data
-from informer.data.scaler import Scaler
+from informer.data.scaler import PanelScaler
 from informer.data.time_features import CalendarKind
 from informer.errors import InputError, one_of
 from informer.model import AttentionFactory, Attentions, Informer, ModelConfig, ModelDims
@@ -102,13 +102,12 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
     return attention_node("full"), f"{chosen.__name__} has no causal form: the decoder's self-attention is full"
 
 
-def build_data(config: "TrainConfig", device: torch.device, scaler: Scaler | None = None) -> Data:
+def build_data(config: "TrainConfig", device: torch.device, scaler: PanelScaler | None = None) -> Data:
     """Read, split and scale the configured dataset; a trained model brings its own scaler."""
     return load_data(
         config.dataset,
         sizes=config.sizes,
-        features=config.features,
-        target=config.target,
+        roles=config.roles,
         scaler=scaler or config.scaler,
         calendar=CalendarKind(config.model.embed.value),
         data_dir=Path(config.data_dir),

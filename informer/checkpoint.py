@@ -13,7 +13,7 @@ from torch import Tensor
 from informer.errors import InputError
 from informer.files import write_atomic
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever a reader of an older format would misread the file."""
 
 BEST, LAST = "best.pt", "last.pt"
@@ -31,10 +31,12 @@ class Checkpoint:
     """Columns the model reads, in its order."""
     targets: list[str]
     """Columns it forecasts, in its order."""
+    future_covariates: list[str]
+    """Inputs that it must be given over the horizon too."""
     frequency: str
     """Step of the series, as a pandas offset."""
     scaler: dict[str, Any]
-    """State of the scaler over `inputs`."""
+    """State of the `PanelScaler` over `inputs`."""
     weights: dict[str, Tensor]
     data: dict[str, Any]
     """Where the training data came from: path, sha256, rows."""

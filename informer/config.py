@@ -12,7 +12,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from informer.data.pipeline import Features
+from informer.data.columns import Features, Roles
 from informer.data.scaler import ScalerConfig
 from informer.data.source import DatasetConfig
 from informer.data.windows import WindowSizes
@@ -57,6 +57,12 @@ class TrainConfig:
     features: Features = Features.M
     target: str | None = None
     """Column to forecast (S, MS) or to show first; null: the dataset's."""
+    targets: list[str] | None = None
+    """Columns to forecast, in place of features and target."""
+    past_covariates: list[str] = field(default_factory=list)
+    """Columns to read and not to forecast."""
+    future_covariates: list[str] = field(default_factory=list)
+    """The same, known over the horizon too: predict asks for them in `future`."""
     seed: int = 0
     device: Device = Device.auto
     data_dir: str = "data"
@@ -67,6 +73,17 @@ class TrainConfig:
     def sizes(self) -> WindowSizes:
         """The three lengths."""
         return WindowSizes(seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len)
+
+    @property
+    def roles(self) -> Roles:
+        """What is said of the columns."""
+        return Roles(
+            features=self.features,
+            target=self.target,
+            targets=self.targets,
+            past_covariates=self.past_covariates,
+            future_covariates=self.future_covariates,
+        )
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
@@ -120,6 +137,8 @@ class PredictConfig:
     """A run directory or a checkpoint file."""
     input: str | None = None
     """The file to continue."""
+    future: str | None = None
+    """The file of future covariates at the times that follow."""
     output: str = "forecasts"
     """Folder of the forecast and its picture."""
     dataset: InputFormat = field(default_factory=InputFormat)

@@ -13,7 +13,7 @@ from informer import checkpoint, cli
 from informer.build import build_data, dims_of, restore_model
 from informer.config import EvalConfig, TrainConfig, from_plain
 from informer.data.pipeline import Data
-from informer.data.scaler import Scaler
+from informer.data.scaler import PanelScaler
 from informer.errors import InputError
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
@@ -38,7 +38,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     saved = checkpoint.load(path)
     device = pick_device(settings.device.value)
     with cli.logging_to(console):
-        data = build_data(_as_trained(saved, settings), device, Scaler.from_state(saved.scaler))
+        data = build_data(_as_trained(saved, settings), device, PanelScaler.from_state(saved.scaler))
         _check(data, saved)
         evaluation = score(restore_model(saved).to(device), data, batch_size=settings.batch_size)
     output = Path(settings.output) if settings.output else path.parent / "eval"

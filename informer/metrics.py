@@ -13,7 +13,8 @@ For forecast f, actual y, averaged over windows, steps and columns:
 Averages over columns in the data's own units mix those units; compare models there column by column.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -124,28 +125,41 @@ class ErrorSums:
         return {name: values.flatten().tolist() for name, values in found.items()}
 
 
+class MaseScale(NamedTuple):
+    """`seasonal_scale` of the training rows in both systems of units."""
+
+    scaled: Float[Tensor, "n"]
+    original: Float[Tensor, "n"]
+
+
 class Errors:
     """Errors of one forecaster in scaled units and in the data's own.
 
     Args:
-        inverse: maps scaled values (last axis = columns) to the data's units; affine in each column.
-        mase_scale: `seasonal_scale` of the scaled training rows.
+        mase_scale: in both units.
     """
 
-    def __init__(self, *, inverse: Callable[[Tensor], Tensor], mase_scale: Float[Tensor, "n"]) -> None:
-        mase_scale = wide(mase_scale)
-        self._inverse = inverse
-        self._offset = inverse(torch.zeros_like(mase_scale))
-        self.scaled = ErrorSums(mase_scale)
-        self.original = ErrorSums(inverse(mase_scale) - self._offset)
+    def __init__(self, mase_scale: MaseScale) -> None:
+        self.scaled = ErrorSums(mase_scale.scaled)
+        self.original = ErrorSums(mase_scale.original)
 
-    def add(self, forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Count the windows of one batch of scaled values."""
+    def add(
+        self,
+        forecast: Float[Tensor, "b pred_len n"],
+        actual: Float[Tensor, "b pred_len n"],
+        *,
+        center: Float[Tensor, "b n"],
+        scale: Float[Tensor, "b n"],
+    ) -> None:
+        """Count the windows of one batch of scaled values; scaled * scale + center are data units, window by window."""
         self.scaled.add(forecast, actual)
-        self.original.add(self._to_original(forecast), self._to_original(actual))
+        self.original.add(*(_original(values, wide(center), wide(scale)) for values in (forecast, actual)))
 
-    def _to_original(self, x: Tensor) -> Tensor:
-        # A zero of the data comes back from its float32 scaled value as rounding noise, which MAPE would divide by.
-        values = self._inverse(wide(x))
-        noise = 4 * torch.finfo(torch.float32).eps * self._offset.to(values.device).abs()
-        return values.masked_fill(values.abs() <= noise, 0.0)
+
+def _original(
+    scaled: Float[Tensor, "b pred_len n"], center: Float[Tensor, "b n"], scale: Float[Tensor, "b n"]
+) -> Float[Tensor, "b pred_len n"]:
+    # A zero of the data comes back from its float32 scaled value as rounding noise, which MAPE would divide by.
+    values = wide(scaled) * scale[:, None] + center[:, None]
+    noise = 4 * torch.finfo(torch.float32).eps * center[:, None].abs()
+    return values.masked_fill(values.abs() <= noise, 0.0)

@@ -35,7 +35,8 @@ def predict(settings: PredictConfig, console: Console) -> Path:
     with cli.logging_to(console):
         forecaster = Forecaster.load(settings.checkpoint, device=settings.device.value)
         series = forecaster.trained.read_file(source, settings.dataset)
-        forecast = forecaster.trained.forecast([series], horizon=settings.horizon)[0]
+        known = [forecaster.trained.future_file(Path(settings.future), settings.dataset)] if settings.future else None
+        forecast = forecaster.trained.forecast([series], horizon=settings.horizon, futures=known)[0]
     output = Path(settings.output)
     cli.make_folder(output)
     path = output / f"{name_of(source)}.forecast.csv"

@@ -90,20 +90,22 @@ def _open_run(settings: TrainConfig, run_dir: Path, data: Data) -> None:
 
 
 def _data_facts(data: Data) -> dict[str, Any]:
-    series = data.panel[0]
     return {
         "path": str(data.provenance.path),
         "sha256": data.provenance.sha256,
-        "rows": len(series),
-        "time_col": series.time_col,
+        "series": len(data.panel),
+        "rows": sum(map(len, data.panel)),
+        "time_col": data.panel[0].time_col,
         "windows": {"train": len(data.train), "val": len(data.val), "test": len(data.test)},
     }
 
 
 def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.device) -> None:
     n_parameters = sum(p.numel() for p in model.parameters())
+    series = f"{len(data.panel)} series, " if len(data.panel) > 1 else ""
+    n_rows = sum(map(len, data.panel))
     log.info(
-        f"{settings.dataset.name}: {len(data.panel[0])} rows at {data.frequency.code}, {len(data.inputs)} columns in, "
+        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {len(data.inputs)} columns in, "
         f"{len(data.targets)} out; windows {len(data.train)} train, {len(data.val)} val, {len(data.test)} test"
     )
     log.info(f"model: {n_parameters:,} parameters on {device}; run directory {settings.run_dir}")
@@ -155,6 +157,7 @@ def _checkpoint(settings: TrainConfig, data: Data, state: State) -> checkpoint.C
         dims=asdict(dims_of(data)),
         inputs=list(data.inputs),
         targets=list(data.targets),
+        future_covariates=list(data.columns.future_covariates),
         frequency=data.frequency.code,
         scaler=data.scaler.state(),
         weights=state.model.state_dict(),

@@ -18,7 +18,8 @@ from omegaconf import OmegaConf
 
 from informer import checkpoint, compat
 from informer.config import TrainConfig, to_plain
-from informer.data.pipeline import Data, Features, load_data
+from informer.data.columns import Features, Roles
+from informer.data.pipeline import Data, load_data
 from informer.data.scaler import ScalerConfig
 from informer.data.source import DatasetConfig
 from informer.data.time_features import CalendarKind
@@ -94,8 +95,7 @@ def load(given: argparse.Namespace, dataset: DatasetConfig) -> Data:
     return load_data(
         dataset,
         sizes=WindowSizes(seq_len=given.seq_len, label_len=given.label_len, pred_len=given.pred_len),
-        features=Features(given.features),
-        target=given.target,
+        roles=Roles(features=Features(given.features), target=given.target),
         scaler=ScalerConfig(),
         calendar=CalendarKind(given.embed),
         data_dir=Path(),
@@ -137,6 +137,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
         dims=asdict(dims),
         inputs=list(data.inputs),
         targets=list(data.targets),
+        future_covariates=[],
         frequency=data.frequency.code,
         scaler=data.scaler.state(),
         weights=model.state_dict(),

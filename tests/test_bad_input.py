@@ -167,7 +167,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["target=nope"], ["target=nope", "demand"]),
         (["dataset=csv"], ["dataset.path"]),
         (["dataset=csv", "dataset.path=absent.csv"], ["absent.csv: no such file"]),
-        (["dataset=csv", "dataset.path=."], ["cannot be read"]),
+        (["dataset=csv", "dataset.path=no*.csv"], ["dataset.path=no*.csv: expected files of that pattern, found none"]),
         (["dataset=csv", "dataset.path=it's my file (1)=x,y.csv"], ["it's my file (1)=x,y.csv: no such file"]),
         (["model.encoder_stacks=[2"], ["model.encoder_stacks", "[2"]),
         (["dataset=WTH", "data_dir=nowhere"], ["nowhere/WTH.csv does not exist", "put it there"]),

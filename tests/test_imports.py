@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "train": {"cli", "config", "training", "inference", "build", "checkpoint", "data", "model"}
     | {"files", "runtime", "errors"},
     "eval": {"cli", "config", "inference", "build", "checkpoint", "data", "plots", "runtime", "errors"},
-    "forecaster": {"inference", "checkpoint"},
+    "forecaster": {"inference", "data", "checkpoint", "errors"},
     "predict": {"cli", "config", "forecaster", "inference", "data", "files", "plots"},
     "__init__": {"forecaster"},
 }

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_percentage_error, root_mean_squared_error
 
-from informer.metrics import METRICS, Errors, ErrorSums, seasonal_scale, wide
+from informer.metrics import METRICS, Errors, ErrorSums, MaseScale, seasonal_scale, wide
 
 
 def loops(forecast, actual, scale):
@@ -110,19 +110,21 @@ def test_no_windows_is_an_error():
 def test_original_units_are_the_affine_image_of_scaled_ones(case):
     forecast, actual, scale = (torch.from_numpy(part).float() for part in case)
     centre, spread = torch.tensor([10.0, -3.0, 0.0]), torch.tensor([2.0, 0.5, 7.0])
-    errors = Errors(inverse=lambda x: x * spread.to(x) + centre.to(x), mase_scale=scale)
-    errors.add(forecast, actual)
-    back = [(wide(x) * spread + centre).numpy() for x in (forecast, actual)]
-    assert errors.original.overall() == pytest.approx(loops(*back, (scale * spread).numpy()))
-    assert errors.original.overall()["mase"] == pytest.approx(errors.scaled.overall()["mase"])
+    # each window is of a series of its own units
+    centre, spread = centre + torch.arange(len(actual))[:, None], spread * (1 + torch.arange(len(actual))[:, None])
+    errors = Errors(MaseScale(scale, 3 * scale))
+    errors.add(forecast, actual, center=centre, scale=spread)
+    back = [(wide(x) * spread[:, None] + centre[:, None]).numpy() for x in (forecast, actual)]
+    assert errors.original.overall() == pytest.approx(loops(*back, (3 * scale).numpy()))
+    assert errors.scaled.overall() == pytest.approx(loops(forecast.numpy(), actual.numpy(), scale.numpy()))
 
 
 def test_a_zero_of_the_data_stays_zero_through_float32_scaling():
     values = torch.tensor([0.0, 1.7, 3.1], dtype=torch.float64).reshape(1, 3, 1)
     centre, spread = 1234.567, 0.37
     scaled = ((values - centre) / spread).float()
-    errors = Errors(inverse=lambda x: x * spread + centre, mase_scale=torch.ones(1))
-    errors.add(scaled + 1.0, scaled)
+    errors = Errors(MaseScale(torch.ones(1), torch.ones(1)))
+    errors.add(scaled + 1.0, scaled, center=torch.full((1, 1), centre), scale=torch.full((1, 1), spread))
     assert errors.original.zero_actuals == 1
     assert errors.original.overall()["mape"] == pytest.approx(100 * (0.37 / 1.7 + 0.37 / 3.1) / 2, rel=1e-3)
 

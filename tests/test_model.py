@@ -164,7 +164,8 @@ def test_restored_model_gives_the_same_numbers() -> None:
     }  # fmt: skip
     dims = {"enc_in": 3, "dec_in": 3, "c_out": 2, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
     saved = Checkpoint(
-        config=config, dims=dims, inputs=["a", "b", "c"], targets=["a", "b"], frequency="h", scaler={}, data={},
+        config=config, dims=dims, inputs=["a", "b", "c"], targets=["a", "b"], future_covariates=[], frequency="h",
+        scaler={}, data={},
         weights=net.state_dict(), epoch=1, step=1, val_loss=0.0,
     )  # fmt: skip
     batch = inputs(DIMS, 2, torch.float32)

@@ -5,6 +5,7 @@ A file is fetched into a temporary folder, checked, then put in its place whole:
 
 import hashlib
 import logging
+from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,30 @@ from informer.runtime import resource
 log = logging.getLogger(__name__)
 
 
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
+"""Endings of the files that a folder is searched for."""
+
+
+def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
+    """The dataset's files: the one of `find_file`, or those of the folder or pattern `path`, in alphabetical order.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = Path(config.path or "").expanduser()
+    if config.path is not None and path.is_dir():
+        found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
+        expected = f"files ending in {', '.join(SUFFIXES)}"
+    elif has_magic(str(path)) and not path.exists():
+        found = [Path(file) for file in glob(str(path), recursive=True)]
+        expected = "files of that pattern"
+    else:
+        return [find_file(config, data_dir)]
+    if not found:
+        raise InputError(f"dataset.path={path}: expected {expected}, found none")
+    return sorted(found)
+
+
 def find_file(config: DatasetConfig, data_dir: Path) -> Path:
     """The dataset's file, fetched into `data_dir` where need be.
 
@@ -25,7 +50,7 @@ def find_file(config: DatasetConfig, data_dir: Path) -> Path:
         InputError: it is not there and cannot be fetched; says what to fetch and where to put it.
     """
     if config.path is not None:
-        return Path(config.path)
+        return Path(config.path).expanduser()
     if config.file is None:
         raise InputError(f"dataset.path: expected a CSV file, found none: dataset={config.name} dataset.path=my.csv")
     if config.packaged:

@@ -1,17 +1,13 @@
 """Scaling per column: fitted by scikit-learn on training rows, then plain numbers that travel in a checkpoint."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float64
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
-from torch import Tensor
-
-Array = TypeVar("Array", np.ndarray, Tensor)
 
 
 class ScalerKind(Enum):
@@ -28,6 +24,8 @@ class ScalerConfig:
     """The node `scaler`."""
 
     kind: ScalerKind = ScalerKind.standard
+    per_series: bool = False
+    """Scale each series by its own training rows instead of all by those of all series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +50,13 @@ class Scaler:
             return cls(kind, robust.center_, robust.scale_)
         return cls(kind, np.zeros(values.shape[1]), np.ones(values.shape[1]))
 
-    def transform(self, values: Array) -> Array:
-        """Data units to scaled units, [... c]."""
-        center, scale = self._like(values)
-        return (values - center) / scale
+    def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
+        """Data units to scaled units."""
+        return (values - self.center) / self.scale
 
-    def inverse(self, values: Array) -> Array:
-        """Scaled units to data units, [... c]."""
-        center, scale = self._like(values)
-        return values * scale + center
-
-    def select(self, columns: Sequence[int]) -> "Scaler":
-        """The same scaler for some of its columns."""
-        chosen = list(columns)
-        return type(self)(self.kind, self.center[chosen], self.scale[chosen])
+    def inverse(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
+        """Scaled units to data units."""
+        return values * self.scale + self.center
 
     def state(self) -> dict[str, Any]:
         """Plain lists, for a checkpoint."""
@@ -77,7 +68,50 @@ class Scaler:
         center, scale = (np.asarray(state[name], dtype=np.float64) for name in ("center", "scale"))
         return cls(ScalerKind(state["kind"]), center, scale)
 
-    def _like(self, values: Array) -> tuple[Any, Any]:
-        if isinstance(values, Tensor):
-            return tuple(torch.as_tensor(part).to(values) for part in (self.center, self.scale))  # type: ignore[return-value]
-        return self.center, self.scale
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelScaler:
+    """One scaler for all series, or one for each.
+
+    Args:
+        kind: of every scaler.
+        shared: the one for all series; None where each has its own.
+        own: those of the series of training, by name.
+    """
+
+    kind: ScalerKind
+    shared: Scaler | None = None
+    own: Mapping[str, Scaler] = field(default_factory=dict)
+
+    @classmethod
+    def fit(cls, config: ScalerConfig, training: Mapping[str, Float64[np.ndarray, "_ c"]]) -> "PanelScaler":
+        """Fit on the training rows of each series, by name."""
+        if config.per_series:
+            own = {name: Scaler.fit(config.kind, rows) for name, rows in training.items()}
+            return cls(kind=config.kind, own=own)
+        tables = list(training.values())
+        rows = tables[0] if len(tables) == 1 else np.concatenate(tables)
+        return cls(kind=config.kind, shared=Scaler.fit(config.kind, rows))
+
+    def of(self, name: str, rows: Float64[np.ndarray, "_ c"]) -> Scaler:
+        """The scaler of a series: the shared one, its own of training, else one fitted on `rows`."""
+        if self.shared is not None:
+            return self.shared
+        return self.own[name] if name in self.own else Scaler.fit(self.kind, rows)
+
+    def state(self) -> dict[str, Any]:
+        """Plain containers, for a checkpoint."""
+        return {
+            "kind": self.kind.value,
+            "shared": self.shared and self.shared.state(),
+            "own": {name: scaler.state() for name, scaler in self.own.items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> "PanelScaler":
+        """What `state` gave."""
+        return cls(
+            kind=ScalerKind(state["kind"]),
+            shared=state["shared"] and Scaler.from_state(state["shared"]),
+            own={name: Scaler.from_state(one) for name, one in state["own"].items()},
+        )

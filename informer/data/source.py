@@ -14,7 +14,7 @@ from jaxtyping import Float64
 
 from informer.data.dialect import COMMON, Dialect
 from informer.data.frequency import Frequency
-from informer.data.split import SplitConfig
+from informer.data.split import Short, SplitConfig
 from informer.data.table import Table, is_number_column, listed, name_of, numbers, read_table, table_of_frame
 from informer.data.timestamps import find_frequency, find_time_column, parse_timestamps
 from informer.errors import InputError
@@ -28,9 +28,12 @@ class DatasetConfig:
 
     Args:
         name: of the dataset, in reports.
-        path: the file, CSV (packed by gzip or not) or parquet; None takes `file` from the data folder.
+        path: the file, CSV (packed by gzip or not) or parquet, or a folder or pattern of files with a series each; None
+            takes `file` from the data folder.
         file: file name within the data folder.
         packaged: `file` ships with this package (the sample) instead.
+        series_col: the column that names the series of each row, where one file holds many; None: it holds one.
+        short: what to do with series too short for a window in each part.
         time_col: the time column; None finds it.
         time_format: strptime format of its cells, or s, ms, us, ns for counts since 1970; None finds it.
         frequency: step between rows; None infers it.
@@ -47,6 +50,8 @@ class DatasetConfig:
     path: str | None = None
     file: str | None = None
     packaged: bool = False
+    series_col: str | None = None
+    short: Short = Short.error
     time_col: str | None = None
     time_format: str | None = None
     frequency: str | None = None

@@ -1,5 +1,6 @@
 """Which rows are the targets of training, validation and test. The three never overlap; rows after them are unused."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
@@ -11,6 +12,17 @@ from informer.data.windows import WindowSizes
 from informer.errors import InputError
 
 Bound = int | float | str | None
+
+
+class Short(Enum):
+    """What to do with a series that has no window in some part."""
+
+    error = "error"
+    """Refuse it."""
+    skip = "skip"
+    """Leave it out, and say so."""
+    pad = "pad"
+    """Repeat its first row before it, so that targets from its second row on have their history."""
 
 
 class SplitKind(Enum):
@@ -45,6 +57,17 @@ class Split:
     val: range
     test: range
 
+    def clip(self, n: int) -> "Split":
+        """The same within the first n rows."""
+        return self._each(lambda part: range(min(part.start, n), min(part.stop, n)))
+
+    def shift(self, n: int) -> "Split":
+        """The same n rows later."""
+        return self._each(lambda part: range(part.start + n, part.stop + n))
+
+    def _each(self, change: Callable[[range], range]) -> "Split":
+        return Split(change(self.train), change(self.val), change(self.test))
+
 
 def split_rows(
     timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig, *, sizes: WindowSizes, name: str = "series"
@@ -61,14 +84,46 @@ def split_rows(
     Raises:
         InputError: bounds that make no sense, or a part too short; says rows needed and rows found.
     """
-    n = len(timestamps)
-    if config.kind is SplitKind.dates:
-        borders = _date_borders(timestamps, config)
-    else:
-        borders = _count_borders(n, frequency, config)
-    split = _cut(borders)
-    _check(split, n, sizes, config, name)
+    split = cut_rows(timestamps, frequency, config)
+    lacking = shortage(split, len(timestamps), config, sizes=sizes, name=name)
+    if lacking:
+        raise InputError(lacking)
     return split
+
+
+def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig) -> Split:
+    """The same, whatever the length of the parts; rows and months may end after the last row.
+
+    Raises:
+        InputError: bounds that make no sense.
+    """
+    if config.kind is SplitKind.dates:
+        return _cut(_date_borders(timestamps, config))
+    return _cut(_count_borders(len(timestamps), frequency, config))
+
+
+def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, name: str) -> str | None:
+    """What a series of n rows lacks for one window in each part: rows needed and rows found; None if nothing.
+
+    Args: see `split_rows`.
+    """
+    parts = [("train", split.train), ("val", split.val), ("test", split.test)]
+    short = [
+        f"{part} needs {sizes.least_rows(rows.start)}, has {max(0, min(rows.stop, n) - rows.start)}"
+        for part, rows in parts
+        if min(rows.stop, n) - rows.start < sizes.least_rows(rows.start)
+    ]
+    beyond = split.test.stop > n
+    if not short and not beyond:
+        return None
+    needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
+    at_least = f", at least {needed} in all" if needed else ""
+    lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
+    return (
+        f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
+        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
+        "shorten seq_len or pred_len, or change dataset.split, or set dataset.short=skip or pad"
+    )
 
 
 def _cut(borders: tuple[int, int, int]) -> Split:
@@ -126,26 +181,6 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
             f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"
         )
     return rows[0], rows[1], rows[2]
-
-
-def _check(split: Split, n: int, sizes: WindowSizes, config: SplitConfig, name: str) -> None:
-    parts = [("train", split.train), ("val", split.val), ("test", split.test)]
-    short = [
-        f"{part} needs {sizes.least_rows(rows.start)}, has {max(0, min(rows.stop, n) - rows.start)}"
-        for part, rows in parts
-        if min(rows.stop, n) - rows.start < sizes.least_rows(rows.start)
-    ]
-    beyond = split.test.stop > n
-    if not short and not beyond:
-        return
-    needed = split.test.stop if beyond else _rows_for_ratio(n, sizes, config)
-    at_least = f", at least {needed} in all" if needed else ""
-    lacking = "; ".join(short) or f"test ends at row {split.test.stop}"
-    raise InputError(
-        f"{name}: {n} rows are too few for seq_len={sizes.seq_len}, pred_len={sizes.pred_len} and split "
-        f"{config.kind.value} {config.train}/{config.val}/{config.test}: {lacking}{at_least}; "
-        "shorten seq_len or pred_len, or change dataset.split"
-    )
 
 
 def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | None:

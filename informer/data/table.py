@@ -34,7 +34,7 @@ class Table:
     """A frame and what to call it.
 
     `first_row` is the number of its first row: 2 in a CSV file (line 1 is the header), else 0. `dialect` is how the
-    file is written.
+    file is written. The index of `frame` counts the rows of the file, of which it may hold some.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Table:
 
     def at(self, row: int, column: str) -> str:
         """Where a cell is, to begin an error with."""
-        return f"{self.name}, row {row + self.first_row}, column {column!r}"
+        return f"{self.name}, row {self.frame.index[row] + self.first_row}, column {column!r}"
 
     def missing(self, setting: str, column: str) -> InputError:
         """The error for a column that is not there."""
@@ -245,4 +245,4 @@ def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None
     repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
     if repeated:
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-    return Table(name, frame, first_row=0)
+    return Table(name, frame.reset_index(drop=True), first_row=0)

@@ -1,7 +1,8 @@
 """Windows over series that lie on the device once: the only arithmetic of seq_len, label_len and pred_len.
 
 A window is `seq_len` rows of history, then `pred_len` rows to forecast. The decoder reads the last `label_len` rows of
-the history (the start token), then zeros. A batch is one gather of row indices: nothing is done per sample in Python.
+the history (the start token), then the horizon, where targets and past covariates are zero and future covariates are
+what they will be. A batch is one gather of row indices: nothing is done per sample in Python.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,8 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from informer.errors import InputError
@@ -49,20 +49,41 @@ class WindowSizes:
 
 
 class Batch(NamedTuple):
-    """What the model reads and what it is scored on; `target` has no rows when the future is not known."""
+    """What the model reads and what it is scored on, scaled; `target` has no rows when the future is not known.
+
+    `center` and `scale` lead the targets of each window back to the data's own units.
+    """
 
     enc_x: Float[Tensor, "b seq c"]
     enc_mark: Float[Tensor, "b seq m"]
     dec_x: Float[Tensor, "b label+pred c"]
     dec_mark: Float[Tensor, "b label+pred m"]
     target: Float[Tensor, "b pred n"]
+    center: Float64[Tensor, "b n"]
+    scale: Float64[Tensor, "b n"]
+
+    def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
+        """Targets of this batch in the data's own units."""
+        return scaled.double() * self.scale[:, None] + self.center[:, None]
 
 
-class Store(NamedTuple):
-    """Scaled columns and calendar marks of all series, one below the other, on the device."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """The rows of all series, one series below the other, on the device.
+
+    Args:
+        values: scaled columns.
+        marks: calendar marks of the timestamps; series at the same times share them.
+        first_rows, first_marks: where each series begins in `values`, increasing, and in `marks`.
+        center, scale: of each series, for every column: values * scale + center are data units.
+    """
 
     values: Float[Tensor, "rows c"]
-    marks: Float[Tensor, "rows m"]
+    marks: Float[Tensor, "times m"]
+    first_rows: Int[Tensor, "s"]
+    first_marks: Int[Tensor, "s"]
+    center: Float64[Tensor, "s c"]
+    scale: Float64[Tensor, "s c"]
 
 
 class Windows:
@@ -72,8 +93,8 @@ class Windows:
         store: the rows, shared between parts.
         starts: row of the store at which each window begins; a window must not run across two series.
         sizes: rows of history, start token and forecast.
-        inputs: columns of the store that the model reads.
-        targets: columns of the store that it forecasts.
+        targets: columns of the store that are forecast; all are read.
+        future: columns of the store that are known over the horizon too.
     """
 
     def __init__(
@@ -82,14 +103,17 @@ class Windows:
         *,
         starts: Int[Tensor, "n"],
         sizes: WindowSizes,
-        inputs: Sequence[int],
         targets: Sequence[int],
+        future: Sequence[int] = (),
     ) -> None:
         device = store.values.device
         self.store = store
         self.sizes = sizes
         self.starts = starts.to(device)
-        self._inputs, self._targets = (_columns(chosen, store.values) for chosen in (inputs, targets))
+        self._targets = _columns(targets, store.values)
+        self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
+        self._center, self._scale = (_pick(part, self._targets) for part in (store.center, store.scale))
+        self._mark_shift = store.first_marks - store.first_rows
         self._offsets = torch.arange(sizes.rows, device=device)
 
     def __len__(self) -> int:
@@ -97,17 +121,26 @@ class Windows:
 
     def batch(self, indices: Int[Tensor, "b"]) -> Batch:
         """The windows with these numbers, in this order."""
-        seq_len, label_len, pred_len = self.sizes.seq_len, self.sizes.label_len, self.sizes.pred_len
-        rows = self.starts[indices.to(self.starts.device), None] + self._offsets
-        values, marks = _gather(self.store.values, rows), _gather(self.store.marks, rows)
-        history = _pick(values[:, :seq_len], self._inputs)
+        seq_len, token = self.sizes.seq_len, self.sizes.seq_len - self.sizes.label_len
+        first = self.starts[indices.to(self.starts.device)]
+        series = self._series(first)
+        rows = first[:, None] + self._offsets
+        values = _gather(self.store.values, rows)
+        marks = _gather(self.store.marks, rows + self._mark_shift[series, None])
+        history, horizon = values[:, :seq_len], values[:, seq_len:]
         return Batch(
             enc_x=history,
             enc_mark=marks[:, :seq_len],
-            dec_x=F.pad(history[:, seq_len - label_len :], (0, 0, 0, pred_len)),
-            dec_mark=marks[:, seq_len - label_len :],
-            target=_pick(values[:, seq_len:], self._targets),
+            dec_x=torch.cat([history[:, token:], horizon.masked_fill(self._hidden, 0.0)], dim=1),
+            dec_mark=marks[:, token:],
+            target=_pick(horizon, self._targets),
+            center=self._center[series],
+            scale=self._scale[series],
         )
+
+    def series(self, indices: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+        """Place in the panel of the series that each of these windows lies in."""
+        return self._series(self.starts[indices.to(self.starts.device)])
 
     def batches(self, batch_size: int, *, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Every window once, the last batch being whatever is left; shuffled when a generator (on the CPU) is given."""
@@ -117,6 +150,9 @@ class Windows:
         order = torch.arange(n) if generator is None else torch.randperm(n, generator=generator)
         for indices in order.to(self.starts.device).split(batch_size):
             yield self.batch(indices)
+
+    def _series(self, rows: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
+        return torch.bucketize(rows, self.store.first_rows, right=True) - 1
 
 
 def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[Tensor, "b l c"]:

@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.data.pipeline import Data
-from informer.data.scaler import Scaler
+from informer.data.store import column_values
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
 from informer.inference.forecast import model_forecast
 from informer.inference.report import Evaluation
-from informer.metrics import Errors, seasonal_scale
+from informer.metrics import Errors, MaseScale, seasonal_scale
 
 Forecast = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 """Scaled targets for a batch; must not look at `batch.target` but for its shape."""
@@ -24,8 +24,7 @@ def evaluate(
     forecast: Forecast,
     windows: Windows,
     *,
-    target_scaler: Scaler,
-    mase_scale: Float[Tensor, "n"],
+    mase_scale: MaseScale,
     batch_size: int = 256,
 ) -> Errors:
     """Errors over every window once, in order; the batch size changes speed and memory, not the result.
@@ -33,7 +32,6 @@ def evaluate(
     Args:
         forecast: from a batch to scaled targets; a model must be in eval mode already.
         windows: what to forecast.
-        target_scaler: scaler of the target columns.
         mase_scale: see `training_scale`.
         batch_size: windows at once.
 
@@ -42,20 +40,22 @@ def evaluate(
     """
     if not len(windows):
         raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
-    errors = Errors(inverse=target_scaler.inverse, mase_scale=mase_scale)
+    errors = Errors(mase_scale)
     for batch in windows.batches(batch_size):
-        errors.add(forecast(batch), batch.target)
+        errors.add(forecast(batch), batch.target, center=batch.center, scale=batch.scale)
     return errors
 
 
-def training_scale(data: Data) -> Float[Tensor, "n"]:
-    """Denominator of MASE for each target in scaled units, over the training rows of every series."""
-    rows = []
+def training_scale(data: Data) -> MaseScale:
+    """Denominators of MASE for each target, over the training rows of every series."""
+    targets = data.columns.positions(data.targets)
+    scaled: list[Tensor] = []
+    original: list[Tensor] = []
     for series, split in zip(data.panel, data.splits, strict=True):
-        chosen = [series.columns.index(name) for name in data.targets]
-        values = series.values[split.train.start : split.train.stop, chosen]
-        rows.append(torch.from_numpy(data.target_scaler.transform(values)))
-    return seasonal_scale(rows, data.frequency.season)
+        rows = column_values(series, data.inputs)[split.train.start : split.train.stop]
+        scaled.append(torch.from_numpy(data.scaler.of(series.name, rows).transform(rows)[:, targets]))
+        original.append(torch.from_numpy(rows[:, targets]))
+    return MaseScale(*(seasonal_scale(rows, data.frequency.season) for rows in (scaled, original)))
 
 
 def compare(
@@ -73,17 +73,14 @@ def compare(
     Raises:
         InputError: a part without windows.
     """
-    positions = [data.inputs.index(target) for target in data.targets]
+    positions = data.columns.positions(data.targets)
     baselines: list[SeasonalNaive | RidgeForecast] = [
         seasonal_naive(data.frequency.season, positions, seq_len=data.sizes.seq_len),
         fit_ridge(data.train, data.val, positions),
     ]
     forecasts: dict[str, Forecast] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
     scale = training_scale(data)
-    errors = {
-        key: evaluate(each, windows, target_scaler=data.target_scaler, mase_scale=scale, batch_size=batch_size)
-        for key, each in forecasts.items()
-    }
+    errors = {key: evaluate(each, windows, mase_scale=scale, batch_size=batch_size) for key, each in forecasts.items()}
     return Evaluation(
         model=name, columns=data.targets, errors=errors, notes=tuple(baseline.note for baseline in baselines)
     )

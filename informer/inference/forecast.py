@@ -14,10 +14,14 @@ from torch import Tensor, nn
 
 from informer import checkpoint as checkpoints
 from informer.build import restore_model
+from informer.data.columns import Columns
 from informer.data.frequency import Frequency
-from informer.data.pipeline import future_index, history_batch
-from informer.data.scaler import Scaler
+from informer.data.future import Future, future_from_frame, read_future
+from informer.data.history import future_index, history_batch
+from informer.data.scaler import PanelScaler
 from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
+from informer.data.split import Short
+from informer.data.store import column_values
 from informer.data.table import listed, name_of, read_table
 from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.windows import Batch, WindowSizes
@@ -61,8 +65,9 @@ class TrainedModel:
         self.checkpoint = checkpoint
         self.device: torch.device = pick_device(device)
         self.model = restore_model(checkpoint).to(self.device)
-        self.scaler = Scaler.from_state(checkpoint.scaler)
-        self.target_scaler = self.scaler.select([checkpoint.inputs.index(name) for name in checkpoint.targets])
+        self.scaler = PanelScaler.from_state(checkpoint.scaler)
+        roles = ("inputs", "targets", "future_covariates")
+        self.columns = Columns(**{role: tuple(getattr(checkpoint, role)) for role in roles})
         config = checkpoint.config
         self.sizes = WindowSizes(**{name: config[name] for name in ("seq_len", "label_len", "pred_len")})
         self.calendar = CalendarKind(config["model"]["embed"])
@@ -98,58 +103,85 @@ class TrainedModel:
         self._check_step(series)
         return series
 
+    def future_frame(self, frame: pd.DataFrame, name: str) -> Future:
+        """Take a table of future covariates; time a column or the index.
+
+        Raises:
+            InputError: it has no times.
+        """
+        return future_from_frame(frame, self._reading(list(map(str, frame.columns)), InputFormat()), name)
+
+    def future_file(self, path: Path, written: InputFormat) -> Future:
+        """Read a file of future covariates.
+
+        Raises:
+            InputError: it cannot be read, or has no times.
+        """
+        return read_future(path, self._reading([], written))
+
     @torch.inference_mode()
-    def forecast(self, series: Sequence[Series], *, horizon: int | None = None) -> list[Forecast]:
+    def forecast(
+        self, series: Sequence[Series], *, horizon: int | None = None, futures: Sequence[Future] | None = None
+    ) -> list[Forecast]:
         """What follows each series.
 
         Args:
             series: at least seq_len rows each, with the input columns in any order and among others.
             horizon: rows to forecast, pred_len unless given. Rows beyond pred_len come from the model's own output.
+            futures: one a series: future covariates of as many whole pred_len as the horizon takes.
 
         Raises:
-            InputError: too few rows, or a horizon beyond pred_len of a model that does not forecast all it reads.
+            InputError: too few rows, future covariates that are missing, or a horizon beyond pred_len of a model that
+                reads columns which it does not forecast.
         """
         pred_len = self.sizes.pred_len
         horizon = pred_len if horizon is None else horizon
         self._check_horizon(horizon)
-        histories, blocks = list(series), [self._next_rows(series)]
+        histories, blocks = list(series), [self._next_rows(series, futures)]
         while len(blocks) * pred_len < horizon:
-            histories = [self._extended(one, rows) for one, rows in zip(histories, blocks[-1], strict=True)]
-            blocks.append(self._next_rows(histories))
+            ahead: Sequence[Future | None] = futures or [None] * len(series)
+            histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
+            blocks.append(self._next_rows(histories, futures))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
         return [
             Forecast(series=one, targets=tuple(self.checkpoint.targets), values=rows, pred_len=pred_len)
             for one, rows in zip(series, values, strict=True)
         ]
 
-    def _next_rows(self, series: Sequence[Series]) -> Float64[np.ndarray, "b pred_len n"]:
+    def _next_rows(
+        self, series: Sequence[Series], futures: Sequence[Future] | None
+    ) -> Float64[np.ndarray, "b pred_len n"]:
         batch = history_batch(
             series,
-            input_columns=self.checkpoint.inputs,
-            target_columns=self.checkpoint.targets,
+            columns=self.columns,
             scaler=self.scaler,
             sizes=self.sizes,
             calendar=self.calendar,
             device=self.device,
+            futures=futures,
+            pad=self.checkpoint.config["dataset"]["short"] == Short.pad.value,
         )
-        return self.target_scaler.inverse(model_forecast(self.model, batch).double().cpu()).numpy()
+        return batch.in_units(model_forecast(self.model, batch)).cpu().numpy()
 
-    def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"]) -> Series:
-        """The end of a series with its forecast as if it had come; columns that are not forecast are left out."""
-        targets = self.checkpoint.targets
-        history = series.values[-self.sizes.seq_len :, [series.columns.index(name) for name in targets]]
-        stamps = series.timestamps[-len(history) :].append(future_index(series, len(rows)))
+    def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
+        """The end of a series with its forecast and its future covariates as if they had come, and no other column."""
+        names = [*self.columns.targets, *self.columns.future_covariates]
+        history = column_values(series, names)[-self.sizes.seq_len :]
+        ahead = future_index(series, len(rows))
+        if future is not None:
+            rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
         return replace(
             series,
-            timestamps=pd.DatetimeIndex(stamps),
+            timestamps=pd.DatetimeIndex(series.timestamps[-len(history) :].append(ahead)),
             values=np.concatenate([history, rows]),
-            columns=tuple(targets),
+            columns=tuple(names),
         )
 
     def _check_horizon(self, horizon: int) -> None:
         if horizon < 1:
             raise InputError(f"horizon: expected at least 1, found {horizon}")
-        unknown = [name for name in self.checkpoint.inputs if name not in self.checkpoint.targets]
+        known = self.columns.targets + self.columns.future_covariates
+        unknown = [name for name in self.columns.inputs if name not in known]
         if horizon > self.sizes.pred_len and unknown:
             raise InputError(
                 f"horizon={horizon}: expected at most pred_len={self.sizes.pred_len}, for the model does not forecast "

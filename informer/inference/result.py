@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.data.pipeline import future_index
+from informer.data.history import future_index
 from informer.data.source import Series
 from informer.errors import InputError
 

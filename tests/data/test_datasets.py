@@ -9,8 +9,9 @@ import yaml
 from dataset_cases import dataset
 from omegaconf import OmegaConf
 
+from informer.data.columns import Features, Roles
 from informer.data.download import find_file
-from informer.data.pipeline import Features, load_data
+from informer.data.pipeline import load_data
 from informer.data.scaler import ScalerConfig, ScalerKind
 from informer.data.time_features import CalendarKind
 from informer.data.windows import WindowSizes
@@ -60,8 +61,7 @@ def test_the_sample_is_read_whatever_the_data_folder_is(tmp_path: Path) -> None:
     data = load_data(
         dataset("sample"),
         sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24),
-        features=Features.MS,
-        target=None,
+        roles=Roles(features=Features.MS),
         scaler=ScalerConfig(),
         calendar=CalendarKind.timeF,
         data_dir=tmp_path / "nowhere",

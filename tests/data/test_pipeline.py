@@ -9,8 +9,10 @@ import pytest
 import torch
 from dataset_cases import SIZES, dataset, made, published_folder, write
 
-from informer.data.pipeline import Data, Features, future_index, history_batch, load_data
-from informer.data.scaler import Scaler, ScalerConfig, ScalerKind
+from informer.data.columns import Columns, Features, Roles
+from informer.data.history import future_index, history_batch
+from informer.data.pipeline import Data, load_data
+from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
 from informer.data.source import DatasetConfig, read_series, series_from_frame
 from informer.data.split import SplitConfig, SplitKind
 from informer.data.time_features import CalendarKind, calendar_marks
@@ -33,8 +35,7 @@ def load(
     return load_data(
         config,
         sizes=sizes,
-        features=features,
-        target=target,
+        roles=Roles(features=features, target=target),
         scaler=ScalerConfig(kind=kind),
         calendar=calendar,
         data_dir=folder,
@@ -77,8 +78,8 @@ def test_targets_come_back_in_their_own_units(tmp_path: Path) -> None:
     frame = made()
     for features in Features:
         data = load_made(tmp_path, frame, features, "b")
-        target = data.target_scaler.inverse(data.test.batch(torch.tensor([3])).target)
-        np.testing.assert_allclose(target[0], frame[list(data.targets)][213:217], rtol=1e-5)
+        batch = data.test.batch(torch.tensor([3]))
+        np.testing.assert_allclose(batch.in_units(batch.target)[0], frame[list(data.targets)][213:217], rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ScalerKind)
@@ -125,8 +126,7 @@ def test_prediction_sees_the_window_that_training_saw(calendar: CalendarKind, fr
     ]
     batch = history_batch(
         new,
-        input_columns=data.inputs,
-        target_columns=data.targets,
+        columns=data.columns,
         scaler=data.scaler,
         sizes=data.sizes,
         calendar=calendar,
@@ -140,13 +140,12 @@ def test_prediction_sees_the_window_that_training_saw(calendar: CalendarKind, fr
 
 def test_what_prediction_cannot_use() -> None:
     data = made(20)
-    scaler = Scaler.fit(ScalerKind.standard, data[["a", "b", "c"]].to_numpy())
+    scaler = PanelScaler.fit(ScalerConfig(), {"x": data[["a", "b", "c"]].to_numpy()})
 
     def batch(frame: pd.DataFrame) -> None:
         history_batch(
             [series_from_frame(frame, DatasetConfig(), "mine")],
-            input_columns=["a", "b", "c"],
-            target_columns=["b"],
+            columns=Columns(inputs=("a", "b", "c"), targets=("b",)),
             scaler=scaler,
             sizes=SIZES,
             calendar=CalendarKind.timeF,
@@ -175,7 +174,7 @@ def test_published_data(name: str) -> None:
     sizes = WindowSizes(seq_len=96, label_len=48, pred_len=24)
     folder = published_folder(f"{name}.csv")
     data = load(config, folder, sizes=sizes, features=Features.MS)
-    split = data.split
+    split = data.splits[0]
     assert (len(split.train), len(split.val), len(split.test)) == parts
     assert (len(data.train), len(data.val), len(data.test)) == counts
     assert (data.targets, data.frequency.code, len(data.inputs)) == ((target,), code, n_columns)

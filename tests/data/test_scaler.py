@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
-from informer.data.scaler import Scaler, ScalerKind
+from informer.data.scaler import PanelScaler, Scaler, ScalerConfig, ScalerKind
 
 VALUES = np.random.default_rng(3).normal([5.0, -200.0, 1e-3], [1.0, 30.0, 1e-4], (57, 3))
 
@@ -31,18 +30,6 @@ def test_scales_by_its_formula_and_back(kind: ScalerKind) -> None:
 
 
 @pytest.mark.parametrize("kind", ScalerKind)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tensors_scale_as_arrays_do(kind: ScalerKind, dtype: torch.dtype) -> None:
-    scaler = Scaler.fit(kind, VALUES)
-    tensor = torch.tensor(VALUES, dtype=dtype)
-    scaled = scaler.transform(tensor)
-    assert scaled.dtype == dtype
-    tolerance = 1e-12 if dtype is torch.float64 else 1e-4
-    np.testing.assert_allclose(scaled, scaler.transform(VALUES), rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(scaler.inverse(scaled), VALUES, rtol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ScalerKind)
 @pytest.mark.parametrize("constant", [0.0, 4.0, 1e9, 0.1])
 def test_constant_columns_are_finite_and_come_back(kind: ScalerKind, constant: float) -> None:
     values = np.column_stack([np.full(19, constant), np.arange(19.0)])
@@ -56,12 +43,23 @@ def test_constant_columns_are_finite_and_come_back(kind: ScalerKind, constant: f
     np.testing.assert_allclose(scaler.transform(values + 1)[:, 0] - scaled[:, 0], 1, rtol=1e-6)
 
 
-def test_select_is_the_columns_alone() -> None:
-    scaler = Scaler.fit(ScalerKind.standard, VALUES)
-    chosen = [2, 0]
-    np.testing.assert_array_equal(
-        scaler.select(chosen).transform(VALUES[:, chosen]), scaler.transform(VALUES)[:, chosen]
-    )
+def test_one_scaler_for_all_series_sees_all_their_rows() -> None:
+    parts = {"x": VALUES[:20], "y": VALUES[20:21], "z": VALUES[21:]}
+    shared = PanelScaler.fit(ScalerConfig(), parts)
+    for name in (*parts, "unknown"):
+        np.testing.assert_allclose(shared.of(name, VALUES[:3]).transform(VALUES), expected(ScalerKind.standard, VALUES))
+
+
+@pytest.mark.parametrize("kind", ScalerKind)
+def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: ScalerKind) -> None:
+    parts = {"x": VALUES * 3 - 1, "y": VALUES}
+    fitted = PanelScaler.fit(ScalerConfig(kind=kind, per_series=True), parts)
+    for own in (fitted, PanelScaler.from_state(json.loads(json.dumps(fitted.state())))):
+        np.testing.assert_allclose(own.of("y", VALUES[:2]).transform(VALUES), expected(kind, VALUES), atol=1e-12)
+        back = own.of("x", VALUES[:2]).inverse(expected(kind, VALUES))
+        np.testing.assert_allclose(back, VALUES if kind is ScalerKind.none else parts["x"], atol=1e-9)
+        # a series that training did not know is scaled by what is known of it
+        np.testing.assert_allclose(own.of("new", VALUES).transform(VALUES), expected(kind, VALUES), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ScalerKind)

@@ -1,46 +1,48 @@
 """Windows against pandas slicing, row by row; their parts against the rows a split gives them."""
 
+from dataclasses import fields
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from stores import one_series
 
 from informer.data.windows import Store, Windows, WindowSizes
 from informer.errors import InputError
 
 
 def over(
-    n: int, sizes: WindowSizes, part: range, *, inputs: list[int], targets: list[int]
+    n: int, sizes: WindowSizes, part: range, *, targets: list[int], future: list[int] | None = None
 ) -> tuple[Windows, pd.DataFrame]:
     values = torch.arange(n * 3, dtype=torch.float32).view(n, 3)
     marks = torch.arange(n * 2, dtype=torch.float32).view(n, 2) / 7
     starts = torch.tensor(list(sizes.starts(part)), dtype=torch.long)
-    windows = Windows(Store(values, marks), starts=starts, sizes=sizes, inputs=inputs, targets=targets)
+    windows = Windows(one_series(values, marks), starts=starts, sizes=sizes, targets=targets, future=future or [])
     return windows, pd.DataFrame(values.numpy()).join(pd.DataFrame(marks.numpy(), columns=["0_mark", "1_mark"]))
 
 
 @pytest.mark.parametrize(("seq_len", "label_len", "pred_len"), [(7, 3, 2), (1, 0, 1), (5, 5, 3), (4, 0, 9), (1, 1, 1)])
-@pytest.mark.parametrize(
-    ("inputs", "targets"), [([0, 1, 2], [0, 1, 2]), ([1], [1]), ([0, 1, 2], [1]), ([2, 0], [0, 2])]
-)
-def test_windows_are_slices(seq_len: int, label_len: int, pred_len: int, inputs: list[int], targets: list[int]) -> None:
+@pytest.mark.parametrize(("targets", "future"), [([0, 1, 2], []), ([1], []), ([2, 0], []), ([0], [2]), ([1], [2, 0])])
+def test_windows_are_slices(seq_len: int, label_len: int, pred_len: int, targets: list[int], future: list[int]) -> None:
     sizes = WindowSizes(seq_len=seq_len, label_len=label_len, pred_len=pred_len)
-    windows, frame = over(40, sizes, range(20, 37), inputs=inputs, targets=targets)
+    windows, frame = over(40, sizes, range(20, 37), targets=targets, future=future)
     first_target = range(max(20, seq_len), 37 - pred_len + 1)
     assert len(windows) == len(first_target)
     batch = windows.batch(torch.arange(len(windows)))
     for i, row in enumerate(first_target):
         history, horizon = frame.iloc[row - seq_len : row], frame.iloc[row : row + pred_len]
-        token = history.tail(label_len)
-        np.testing.assert_array_equal(batch.enc_x[i], history[inputs])
+        token, values = history.tail(label_len), [0, 1, 2]
+        np.testing.assert_array_equal(batch.enc_x[i], history[values])
         np.testing.assert_array_equal(batch.enc_mark[i], history[["0_mark", "1_mark"]])
-        np.testing.assert_array_equal(batch.dec_x[i], np.vstack([token[inputs], np.zeros((pred_len, len(inputs)))]))
+        known = horizon[values].where([[column in future for column in values]] * pred_len, 0.0)
+        np.testing.assert_array_equal(batch.dec_x[i], np.vstack([token[values], known]))
         np.testing.assert_array_equal(batch.dec_mark[i], pd.concat([token, horizon])[["0_mark", "1_mark"]])
         np.testing.assert_array_equal(batch.target[i], horizon[targets])
 
 
 def test_batches_hold_every_window_once() -> None:
-    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), inputs=[0, 1, 2], targets=[0])
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
     whole = windows.batch(torch.arange(43))
     for batch_size in (1, 8, 43, 512):
         batches = list(windows.batches(batch_size))
@@ -50,7 +52,7 @@ def test_batches_hold_every_window_once() -> None:
 
 
 def test_shuffling_is_a_permutation_that_the_generator_fixes() -> None:
-    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), inputs=[0, 1, 2], targets=[0])
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
     order = [
         torch.cat(
             [batch.target[:, 0, 0] for batch in windows.batches(8, generator=torch.Generator().manual_seed(seed))]
@@ -65,13 +67,13 @@ def test_shuffling_is_a_permutation_that_the_generator_fixes() -> None:
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
-    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), inputs=[2, 0], targets=[1])
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[1], future=[2])
     there = Windows(
-        Store(*(part.cuda() for part in windows.store)),
+        Store(**{field.name: getattr(windows.store, field.name).cuda() for field in fields(Store)}),
         starts=windows.starts,
         sizes=windows.sizes,
-        inputs=[2, 0],
         targets=[1],
+        future=[2],
     )
     seeds = (torch.Generator().manual_seed(3) for _ in range(2))
     for here, other in zip(*(each.batches(8, generator=next(seeds)) for each in (windows, there)), strict=True):
@@ -79,7 +81,7 @@ def test_windows_on_the_gpu_are_those_of_the_cpu() -> None:
 
 
 def test_a_batch_size_below_one_is_refused() -> None:
-    windows, _ = over(20, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(20), inputs=[0], targets=[0])
+    windows, _ = over(20, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(20), targets=[0])
     with pytest.raises(ValueError, match="batch_size: expected at least 1, found 0"):
         next(windows.batches(0))
 

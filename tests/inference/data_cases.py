@@ -7,13 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from stores import one_series
 
-from informer.data.pipeline import Data, Features, load_data
+from informer.data.columns import Features, Roles
+from informer.data.pipeline import Data, load_data
 from informer.data.scaler import ScalerConfig
 from informer.data.source import DatasetConfig
 from informer.data.split import SplitConfig, SplitKind
 from informer.data.time_features import CalendarKind
-from informer.data.windows import Store, Windows, WindowSizes
+from informer.data.windows import Windows, WindowSizes
 
 MONTHS = SplitConfig(kind=SplitKind.months, train=12, val=4, test=4)
 RATIO = SplitConfig(kind=SplitKind.ratio, train=0.7, val=0.1, test=0.2)
@@ -34,8 +36,7 @@ def load(
     return load_data(
         config,
         sizes=WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len),
-        features=Features(features),
-        target=target,
+        roles=Roles(features=Features(features), target=target),
         scaler=ScalerConfig(),
         calendar=CalendarKind.timeF,
         data_dir=folder,
@@ -71,11 +72,9 @@ def published(name: str, pred_len: int) -> Data:
 def windows_over(values: torch.Tensor, *, seq_len: int, pred_len: int, targets: list[int] | None = None) -> Windows:
     """Every window of a table [t c]; all columns are read."""
     sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=pred_len)
-    columns = list(range(values.shape[1]))
     return Windows(
-        Store(values, torch.zeros(len(values), 1)),
+        one_series(values),
         starts=torch.arange(len(values) - sizes.rows + 1),
         sizes=sizes,
-        inputs=columns,
-        targets=columns if targets is None else targets,
+        targets=range(values.shape[1]) if targets is None else targets,
     )

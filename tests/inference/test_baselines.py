@@ -112,9 +112,7 @@ def test_ridge_without_validation_windows_is_an_input_error():
 
 
 def scores(forecast, data):
-    return evaluate(
-        forecast, data.test, target_scaler=data.target_scaler, mase_scale=training_scale(data)
-    ).scaled.overall()
+    return evaluate(forecast, data.test, mase_scale=training_scale(data)).scaled.overall()
 
 
 @pytest.mark.parametrize(

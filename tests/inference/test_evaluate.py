@@ -16,7 +16,7 @@ from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.evaluate import compare, evaluate, training_scale
 from informer.inference.report import Evaluation
-from informer.metrics import METRICS, Errors
+from informer.metrics import METRICS, Errors, MaseScale
 
 
 def last_value(batch):
@@ -39,10 +39,9 @@ def compared(data):
 
 def errors_with_mse(mse):
     """Errors of one value whose scaled MSE is `mse`."""
-    errors = Errors(inverse=lambda x: x, mase_scale=torch.ones(1))
-    errors.add(
-        torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64), torch.zeros(1, 1, 1)
-    )
+    errors = Errors(MaseScale(torch.ones(1), torch.ones(1)))
+    forecast = torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64)
+    errors.add(forecast, torch.zeros(1, 1, 1), center=torch.zeros(1, 1), scale=torch.ones(1, 1))
     return errors
 
 
@@ -54,7 +53,7 @@ def evaluation(model, ridge, naive):
 @pytest.mark.parametrize("batch_size", [1, 32, 512])
 def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch_size):
     scale = training_scale(data)
-    errors = evaluate(last_value, data.test, target_scaler=data.target_scaler, mase_scale=scale, batch_size=batch_size)
+    errors = evaluate(last_value, data.test, mase_scale=scale, batch_size=batch_size)
     values = data.panel[0].values
     firsts = range(400, 500 - 5 + 1)
     actual = np.stack([values[t : t + 5] for t in firsts])
@@ -73,10 +72,11 @@ def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch
 
 def test_training_scale_uses_training_rows_only(data):
     rows = data.panel[0].values[:300]
-    expected = np.abs(rows[24:] - rows[:-24]).mean(axis=0) / data.target_scaler.scale
+    expected = np.abs(rows[24:] - rows[:-24]).mean(axis=0)
     found = training_scale(data)
-    np.testing.assert_allclose(found[:2], expected[:2])
-    assert found[2].isnan()
+    np.testing.assert_allclose(found.original[:2], expected[:2])
+    np.testing.assert_allclose(found.scaled[:2], expected[:2] / rows.std(axis=0)[:2])
+    assert all(part[2].isnan() for part in found)
 
 
 @pytest.mark.cuda
@@ -94,7 +94,7 @@ def test_scores_on_a_gpu_equal_those_on_the_cpu(tmp_path):
 def test_no_windows_is_an_input_error(data):
     data.test.starts = data.test.starts[:0]
     with pytest.raises(InputError, match="expected at least one window, found none"):
-        evaluate(last_value, data.test, target_scaler=data.target_scaler, mase_scale=training_scale(data))
+        evaluate(last_value, data.test, mase_scale=training_scale(data))
 
 
 def test_model_and_baselines_see_the_same_windows(data):

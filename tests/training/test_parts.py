@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from stores import one_series
 from torch import Tensor, nn
 
-from informer.data.windows import Store, Windows, WindowSizes
+from informer.data.windows import Windows, WindowSizes
 from informer.errors import InputError
 from informer.training.early_stopping import EarlyStopping
 from informer.training.loop import TrainerConfig, mean_loss, n_steps
@@ -104,9 +105,9 @@ class _Case(NamedTuple):
 @pytest.fixture
 def case() -> _Case:
     values = np.random.default_rng(0).normal(size=(12, 1)).astype(np.float32)
-    store = Store(torch.from_numpy(values), torch.zeros(12, 1))
+    store = one_series(torch.from_numpy(values))
     sizes = WindowSizes(seq_len=3, label_len=1, pred_len=2)
-    return _Case(Windows(store, starts=torch.arange(8), sizes=sizes, inputs=[0], targets=[0]), values)
+    return _Case(Windows(store, starts=torch.arange(8), sizes=sizes, targets=[0]), values)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 100])

@@ -1,0 +1,83 @@
+"""Covariates that are known ahead: a table of their values at times to come."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from informer.data.source import DatasetConfig
+from informer.data.table import Table, listed, numbers, read_table, table_of_frame
+from informer.data.timestamps import find_time_column, parse_timestamps
+from informer.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Future:
+    """Future covariates by time: rows in any order, and for other times besides."""
+
+    table: Table
+    timestamps: pd.DatetimeIndex
+
+    def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
+        """Values of these columns at these times.
+
+        Raises:
+            InputError: a column or a time that is missing, a time that stands twice, or a cell that is no number.
+        """
+        self._check(timestamps, columns)
+        rows = self.timestamps.get_indexer(timestamps)
+        return np.stack([numbers(self.table, column)[rows] for column in columns], axis=1)
+
+    def _check(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> None:
+        name = self.table.name
+        lacking = [column for column in columns if column not in self.table.columns]
+        if lacking:
+            raise InputError(
+                f"{name}: future covariates missing: {listed(lacking)}; its columns are {listed(self.table.columns)}"
+            )
+        if (self.timestamps.tz is None) != (timestamps.tz is None):
+            raise InputError(
+                f"{name}: expected times {_zone(timestamps)} as in the history, found times {_zone(self.timestamps)}"
+            )
+        repeated = self.timestamps[self.timestamps.duplicated()]
+        if len(repeated):
+            raise InputError(f"{name}: {repeated[0]} stands twice; keep one row for each time")
+        absent = timestamps.difference(self.timestamps)
+        if len(absent):
+            raise InputError(
+                f"{name}: expected future covariates for {len(timestamps)} times, {timestamps[0]} to {timestamps[-1]}; "
+                f"missing: {listed([str(time) for time in absent])}"
+            )
+
+
+def read_future(path: Path, config: DatasetConfig) -> Future:
+    """Read a file of future covariates, written as `config` says.
+
+    Raises:
+        InputError: it cannot be read, or has no times.
+    """
+    return _future(
+        read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding), config
+    )
+
+
+def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:
+    """Take a frame of future covariates, whose time is a column, or its DatetimeIndex.
+
+    Raises:
+        InputError: it has no times.
+    """
+    return _future(table_of_frame(frame, name, config.time_col), config)
+
+
+def _future(table: Table, config: DatasetConfig) -> Future:
+    named = config.time_col if config.time_col in table.columns else None
+    timestamps, _ = parse_timestamps(table, find_time_column(table, named), config.time_format)
+    return Future(table, timestamps)
+
+
+def _zone(timestamps: pd.DatetimeIndex) -> str:
+    return "without a time zone" if timestamps.tz is None else f"in {timestamps.tz}"

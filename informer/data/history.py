@@ -1,0 +1,97 @@
+"""From new series to the batch that a trained model forecasts from.
+
+It goes through the same store and windows as training does, so the same rows give the same scaled window.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+
+from informer.data.columns import Columns
+from informer.data.future import Future
+from informer.data.panel import left_padded
+from informer.data.scaler import PanelScaler
+from informer.data.source import Series
+from informer.data.store import build_store, column_values
+from informer.data.table import listed
+from informer.data.time_features import CalendarKind
+from informer.data.windows import Batch, Windows, WindowSizes
+from informer.errors import InputError
+
+
+def history_batch(
+    series: Sequence[Series],
+    *,
+    columns: Columns,
+    scaler: PanelScaler,
+    sizes: WindowSizes,
+    calendar: CalendarKind,
+    device: torch.device | str,
+    futures: Sequence[Future] | None = None,
+    pad: bool = False,
+) -> Batch:
+    """The last seq_len rows of each series as one batch; `target` has no rows.
+
+    Args:
+        series: each with the input columns, in any order and among others.
+        columns, sizes, calendar: as in training.
+        scaler: of training. Where it has one for each series, a series of another name is scaled by its own last
+            seq_len rows.
+        device: where the batch lies.
+        futures: one a series, with the future covariates of the pred_len times after its last row; None where the
+            model has none.
+        pad: lengthen a shorter history by repeats of its first row.
+
+    Raises:
+        InputError: a series that lacks columns or rows of history, or a future that lacks columns, times or numbers.
+    """
+    if columns.future_covariates and futures is None:
+        raise InputError(f"future: expected a table of {listed(columns.future_covariates)} ahead, found none")
+    if futures is not None and not columns.future_covariates:
+        raise InputError("future: the model has no future covariates; expected no table of them")
+    recent = [_last_rows(one, columns.inputs, sizes.seq_len) for one in series]
+    scalers = [scaler.of(one.name, one.values) for one in recent]
+    histories = [_whole(one, sizes.seq_len, pad=pad) for one in recent]
+    ahead: Sequence[Future | None] = futures or [None] * len(histories)
+    tables = [_with_horizon(one, columns, sizes.pred_len, future) for one, future in zip(histories, ahead, strict=True)]
+    store = build_store(tables, columns=columns.inputs, scalers=scalers, calendar=calendar, device=device)
+    windows = Windows(
+        store,
+        starts=store.first_rows,
+        sizes=sizes,
+        targets=columns.positions(columns.targets),
+        future=columns.positions(columns.future_covariates),
+    )
+    batch = windows.batch(torch.arange(len(tables)))
+    return batch._replace(target=batch.target[:, :0])
+
+
+def future_index(series: Series, n: int) -> pd.DatetimeIndex:
+    """The n timestamps after the series' last."""
+    return series.frequency.future(series.timestamps[-1], n)
+
+
+def _last_rows(series: Series, names: Sequence[str], n: int) -> Series:
+    """The last n rows, or as many as there are."""
+    values = column_values(series, names)
+    return replace(series, timestamps=series.timestamps[-n:], values=values[-n:], columns=tuple(names))
+
+
+def _whole(series: Series, seq_len: int, *, pad: bool) -> Series:
+    lacking = seq_len - len(series)
+    if lacking > 0 and not pad:
+        raise InputError(f"{series.name}: expected at least seq_len={seq_len} rows of history, found {len(series)}")
+    return left_padded(series, lacking)
+
+
+def _with_horizon(series: Series, columns: Columns, n: int, future: Future | None) -> Series:
+    """The series and n future timestamps; values that are not known there are zeros, which no window shows."""
+    ahead, known = future_index(series, n), columns.future_covariates
+    values = np.zeros((n, len(columns.inputs)))
+    if future is not None:
+        values[:, columns.positions(known)] = future.at(ahead, known)
+    timestamps = pd.DatetimeIndex(series.timestamps.append(ahead))
+    return replace(series, timestamps=timestamps, values=np.concatenate([series.values, values]))

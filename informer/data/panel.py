@@ -1,0 +1,131 @@
+"""Many series for one model: a file each or all in one, with the same columns and step; which are long enough."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from informer.data.source import DatasetConfig, Series, series_from_table
+from informer.data.split import Short, Split, cut_rows, shortage
+from informer.data.store import column_values
+from informer.data.table import Table, listed, name_of, read_table
+from informer.data.timestamps import find_time_column, parse_timestamps
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+
+log = logging.getLogger(__name__)
+
+MOST = 3
+"""Problems and names that one line shows."""
+
+
+def read_panel(paths: Sequence[Path], config: DatasetConfig) -> list[Series]:
+    """Read the series of these files; the first one's columns and step are expected of all.
+
+    Raises:
+        InputError: files that cannot be read, or that differ from the first; names them.
+    """
+    panel: list[Series] = []
+    problems: list[str] = []
+    for path, name in zip(paths, _names(paths), strict=True):
+        try:
+            for series in _read(path, name, config):
+                panel.append(_aligned(series, panel[0]) if panel else series)
+            # the step that the others must have
+            config = replace(config, frequency=panel[0].frequency.code)
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        more = f" (and {len(problems) - MOST} files more)" if len(problems) > MOST else ""
+        raise InputError("; ".join(problems[:MOST]) + more)
+    repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
+    if repeated:
+        raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; expected each in one")
+    return panel
+
+
+def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:
+    """Cut each series into its parts, and do with the short ones as `config.short` says.
+
+    Raises:
+        InputError: a series is too short, or all are.
+    """
+    kept: list[tuple[Series, Split]] = []
+    left_out: list[str] = []
+    for series in panel:
+        split, n = cut_rows(series.timestamps, series.frequency, config.split), len(series)
+        lacking = shortage(split, n, config.split, sizes=sizes, name=series.name)
+        if lacking is None:
+            kept.append((series, split))
+        elif config.short is Short.pad and n > sizes.pred_len:
+            kept.append((left_padded(series, sizes.seq_len - 1), split.clip(n).shift(sizes.seq_len - 1)))
+        else:
+            left_out.append(lacking)
+    if left_out and (config.short is Short.error or not kept):
+        raise InputError(left_out[0] + (f" (and {len(left_out) - 1} series more)" if len(left_out) > 1 else ""))
+    if left_out:
+        log.warning(f"{len(left_out)} of {len(panel)} series left out: {'; '.join(left_out[:MOST])}")
+    return [series for series, _ in kept], [split for _, split in kept]
+
+
+def left_padded(series: Series, n: int) -> Series:
+    """The series with its first row repeated n times before it."""
+    if n <= 0:
+        return series
+    before = pd.date_range(end=series.timestamps[0], periods=n + 1, freq=series.frequency.offset)[:-1]
+    values = np.concatenate([np.repeat(series.values[:1], n, axis=0), series.values])
+    return replace(series, timestamps=pd.DatetimeIndex(before.append(series.timestamps)), values=values)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """File names without their endings; with their folders where names alone repeat."""
+    stems = [name_of(path) for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    top = os.path.commonpath([path.parent for path in paths])
+    return [str(path.parent.relative_to(top) / stem) for path, stem in zip(paths, stems, strict=True)]
+
+
+def _read(path: Path, name: str, config: DatasetConfig) -> Iterator[Series]:
+    table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+    if config.series_col is None:
+        yield series_from_table(table, config, name)
+        return
+    # times of all series at once: text costs more than all else, and one order of day and month holds for the file
+    time_col = find_time_column(table, config.time_col)
+    timestamps, time_format = parse_timestamps(table, time_col, config.time_format)
+    names = _series_names(table, config.series_col)
+    frame = table.frame.drop(columns=config.series_col).assign(**{time_col: timestamps})
+    for one, rows in frame.groupby(names, sort=False):
+        own = replace(table, name=f"{table.name}, {config.series_col} {one}", frame=rows)
+        yield replace(series_from_table(own, replace(config, time_col=time_col), str(one)), time_format=time_format)
+
+
+def _series_names(table: Table, column: str) -> np.ndarray:
+    if column not in table.columns:
+        raise table.missing("dataset.series_col", column)
+    cells = table.frame[column]
+    empty = np.flatnonzero(cells.isna() | (cells.astype(str) == ""))
+    if len(empty):
+        raise InputError(f"{table.at(int(empty[0]), column)}: expected the name of a series, found an empty cell")
+    return cells.to_numpy()
+
+
+def _aligned(series: Series, first: Series) -> Series:
+    """The series with its columns in the order of the first one's, and with its timestamps where they are equal."""
+    missing, more = (
+        [column for column in one if column not in other]
+        for one, other in ((first.columns, series.columns), (series.columns, first.columns))
+    )
+    if missing or more:
+        raise InputError(
+            f"{series.name}: expected the columns of {first.name}; missing: {listed(missing)}, besides: "
+            f"{listed(more)}; name those to read in dataset.columns"
+        )
+    timestamps = first.timestamps if series.timestamps.equals(first.timestamps) else series.timestamps
+    return replace(series, timestamps=timestamps, values=column_values(series, first.columns), columns=first.columns)
