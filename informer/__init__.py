@@ -9,10 +9,12 @@ Layers of the package; a module imports from its own line or from the lines belo
   config                    the typed configuration
   training                  one run, from the first step to the last
   inference  compat         scores over windows, forecasts; weights of the authors' code
+  restore                   a checkpoint's content, checked, to its network
   build                     the only place that turns configuration into objects
   model   | data            the network; CSV to windows on the device; neither knows the other
   layers  | checkpoint      one file that holds a trained model
   attention                 one mechanism a file; base says what one is
+  archive                   reading files of tensors that may come from anyone
   metrics  plots  runtime  files  errors
 
     from informer import Forecaster

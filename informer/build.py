@@ -4,14 +4,13 @@ import importlib
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from omegaconf import OmegaConf
 
 from informer.attention.auto import AutoAttention
 from informer.attention.base import Attention, AttentionSpec
-from informer.checkpoint import Checkpoint
 from informer.data.pipeline import Data, load_data
 from informer.data.scaler import PanelScaler
 from informer.data.time_features import CalendarKind
@@ -186,20 +185,3 @@ def picked_by_length(model: Informer) -> list[str]:
             rows = " x ".join(map(str, dict.fromkeys((attention.spec.len_q, attention.spec.len_k))))
             phrases.append(f"{place} ({rows} rows) {attention.picked}")
     return phrases
-
-
-def restore_model(checkpoint: Checkpoint) -> Informer:
-    """The trained network of a checkpoint, in eval mode on the CPU.
-
-    Raises:
-        InputError: the configuration or the weights in it do not fit this program.
-    """
-    config = checkpoint.config
-    typed = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), config["model"]))
-    slots = {slot: config[slot] for slot in ("attn", "decoder_attn", "cross_attn")}
-    model = build_model(cast(ModelConfig, typed), ModelDims(**checkpoint.dims), **slots)
-    try:
-        model.load_state_dict(checkpoint.weights)
-    except RuntimeError as error:
-        raise InputError(f"checkpoint: weights do not fit the network: {' '.join(str(error).split())}") from error
-    return model.eval()

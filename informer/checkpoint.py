@@ -1,15 +1,16 @@
 """One file holds a trained model and all that is needed to use it: plain containers and tensors, nothing executable."""
 
 import io
-import pickle
-import zipfile
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
 
+from informer import archive
 from informer.errors import InputError
 from informer.files import write_atomic
 
@@ -17,6 +18,8 @@ FORMAT = 2
 """Raised whenever a reader of an older format would misread the file."""
 
 BEST, LAST = "best.pt", "last.pt"
+MECHANISM = re.compile(r"informer\.attention\.\w+\.\w+")
+"""What a `_target_` may name."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -76,21 +79,59 @@ def load(path: Path) -> Checkpoint:
         InputError: there is none, it is no checkpoint of this program, or its format is not the one read here.
     """
     path = locate(path)
-    if not zipfile.is_zipfile(path):  # torch.load would try older formats on it, with warnings
-        raise InputError(f"checkpoint: {path} cannot be read as a checkpoint: not an archive of tensors")
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
-        raise InputError(f"checkpoint: {path} cannot be read as a checkpoint: {_first_line(error)}") from error
+    content = archive.read(path)
     if not isinstance(content, dict) or "format" not in content:
         raise InputError(f"checkpoint: {path} was not written by this program (it has no format number)")
-    if content.pop("format") != FORMAT:
+    return from_content(content, path)
+
+
+def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
+    """The entries of a checkpoint file, checked for their types; its configuration is data and nothing more.
+
+    Raises:
+        InputError: another format, missing entries, entries of other types, a configuration that names code or refers
+            to something outside itself.
+    """
+    if content.get("format") != FORMAT:
         raise InputError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
-    names = {field.name for field in fields(Checkpoint)}
-    if set(content) != names:
-        raise InputError(f"checkpoint: {path}: expected the entries {sorted(names)}, found {sorted(content)}")
-    return Checkpoint(**content)
+    entries = {name: value for name, value in content.items() if name != "format"}
+    expected = get_type_hints(Checkpoint)
+    if set(entries) != set(expected):
+        raise InputError(f"checkpoint: {path}: expected the entries {sorted(expected)}, found {sorted(entries)}")
+    wrong = [name for name, hint in expected.items() if not _fits(entries[name], hint)]
+    if wrong:
+        name, kind = wrong[0], getattr(expected[wrong[0]], "__name__", expected[wrong[0]])
+        raise InputError(f"checkpoint: {path}: expected {name} to be a {kind}, found {type(entries[name]).__name__}")
+    _refuse_code(entries["config"], path)
+    return Checkpoint(**entries)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0].split(". ")[0]
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether `value` is what a type hint of `Checkpoint` says."""
+    if hint is Any:
+        return True
+    if get_origin(hint) is UnionType:
+        return any(_fits(value, option) for option in get_args(hint))
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(_fits(part, get_args(hint)[0]) for part in value)
+    if get_origin(hint) is dict:
+        key, part = get_args(hint)
+        return isinstance(value, dict) and all(_fits(k, key) and _fits(v, part) for k, v in value.items())
+    return isinstance(value, int | float if hint is float else hint)
+
+
+def _refuse_code(config: Any, path: Path) -> None:
+    """No `_target_` outside the package's mechanisms; no `${...}`, which could read the environment."""
+    if isinstance(config, str) and "${" in config:
+        raise InputError(f"checkpoint: {path}: its configuration refers to something outside itself: {config!r}")
+    if isinstance(config, list | tuple):
+        for part in config:
+            _refuse_code(part, path)
+    if isinstance(config, dict):
+        for key, part in config.items():
+            if key == "_target_" and not MECHANISM.fullmatch(str(part)):
+                raise InputError(
+                    f"checkpoint: {path}: expected a _target_ below informer.attention, found {part!r}; nothing was run"
+                )
+            _refuse_code(key, path)
+            _refuse_code(part, path)

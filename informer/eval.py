@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from informer import checkpoint, cli
-from informer.build import build_data, dims_of, restore_model
+from informer.build import build_data, dims_of
 from informer.config import EvalConfig, TrainConfig, from_plain
 from informer.data.pipeline import Data
 from informer.data.scaler import PanelScaler
@@ -18,6 +18,7 @@ from informer.errors import InputError
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
 from informer.plots import plot_error_by_step, save_figure
+from informer.restore import restore_model
 from informer.runtime import pick_device
 
 log = logging.getLogger("informer.eval")

@@ -15,15 +15,7 @@ import torch
 from rich.console import Console
 
 from informer import checkpoint, cli, config
-from informer.build import (
-    build_data,
-    build_model,
-    check_attention,
-    dims_of,
-    picked_by_length,
-    resolve_decoder,
-    restore_model,
-)
+from informer.build import build_data, build_model, check_attention, dims_of, picked_by_length, resolve_decoder
 from informer.config import TrainConfig
 from informer.data.pipeline import Data
 from informer.errors import InputError
@@ -31,6 +23,7 @@ from informer.files import write_atomic
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
 from informer.model import Informer
+from informer.restore import restore_model
 from informer.runtime import pick_device, provenance, seed_everything
 from informer.training.loop import State, fit, n_steps
 from informer.training.loss import LOSSES

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from informer.build import build_model, resolve_decoder, restore_model
+from informer.build import build_model, resolve_decoder
 from informer.checkpoint import Checkpoint
 from informer.errors import InputError
 from informer.layers.embedding import CalendarEmbed
 from informer.model import Informer, ModelConfig, ModelDims
+from informer.restore import restore_model
 
 FULL = {"_target_": "informer.attention.full.FullAttention"}
 PROB = {"_target_": "informer.attention.prob.ProbAttention", "factor": 1}
@@ -161,15 +162,18 @@ def test_restored_model_gives_the_same_numbers() -> None:
             "activation": "gelu", "embed": "timeF", "distil": True, "mix": True,
         },
         "attn": PROB, "decoder_attn": PROB, "cross_attn": FULL,
+        "seq_len": 24, "label_len": 7, "pred_len": 5,
     }  # fmt: skip
     dims = {"enc_in": 3, "dec_in": 3, "c_out": 2, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
+    unscaled = {"kind": "none", "center": [0.0] * 3, "scale": [1.0] * 3}
+    scaler = {"kind": "none", "shared": unscaled, "own": {}}
     saved = Checkpoint(
         config=config, dims=dims, inputs=["a", "b", "c"], targets=["a", "b"], future_covariates=[], frequency="h",
-        scaler={}, data={},
+        scaler=scaler, data={},
         weights=net.state_dict(), epoch=1, step=1, val_loss=0.0,
     )  # fmt: skip
     batch = inputs(DIMS, 2, torch.float32)
     assert torch.equal(restore_model(saved)(*batch), net(*batch))
-    saved.dims = dims | {"enc_in": 4}
+    saved.config["model"]["d_ff"] = 11
     with pytest.raises(InputError, match="weights do not fit"):
         restore_model(saved)

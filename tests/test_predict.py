@@ -9,10 +9,10 @@ import torch
 from entry_points import SMALL, Trained, call
 
 from informer import checkpoint
-from informer.build import restore_model
 from informer.data.frequency import Frequency
 from informer.data.time_features import CalendarKind, calendar_marks
 from informer.forecaster import Forecaster
+from informer.restore import restore_model
 from informer.runtime import resource
 
 SAMPLE = resource("data/sample.csv")

@@ -13,7 +13,6 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from informer import checkpoint as checkpoints
-from informer.build import restore_model
 from informer.data.columns import Columns
 from informer.data.frequency import Frequency
 from informer.data.future import Future, future_from_frame, read_future
@@ -27,6 +26,7 @@ from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.windows import Batch, WindowSizes
 from informer.errors import InputError
 from informer.inference.result import Forecast
+from informer.restore import restore_model
 from informer.runtime import pick_device
 
 
