@@ -1,0 +1,320 @@
+"""Many series: every window against pandas slices of its own series, whatever way they are stored."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from dataset_cases import SIZES, made, write
+
+from informer.data.columns import Columns, Roles
+from informer.data.frequency import Frequency
+from informer.data.history import history_batch
+from informer.data.pipeline import Data, load_data
+from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
+from informer.data.source import DatasetConfig, series_from_frame
+from informer.data.split import Short, SplitConfig, SplitKind
+from informer.data.time_features import CalendarKind, calendar_marks
+from informer.errors import InputError
+
+SEQ, LABEL, PRED = SIZES.seq_len, SIZES.label_len, SIZES.pred_len
+RATIO = SplitConfig(kind=SplitKind.ratio, train=0.6, val=0.2, test=0.2)
+Frames = dict[str, pd.DataFrame]
+
+
+def frames() -> Frames:
+    """Of other lengths, starts and units; the last lies on other minutes than the rest."""
+    spec = [("p", 150, "2020-01-01 00:00"), ("q", 61, "2020-01-03 05:00"), ("r", 100, "2020-01-01 00:00"),
+            ("s", 100, "2020-01-01 00:00"), ("t", 88, "2020-01-02 03:30")]  # fmt: skip
+    return {
+        name: made(n, start=start).assign(
+            b=lambda frame, k=k: frame["b"] * 3**k + k, a=lambda frame, k=k: frame["a"] - k
+        )
+        for k, (name, n, start) in enumerate(spec)
+    }
+
+
+def folder(series: Frames, path: Path) -> DatasetConfig:
+    for name, frame in series.items():
+        write(frame, path / f"{name}.csv")
+    return DatasetConfig(name="many", path=str(path), split=RATIO)
+
+
+def pattern(series: Frames, path: Path) -> DatasetConfig:
+    (path / "README.csv.txt").write_text("no series")
+    return replace(folder(series, path), path=str(path / "?.csv"))
+
+
+def long_file(series: Frames, path: Path) -> DatasetConfig:
+    rows = pd.concat(frame.assign(station=name) for name, frame in series.items())
+    return DatasetConfig(name="long", path=str(write(rows, path / "long.csv")), series_col="station", split=RATIO)
+
+
+def interleaved(series: Frames, path: Path) -> DatasetConfig:
+    rows = pd.concat(frame.assign(station=name) for name, frame in series.items())
+    write(rows.sort_values("date", kind="stable"), path / "long.csv")
+    return DatasetConfig(name="long", path=str(path / "long.csv"), series_col="station", split=RATIO)
+
+
+STORED: list[Callable[[Frames, Path], DatasetConfig]] = [folder, pattern, long_file, interleaved]
+
+
+def load(config: DatasetConfig, scaler: ScalerConfig | PanelScaler | None = None, roles: Roles | None = None) -> Data:
+    return load_data(
+        config,
+        sizes=SIZES,
+        roles=roles or Roles(),
+        scaler=scaler or ScalerConfig(),
+        calendar=CalendarKind.timeF,
+        data_dir=Path(),
+        device="cpu",
+    )
+
+
+def check(data: Data, series: Frames, training: Callable[[str], pd.DataFrame]) -> None:
+    """All windows, in the order of the series and of time; `training` gives the rows that scale a series."""
+    for part in ("train", "val", "test"):
+        windows = getattr(data, part)
+        batch = windows.batch(torch.arange(len(windows)))
+        i = 0
+        for place, name in enumerate(one.name for one in data.panel):
+            frame = series[name]
+            values, rows, n = frame[["a", "b", "c"]], training(name)[["a", "b", "c"]], len(frame)
+            scaled = (values - rows.mean()) / rows.std(ddof=0)
+            marks = calendar_marks(pd.DatetimeIndex(frame["date"]), Frequency.parse("h"), CalendarKind.timeF)
+            borders = {"train": 0, "val": int(n * 0.6), "test": n - int(n * 0.2), "end": n}
+            first, last = borders[part], list(borders.values())[list(borders).index(part) + 1]
+            for row in range(max(first, SEQ), last - PRED + 1):
+                close = {"rtol": 1e-5, "atol": 1e-5}
+                np.testing.assert_allclose(batch.enc_x[i], scaled[row - SEQ : row], **close)
+                np.testing.assert_allclose(batch.target[i], scaled[row : row + PRED], **close)
+                np.testing.assert_array_equal(batch.enc_mark[i], marks[row - SEQ : row])
+                np.testing.assert_array_equal(batch.dec_mark[i], marks[row - LABEL : row + PRED])
+                units = batch.target[i].double() * batch.scale[i] + batch.center[i]
+                np.testing.assert_allclose(units, values[row : row + PRED], rtol=1e-4, atol=1e-4)
+                assert windows.series(torch.tensor([i])).item() == place
+                i += 1
+        assert i == len(windows)
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_windows_never_cross_series(stored: Callable[[Frames, Path], DatasetConfig], tmp_path: Path) -> None:
+    """Red if a window begins in one series and ends in the next, or its marks are another's."""
+    series = frames()
+    data = load(stored(series, tmp_path))
+    assert sorted(one.name for one in data.panel) == list(series)
+    everything = pd.concat(frame[: int(len(frame) * 0.6)] for frame in series.values())
+    check(data, series, lambda name: everything)
+
+
+@pytest.mark.parametrize("stored", [folder, interleaved])
+def test_a_scaler_for_each_series(stored: Callable[[Frames, Path], DatasetConfig], tmp_path: Path) -> None:
+    series = frames()
+    data = load(stored(series, tmp_path), ScalerConfig(per_series=True))
+    check(data, series, lambda name: series[name][: int(len(series[name]) * 0.6)])
+    again = load(stored(series, tmp_path), PanelScaler.from_state(data.scaler.state()))
+    assert torch.equal(again.test.store.values, data.test.store.values)
+
+
+def test_series_at_the_same_times_share_their_marks(tmp_path: Path) -> None:
+    series = {name: frame for name, frame in frames().items() if name != "t"}
+    data = load(folder(series, tmp_path))
+    assert len(data.train.store.marks) == len({time for frame in series.values() for time in frame["date"]})
+    (same_folder := tmp_path / "same").mkdir()
+    same = load(folder({name: made(100) for name in "xyz"}, same_folder))
+    assert len(same.train.store.marks) == 100
+    assert same.panel[0].timestamps is same.panel[2].timestamps
+
+
+def test_each_series_is_cut_at_the_dates(tmp_path: Path) -> None:
+    split = SplitConfig(kind=SplitKind.dates, train="2020-01-04", val="2020-01-04 20:00", test=None)
+    series = {name: frame for name, frame in frames().items() if name in "prs"}
+    data = load(replace(folder(series, tmp_path), split=split))
+    for one, part in zip(data.panel, data.splits, strict=True):
+        times = one.timestamps
+        assert times[part.val.start] == pd.Timestamp("2020-01-04")
+        assert times[part.test.start] == pd.Timestamp("2020-01-04 20:00")
+        assert part.test.stop == len(times)
+
+
+@pytest.mark.parametrize("kind", ["known", "unknown"])
+def test_prediction_scales_a_known_series_as_training_did(kind: str, tmp_path: Path) -> None:
+    series = frames()
+    data = load(folder(series, tmp_path), ScalerConfig(per_series=True))
+    name = "q" if kind == "known" else "elsewhere"
+    history = series["q"].tail(20)
+    batch = history_batch(
+        [series_from_frame(history, DatasetConfig(), name)],
+        columns=data.columns,
+        scaler=data.scaler,
+        sizes=SIZES,
+        calendar=CalendarKind.timeF,
+        device="cpu",
+    )
+    rows = series["q"][:36] if kind == "known" else history.tail(SEQ)
+    values = ["a", "b", "c"]
+    scaled = (history.tail(SEQ)[values] - rows[values].mean()) / rows[values].std(ddof=0)
+    np.testing.assert_allclose(batch.enc_x[0], scaled, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(batch.in_units(torch.zeros(1, PRED, 3))[0, 0], rows[values].mean())
+
+
+def short_ones() -> Frames:
+    return {"long": made(100), "brief": made(40).assign(a=lambda frame: frame["a"] * 2), "tiny": made(PRED)}
+
+
+def test_a_short_series_is_an_error_unless_told_otherwise(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"brief: 40 rows are too few .* val needs .* \(and 1 series more\)"):
+        load(replace(folder(short_ones(), tmp_path), split=SplitConfig(train=0.85, val=0.05, test=0.1)))
+
+
+def test_short_series_are_left_out_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = replace(folder({**short_ones(), "brief": made(20)}, tmp_path), short=Short.skip)
+    data = load(config)
+    assert [one.name for one in data.panel] == ["long"]
+    assert "2 of 3 series left out: brief: 20 rows are too few" in caplog.text
+    assert "tiny: 4 rows are too few" in caplog.text
+    with pytest.raises(InputError, match=r"brief: 20 rows are too few .* \(and 1 series more\)"):
+        load(replace(config, path=str(tmp_path / "[bt]*.csv")))
+
+
+def test_short_series_are_padded_with_their_first_row(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Targets are real rows from the second on; a part shorter than the horizon has no window."""
+    brief = made(20).assign(a=lambda frame: frame["a"] * 2)
+    config = replace(folder({"brief": brief, "long": made(100), "tiny": made(PRED)}, tmp_path), short=Short.pad)
+    data = load(config)
+    assert [one.name for one in data.panel] == ["brief", "long"]
+    assert "1 of 3 series left out: tiny" in caplog.text
+    training = pd.concat([brief[:12], made(100)[:60]])[["a", "b", "c"]]
+    scaled = ((brief[["a", "b", "c"]] - training.mean()) / training.std(ddof=0)).to_numpy()
+    # 12 rows train: targets begin at rows 1 to 8; 4 rows validate and test
+    for windows, firsts in ((data.train, range(1, 9)), (data.val, [12]), (data.test, [16])):
+        batch = windows.batch(torch.arange(len(firsts)))
+        assert windows.series(torch.arange(len(firsts) + 1)).tolist() == [0] * len(firsts) + [1]
+        for i, first in enumerate(firsts):
+            rows = np.maximum(np.arange(first - SEQ, first), 0)
+            np.testing.assert_allclose(batch.enc_x[i], scaled[rows], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(batch.target[i], scaled[first : first + PRED], rtol=1e-5, atol=1e-6)
+            stamps = pd.date_range(brief["date"][first] - SEQ * pd.Timedelta("1h"), periods=SEQ, freq="h")
+            marks = calendar_marks(stamps, data.frequency, CalendarKind.timeF)
+            np.testing.assert_array_equal(batch.enc_mark[i], marks)
+
+
+def test_a_part_without_any_window_is_an_error(tmp_path: Path) -> None:
+    config = replace(folder({"brief": made(18)}, tmp_path), short=Short.pad)
+    with pytest.raises(InputError, match="many: no series has a window in its test part"):
+        load(config)
+
+
+def put(row: int, column: str, value: object) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame.astype({column: object})
+        frame.loc[row, column] = value
+        return frame
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.drop(columns="b"), "r: expected the columns of p; missing: b, besides: none"),
+        (lambda frame: frame.assign(more=1.5), "r: expected the columns of p; missing: none, besides: more"),
+        (lambda frame: frame[::2], r"r\.csv, column 'date': expected steps of h, found steps of 2h"),
+        (put(7, "b", "x"), r"r\.csv, row 9, column 'b': expected a number, found 'x'"),
+    ],
+)
+def test_the_file_that_differs_is_named(
+    change: Callable[[pd.DataFrame], pd.DataFrame], message: str, tmp_path: Path
+) -> None:
+    series = frames()
+    config = folder(series, tmp_path)
+    write(change(series["r"]), tmp_path / "r.csv")
+    with pytest.raises(InputError, match=message) as caught:
+        load(config)
+    assert "\n" not in str(caught.value)
+
+
+def test_all_files_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
+    config = folder({f"f{i}": made(100) for i in range(7)}, tmp_path)
+    for i in range(1, 6):
+        write(made(100).rename(columns={"a": "z"}), tmp_path / f"f{i}.csv")
+    with pytest.raises(InputError, match=r"f1: expected .*; f2: expected .*; f3: expected .* \(and 2 files more\)"):
+        load(config)
+
+
+def test_columns_in_another_order_are_put_in_order(tmp_path: Path) -> None:
+    series = {name: made(100) for name in "xy"}
+    config = folder(series, tmp_path)
+    write(series["y"][["c", "date", "b", "a"]], tmp_path / "y.csv")
+    check(load(config), series, lambda name: series["x"][:60])
+
+
+def test_a_cell_of_a_long_file_is_named_by_its_row(tmp_path: Path) -> None:
+    config = interleaved(frames(), tmp_path)
+    lines = (tmp_path / "long.csv").read_text().splitlines()
+    row = [i for i, line in enumerate(lines) if line.endswith(",q")][40]
+    cells = lines[row].split(",")
+    lines[row] = ",".join([cells[0], "oops", *cells[2:]])
+    (tmp_path / "long.csv").write_text("\n".join(lines))
+    with pytest.raises(
+        InputError, match=rf"long\.csv, station {cells[-1]}, row {row + 1}, column 'a': .* found 'oops'"
+    ):
+        load(config)
+    lines[row] = ",".join([*cells[:-1], ""])
+    (tmp_path / "long.csv").write_text("\n".join(lines))
+    with pytest.raises(InputError, match=rf"long\.csv, row {row + 1}, column 'station': expected the name of a series"):
+        load(config)
+    with pytest.raises(InputError, match=r"dataset.series_col=id: long\.csv has no such column"):
+        load(replace(config, series_col="id"))
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for name in ("east", "west"):
+        (tmp_path / name).mkdir()
+        write(made(100), tmp_path / name / "load.csv")
+    config = DatasetConfig(path=str(tmp_path / "*" / "load.csv"), split=RATIO)
+    assert [one.name for one in load(config).panel] == ["east/load", "west/load"]
+    for name in ("east", "west"):
+        write(made(100).assign(id="same"), tmp_path / name / "load.csv")
+    with pytest.raises(InputError, match="same: series of that name in more than one file"):
+        load(replace(config, series_col="id"))
+
+
+def test_a_folder_without_series(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("")
+    with pytest.raises(InputError, match=r"expected files ending in \.csv, .* found none"):
+        load(DatasetConfig(path=str(tmp_path)))
+    with pytest.raises(InputError, match="expected files of that pattern, found none"):
+        load(DatasetConfig(path=str(tmp_path / "*.csv")))
+
+
+def test_the_checksum_is_over_all_files(tmp_path: Path) -> None:
+    config = folder({name: made(100) for name in "xy"}, tmp_path)
+    first = load(config).provenance
+    assert first.path == tmp_path
+    write(made(100).assign(a=1.0), tmp_path / "y.csv")
+    assert load(config).provenance.sha256 != first.sha256
+
+
+def test_roles_reach_the_windows(tmp_path: Path) -> None:
+    data = load(folder(frames(), tmp_path), roles=Roles(targets=["b"], future_covariates=["c"]))
+    assert data.columns == Columns(inputs=("b", "c"), targets=("b",), future_covariates=("c",))
+    batch = data.test.batch(torch.tensor([0, 5]))
+    following = data.test.batch(torch.tensor([0 + PRED, 5 + PRED]))
+    assert torch.equal(batch.dec_x[:, LABEL:, 1], following.enc_x[:, -PRED:, 1])
+    assert not batch.dec_x[:, LABEL:, 0].any()
+
+
+@pytest.mark.parametrize("kind", ScalerKind)
+def test_every_kind_of_scaler_serves_each_series(kind: ScalerKind, tmp_path: Path) -> None:
+    series = frames()
+    data = load(folder(series, tmp_path), ScalerConfig(kind=kind, per_series=True))
+    batch = data.test.batch(torch.arange(len(data.test)))
+    place = data.test.series(torch.arange(len(data.test))).tolist()
+    first = place.index(3)
+    n = len(series["s"])
+    rows = series["s"][["a", "b", "c"]][n - 20 : n - 20 + PRED]
+    np.testing.assert_allclose(batch.in_units(batch.target)[first], rows, rtol=1e-4, atol=1e-3)
