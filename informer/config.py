@@ -102,6 +102,18 @@ class TrainConfig:
         return found
 
 
+class Plots(Enum):
+    """Pictures of an evaluation; false and true are none and standard."""
+
+    none = "none"
+    standard = "standard"
+    """The error by step."""
+    attention = "attention"
+    """That, and what every layer and head attends to."""
+    false = none
+    true = standard
+
+
 @dataclass(kw_only=True, slots=True)
 class EvalDataset(InputFormat):
     """The file of the training data, where it now lies or is written otherwise; null: as in training."""
@@ -122,11 +134,20 @@ class EvalConfig:
     """Folder of the datasets' files; null: as in training."""
     device: Device = Device.auto
     batch_size: int = 256
-    plots: bool = True
+    plots: str = "standard"
+    """A name of `Plots`; text, because `true` and `false` are no names to Hydra."""
+
+    @property
+    def pictures(self) -> Plots:
+        """What to draw."""
+        return Plots[self.plots.lower()]
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        return [] if self.batch_size >= 1 else [f"batch_size: expected at least 1, found {self.batch_size}"]
+        found = [] if self.batch_size >= 1 else [f"batch_size: expected at least 1, found {self.batch_size}"]
+        if self.plots.lower() not in Plots.__members__:
+            found.append(f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}")
+        return found
 
 
 @dataclass(kw_only=True, slots=True)

@@ -3,11 +3,13 @@
 import io
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -103,6 +105,40 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
     axes.set_xlabel("step ahead", fontsize=9)
     axes.set_ylabel(f"{metric} ({units})", fontsize=9)
     _legend(figure, axes)
+    return figure
+
+
+def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Sequence[str], place: str) -> Figure:
+    """Heat maps of one layer: windows down, heads across, queries down and keys across within each.
+
+    Every map has its own colours, up to its largest weight, which stands above it. They go by the square root of the
+    weight, or small ones would not be seen; where weights are negative, evenly from the most negative (blue) to red.
+
+    Args:
+        weights: [w h rows columns]; may be coarser than `lengths`.
+        lengths: queries and keys, for the axes.
+        rows: names of the w windows.
+        place: heading.
+    """
+    n_windows, n_heads = weights.shape[:2]
+    n_queries, n_keys = lengths
+    height = float(np.clip(n_queries / n_keys, 0.4, 1.5))
+    figure = Figure(figsize=(1.9 * n_heads + 0.6, (1.9 * height + 0.35) * n_windows + 0.5), layout="constrained")
+    figure.suptitle(f"{place}: {n_queries} queries, {n_keys} keys", x=0.01, ha="left", fontsize=11)
+    corners = (-0.5, n_keys - 0.5, n_queries - 0.5, -0.5)
+    grid = figure.subplots(n_windows, n_heads, squeeze=False, sharex=True, sharey=True)
+    for window, head in product(range(n_windows), range(n_heads)):
+        cells = weights[window, head]
+        signed, largest = bool((cells < 0).any()), float(np.abs(cells).max())
+        norm = Normalize(-largest, largest) if signed else PowerNorm(0.5, 0.0, largest)
+        panel = grid[window, head]
+        panel.imshow(cells, cmap="RdBu_r" if signed else "magma", norm=norm, extent=corners, aspect="auto")
+        panel.set_title(f"head {head + 1}, up to {largest:.2g}", loc="left", fontsize=8)
+        panel.tick_params(labelsize=7)
+    for name, left in zip(rows, grid[:, 0], strict=True):
+        left.set_ylabel(f"{name}\nquery", fontsize=8, parse_math=False)
+    for lowest in grid[-1]:
+        lowest.set_xlabel("key", fontsize=8)
     return figure
 
 

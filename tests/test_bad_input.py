@@ -190,6 +190,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["checkpoint=absent"], ["checkpoint: absent does not exist"]),
         (["checkpoint="], ["no best.pt in the folder"]),
         (["batch_size=0"], ["batch_size: expected at least 1, found 0"]),
+        (["plots=maps"], ["plots: expected one of none, standard, attention, false, true, found 'maps'"]),
         (["batch_siez=1"], ["unknown key 'batch_siez'", "batch_size"]),
         (["+a.b=1"], ["unknown key 'a'"]),
         (["output=file.txt"], ["file.txt"]),

@@ -29,13 +29,15 @@ ALLOWED: dict[str, set[str]] = {
     "checkpoint": {"archive", "errors", "files"},
     "build": {"model", "attention", "data", "errors", "runtime"},
     "restore": {"build", "checkpoint", "data", "model", "errors"},
-    "inference": {"inference", "restore", "checkpoint", "data", "metrics", "plots", "files", "runtime", "errors"},
+    "inference": {"inference", "restore", "checkpoint", "data", "metrics", "model", "attention", "plots"}
+    | {"files", "runtime", "errors"},
     "training": {"training", "inference", "data", "plots", "errors"},
     "config": {"training", "inference", "model", "data", "errors"},
     "cli": {"config", "runtime", "errors"},
     "train": {"cli", "config", "training", "inference", "build", "restore", "checkpoint", "data", "model"}
     | {"files", "runtime", "errors"},
-    "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "plots", "runtime", "errors"},
+    "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
+    | {"runtime", "errors"},
     "forecaster": {"inference", "data", "checkpoint", "errors"},
     "predict": {"cli", "config", "forecaster", "inference", "data", "files", "plots"},
     "__init__": {"forecaster"},

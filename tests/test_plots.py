@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.dates import num2date
 
-from informer.plots import plot_error_by_step, plot_forecast, plot_windows, save_figure
+from informer.plots import plot_attention, plot_error_by_step, plot_forecast, plot_windows, save_figure
 
 
 def frame(start, rows, columns, freq="h", tz=None):
@@ -78,6 +78,28 @@ def test_error_by_step_draws_one_line_a_forecaster_from_step_one():
     assert list(drawn["ridge"].get_xdata()) == [1, 2]
     assert list(drawn["ridge"].get_ydata()) == [0.2, 0.3]
     assert axes.get_ylabel() == "MAE (scaled)"
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_attention_is_a_map_for_each_window_and_head(signed):
+    weights = np.random.default_rng(0).uniform(-1.0 if signed else 0.0, 0.5, size=(2, 3, 4, 5))
+    figure = plot_attention(weights, lengths=(40, 100), rows=["window 7", "window $9$"], place="encoder 1.2")
+    assert figure.get_suptitle() == "encoder 1.2: 40 queries, 100 keys"
+    assert len(figure.axes) == 6
+    for axes, cells in zip(figure.axes, weights.reshape(6, 4, 5), strict=True):
+        (image,) = axes.get_images()
+        np.testing.assert_array_equal(image.get_array(), cells)
+        assert list(image.get_extent()) == [-0.5, 99.5, 39.5, -0.5]
+        largest = abs(cells).max()
+        assert (image.norm.vmin, image.norm.vmax) == (-largest if signed else 0.0, largest)
+    assert [axes.get_title("left")[:6] for axes in figure.axes] == ["head 1", "head 2", "head 3"] * 2
+    assert [axes.get_ylabel() for axes in figure.axes[::3]] == ["window 7\nquery", "window $9$\nquery"]
+    figure.savefig(io.BytesIO(), format="png")
+
+
+def test_a_map_of_zeros_can_be_drawn():
+    figure = plot_attention(np.zeros((1, 1, 3, 3)), lengths=(3, 3), rows=["window"], place="decoder 1")
+    figure.savefig(io.BytesIO(), format="png")
 
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path):

@@ -1,0 +1,109 @@
+"""Maps are the matrices that the layers realise: held against products of the projections, written out here."""
+
+import logging
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from informer.build import build_model
+from informer.data.windows import Batch
+from informer.inference import attention_maps as module
+from informer.inference.attention_maps import attention_maps, thinned
+from informer.layers.attention_layer import AttentionLayer
+from informer.model import Informer, ModelConfig, ModelDims
+
+FULL = {"_target_": "informer.attention.full.FullAttention"}
+DIMS = ModelDims(enc_in=3, dec_in=3, c_out=2, mark_sizes=(1, 1), seq_len=14, label_len=5, pred_len=4)
+
+
+@pytest.fixture
+def model() -> Informer:
+    torch.manual_seed(0)
+    config = ModelConfig(d_model=6, n_heads=3, d_ff=8, encoder_stacks=[2, 1])
+    return build_model(config, DIMS, attn=FULL, decoder_attn=FULL, cross_attn=FULL)
+
+
+@pytest.fixture
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(14, 3), (14, 2), (9, 3), (9, 2), (4, 2)]
+    return Batch(*(torch.rand(2, *shape, generator=generator) for shape in shapes))
+
+
+def softmax_rows(
+    layer: AttentionLayer, x: torch.Tensor, memory: torch.Tensor, head: int, *, causal: bool
+) -> np.ndarray:
+    """softmax(q k^T / sqrt(e)) of one item, row by row."""
+    q, k = (project(rows).detach().double().numpy() for project, rows in ((layer.query, x), (layer.key, memory)))
+    columns = slice(2 * head, 2 * head + 2)
+    matrix = np.zeros((len(q), len(k)))
+    for i, row in enumerate(q[:, columns]):
+        seen = i + 1 if causal else len(k)
+        scores = np.exp([row @ key / math.sqrt(2) for key in k[:seen, columns]])
+        matrix[i, :seen] = scores / scores.sum()
+    return matrix
+
+
+def test_first_layers_against_their_projections(model: Informer, batch: Batch) -> None:
+    """Red if a map is of another layer, head or window, or of training mode."""
+    maps = {each.place: each for each in attention_maps(model.train(), batch)}
+    sizes = {"encoder 1.1": (14, 14), "encoder 1.2": (7, 7), "encoder 2.1": (7, 7), "decoder 1": (9, 9)}
+    sizes["cross 1"] = (4, 14)
+    assert {place: each.lengths for place, each in maps.items()} == sizes
+    assert {place: tuple(each.weights.shape) for place, each in maps.items()} == {
+        place: (2, 3, *lengths) for place, lengths in sizes.items()
+    }
+    layers = model.attention_layers()
+    encoded, decoded = (
+        embed(values, marks)
+        for embed, values, marks in [
+            (model.enc_embedding, batch.enc_x, batch.enc_mark),
+            (model.dec_embedding, batch.dec_x, batch.dec_mark),
+        ]
+    )
+    for place, inputs, causal in [
+        ("encoder 1.1", encoded, False),
+        ("encoder 2.1", encoded[:, -7:], False),
+        ("decoder 1", decoded, True),
+    ]:
+        for window, head in np.ndindex(2, 3):
+            expected = softmax_rows(layers[place], inputs[window], inputs[window], head, causal=causal)
+            np.testing.assert_allclose(maps[place].weights[window, head], expected, atol=1e-6)
+
+
+def test_the_model_is_as_before(model: Informer, batch: Batch) -> None:
+    """Red if a hook stays, or maps keep the graph."""
+    model.eval()
+    before = model(*batch[:4])
+    maps = attention_maps(model, batch)
+    assert torch.equal(model(*batch[:4]), before)
+    assert not any(layer.attention._forward_pre_hooks for layer in model.attention_layers().values())
+    assert not any(each.weights.requires_grad for each in maps)
+
+
+def test_layers_too_large_for_memory_are_left_out_and_told(
+    model: Informer, batch: Batch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "MAX_WEIGHTS", 3 * 9 * 9)
+    with caplog.at_level(logging.WARNING):
+        maps = attention_maps(model, batch)
+    assert [each.place for each in maps] == ["encoder 1.2", "encoder 2.1", "decoder 1", "cross 1"]
+    assert caplog.messages == ["encoder 1.1: 3 maps of 14 x 14 do not fit into memory and are left out"]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (4, 4), (11, 9), (5, 13)])
+def test_a_long_map_keeps_its_strongest_weights(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a single strong weight, or a sign, is lost between cells."""
+    monkeypatch.setattr(module, "MAX_CELLS", 4)
+    weights = torch.randn(2, 1, rows, columns, generator=torch.Generator().manual_seed(rows))
+    found = thinned(weights)
+    cells = min(rows, 4), min(columns, 4)
+    assert found.shape == (2, 1, *cells)
+    for window, i, j in np.ndindex(2, *cells):
+        # cell i of n holds the rows from floor(i l / n) to ceil((i + 1) l / n), the last one not included
+        top, bottom = i * rows // cells[0], -(-(i + 1) * rows // cells[0])
+        left, right = j * columns // cells[1], -(-(j + 1) * columns // cells[1])
+        below = weights[window, 0, top:bottom, left:right].flatten()
+        assert found[window, 0, i, j] == max(below, key=abs)
