@@ -29,7 +29,8 @@ def model() -> Informer:
 def batch() -> Batch:
     generator = torch.Generator().manual_seed(1)
     shapes = [(14, 3), (14, 2), (9, 3), (9, 2), (4, 2)]
-    return Batch(*(torch.rand(2, *shape, generator=generator) for shape in shapes))
+    units = {"center": torch.zeros(2, 2).double(), "scale": torch.ones(2, 2).double()}
+    return Batch(*(torch.rand(2, *shape, generator=generator) for shape in shapes), **units)
 
 
 def softmax_rows(
