@@ -24,6 +24,7 @@ from rich.console import Console
 
 from informer import config
 from informer.errors import InputError
+from informer.files import writing
 from informer.runtime import resource
 
 log = logging.getLogger(__name__)
@@ -149,6 +150,11 @@ def job_number() -> int | None:
     return None
 
 
+def given_keys() -> list[str]:
+    """The keys that the command line sets."""
+    return [argument.partition("=")[0].lstrip("+~") for argument in HydraConfig.get().overrides.task]
+
+
 def choice(group: str) -> str | None:
     """The option that was chosen for a config group (`attn`, `model`, ...); None where no option was."""
     return HydraConfig.get().runtime.choices.get(group)
@@ -170,6 +176,18 @@ class _ConsoleHandler(logging.Handler):
         say(self.console, self.format(record))
 
 
+class _FileHandler(logging.FileHandler):
+    """A log that cannot be written ends the program with one line; logging's own handler goes on with a traceback."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        with writing(Path(self.baseFilename)):
+            raise
+
+    def close(self) -> None:
+        with writing(Path(self.baseFilename)):
+            super().close()
+
+
 @contextmanager
 def logging_to(console: Console) -> Iterator[Callable[[Path], None]]:
     """The package's log on the console; what is yielded keeps it in a file too, with times, from the first line on."""
@@ -182,7 +200,8 @@ def logging_to(console: Console) -> Iterator[Callable[[Path], None]]:
         logger.addHandler(handler)
 
     def keep_in(path: Path) -> None:
-        file = logging.FileHandler(path, encoding="utf-8")
+        with writing(path):
+            file = _FileHandler(path, encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         early.setTarget(file)
         early.flush()
@@ -205,14 +224,3 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: the folder cannot be made ({error.strerror}); choose another") from error
-
-
-def point_latest(run_dir: Path) -> None:
-    """`latest` beside the run directory leads to it; replaced in one step, so that it always leads somewhere."""
-    link, fresh = run_dir.parent / "latest", run_dir.parent / f".latest-{os.getpid()}"
-    if link.exists() and not link.is_symlink():
-        log.warning(f"{link} is no link and stays as it is")
-        return
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(run_dir.name, target_is_directory=True)
-    fresh.replace(link)

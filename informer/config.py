@@ -19,7 +19,7 @@ from informer.data.windows import WindowSizes
 from informer.errors import InputError
 from informer.inference.forecast import InputFormat
 from informer.model import ModelConfig
-from informer.training.loop import TrainerConfig
+from informer.training.config import TrainerConfig
 from informer.training.loss import LossConfig
 from informer.training.optim import OptimConfig
 
@@ -68,6 +68,8 @@ class TrainConfig:
     data_dir: str = "data"
     run_dir: str | None = None
     """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
+    resume: str | None = None
+    """A run directory, or its last.pt, to go on with; the configuration is then the run's."""
 
     @property
     def sizes(self) -> WindowSizes:

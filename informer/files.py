@@ -2,9 +2,23 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from informer.errors import InputError
+
+TEMPORARY = ".tmp"
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What keeps `path` from being written (no space, no permission) becomes an InputError."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{path}: expected a place that can be written, found: {reason}; choose another") from error
 
 
 def write_atomic(path: str | Path, content: bytes | str) -> None:
@@ -17,8 +31,8 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             _write_through(temporary, data)
@@ -26,9 +40,12 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
         finally:
             temporary.unlink(missing_ok=True)
         _sync_folder(path.parent)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{path}: expected a place that can be written, found: {reason}; choose another") from error
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what a process that was killed inside `write_atomic` left in `folder`."""
+    for left in folder.glob(f".*{TEMPORARY}"):
+        left.unlink(missing_ok=True)
 
 
 def _write_through(path: Path, data: bytes) -> None:

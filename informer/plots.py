@@ -142,15 +142,20 @@ def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Seque
     return figure
 
 
+def png(figure: Figure, *, dpi: int = 130) -> bytes:
+    """The figure as a PNG; the same figure gives the same bytes."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()
+
+
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a PNG atomically; the same figure gives the same bytes.
+    """Write a PNG atomically.
 
     Raises:
         InputError: the place cannot be written.
     """
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
-    write_atomic(path, buffer.getvalue())
+    write_atomic(path, png(figure))
 
 
 def _stack(count: int, title: str, height: float = 1.7) -> tuple[Figure, list[Axes]]:

@@ -1,11 +1,12 @@
 """`python -m informer.train dataset=ETTh1 attn=prob`: fit a model, score it once on the test part, keep it all.
 
 The run directory holds config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
-TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv.
+TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv. `resume=` goes on with
+a run that was stopped, as if it had not been.
 """
 
-import json
 import logging
+import sys
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,20 +17,27 @@ from rich.console import Console
 
 from informer import checkpoint, cli, config
 from informer.build import build_data, build_model, check_attention, dims_of, picked_by_length, resolve_decoder
+from informer.checkpoint import Checkpoint
 from informer.config import TrainConfig
 from informer.data.pipeline import Data
 from informer.errors import InputError
-from informer.files import write_atomic
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
 from informer.model import Informer
 from informer.restore import restore_model
+from informer.run_folder import LOG, RunFolder
 from informer.runtime import pick_device, provenance, seed_everything
-from informer.training.loop import State, fit, n_steps
+from informer.training.config import n_steps
+from informer.training.loop import fit
 from informer.training.loss import LOSSES
+from informer.training.signals import Interrupted, StopRequest
+from informer.training.state import State
 from informer.training.tracker import Tracker
 
 log = logging.getLogger("informer.train")
+
+MOVABLE = ("device", "data_dir")
+"""Keys that may be given with `resume`; all others are the run's own."""
 
 
 def main() -> None:
@@ -38,10 +46,23 @@ def main() -> None:
 
 
 def _act(settings: TrainConfig) -> None:
-    job = cli.job_number()
-    parts = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", settings.dataset.name, cli.choice("attn"), job]
-    name = "_".join(str(part) for part in parts if part is not None)
-    train(settings, Path(settings.run_dir or Path("runs") / name), Console())
+    console = Console()
+    try:
+        if settings.resume is not None:
+            others = [key for key in cli.given_keys() if key not in ("resume", *MOVABLE)]
+            if others:
+                raise InputError(f"resume: the run keeps its own configuration; leave out {', '.join(others)}")
+            moved = {key: getattr(settings, key) for key in cli.given_keys() if key in MOVABLE}
+            resume(RunFolder.of(Path(settings.resume)), console, **moved)
+        else:
+            train(settings, Path(settings.run_dir or Path("runs") / _name(settings)), console)
+    except Interrupted as interrupted:
+        sys.exit(interrupted.exit_status)
+
+
+def _name(settings: TrainConfig) -> str:
+    parts = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", settings.dataset.name, cli.choice("attn"), cli.job_number()]
+    return "_".join(str(part) for part in parts if part is not None)
 
 
 def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
@@ -54,32 +75,65 @@ def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
 
     Raises:
         InputError: anything a user can mend; until training starts nothing has been written.
+        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
     """
-    if (run_dir / "config.yaml").exists():
-        raise InputError(f"run_dir={run_dir}: expected a new folder, found a run in it; choose another")
+    folder = RunFolder(run_dir)
+    if folder.holds_a_run:
+        raise InputError(
+            f"run_dir={run_dir}: expected a new folder, found a run in it; choose another, or resume={run_dir}"
+        )
     decoder_attn, reason = resolve_decoder(settings.attn, settings.decoder_attn)
     settings = replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason, run_dir=str(run_dir))
     check_attention(settings)
+    return _run(settings, folder, console, None)
+
+
+def resume(folder: RunFolder, console: Console, **moved: Any) -> Evaluation | None:
+    """Go on with a run as if it had never stopped; None if it is finished.
+
+    Args:
+        folder: of a run; one that was killed before it saved anything starts again.
+        console: as in `train`.
+        moved: device, data_dir, where they are others now; all else is the run's own.
+
+    Raises:
+        InputError: also when the data are no longer those of the run.
+        Interrupted: as in `train`.
+    """
+    if folder.is_finished:
+        cli.say(console, f"{folder.path} is finished: nothing to resume; see its metrics.json, or start another run")
+        return None
+    settings = replace(folder.settings(), **moved)
+    return _run(settings, folder, console, folder.last())
+
+
+def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Checkpoint | None) -> Evaluation:
     device = pick_device(settings.device.value)
     seed_everything(settings.seed)
     with cli.logging_to(console) as keep_in:
         data = build_data(settings, device)
-        slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
+        slots = {"attn": settings.attn, "decoder_attn": settings.decoder_attn, "cross_attn": settings.cross_attn}
         model = build_model(settings.model, dims_of(data), **slots).to(device)
-        _open_run(settings, run_dir, data)
-        keep_in(run_dir / "train.log")
+        if last is None:
+            folder.begin(settings, provenance() | {"seed": settings.seed, "data": _data_facts(data)})
+        else:
+            _check_same_data(data, last)
+            model.load_state_dict(last.weights)
+            folder.resume(provenance())
+        keep_in(folder.path / LOG)
         _describe(settings, data, model, device)
-        evaluation = _fit_and_score(settings, run_dir, console, model, data)
-        _conclude(evaluation, run_dir, console)
+        with folder.as_latest():
+            evaluation = _fit_and_score(settings, folder.path, console, model, data, last)
+            _conclude(evaluation, folder.path, console)
     return evaluation
 
 
-def _open_run(settings: TrainConfig, run_dir: Path, data: Data) -> None:
-    """Make the run directory with what is known before the first step."""
-    cli.make_folder(run_dir)
-    write_atomic(run_dir / "config.yaml", config.to_yaml(settings))
-    facts = provenance() | {"seed": settings.seed, "data": _data_facts(data)}
-    write_atomic(run_dir / "run.json", json.dumps(facts, indent=2) + "\n")
+def _check_same_data(data: Data, last: Checkpoint) -> None:
+    if data.provenance.sha256 != last.data["sha256"]:
+        raise InputError(
+            f"resume: expected the data that the run began with, {data.provenance.path} has changed since "
+            f"(sha256 {last.data['sha256'][:12]}..., now {data.provenance.sha256[:12]}...); start a new run"
+        )
 
 
 def _data_facts(data: Data) -> dict[str, Any]:
@@ -109,26 +163,51 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
         log.info(f"attention by length: {', '.join(picked)}")
 
 
-def _fit_and_score(settings: TrainConfig, run_dir: Path, console: Console, model: Informer, data: Data) -> Evaluation:
-    def save(state: State) -> None:
-        content = _checkpoint(settings, data, state)
-        if state.is_best:
+def _fit_and_score(
+    settings: TrainConfig, run_dir: Path, console: Console, model: Informer, data: Data, last: Checkpoint | None
+) -> Evaluation:
+    resumed = {} if last is None else (last.training or {})
+    tracker = Tracker(
+        run_dir,
+        n_steps=n_steps(settings.trainer, len(data.train)),
+        console=console,
+        done=0 if last is None else last.step,
+        length=resumed.get("events", 0),
+    )
+
+    same = _unchanging(settings, data)
+
+    def save(state: State, is_best: bool) -> None:
+        content = Checkpoint(
+            **same,
+            weights=state.model.state_dict(),
+            epoch=state.progress.epoch,
+            step=state.progress.step,
+            val_loss=state.stopping.best_loss,
+            training=state.training() | {"events": tracker.events.sync()},
+        )
+        if is_best:
             checkpoint.save(run_dir / checkpoint.BEST, replace(content, training=None))
         checkpoint.save(run_dir / checkpoint.LAST, content)
-        if state.epoch == 1:  # from here on there is something to evaluate
-            cli.point_latest(run_dir)
 
-    with Tracker(run_dir, n_steps=n_steps(settings.trainer, len(data.train)), console=console) as tracker:
-        stopping = fit(
-            model,
-            data,
-            trainer=settings.trainer,
-            optim=settings.optim,
-            loss=LOSSES[settings.loss.kind],
-            seed=settings.seed,
-            tracker=tracker,
-            save=save,
-        )
+    with tracker:
+        try:
+            with StopRequest() as stop:
+                stopping = fit(
+                    model,
+                    data,
+                    trainer=settings.trainer,
+                    optim=settings.optim,
+                    loss=LOSSES[settings.loss.kind],
+                    seed=settings.seed,
+                    tracker=tracker,
+                    save=save,
+                    stop=stop,
+                    resumed=resumed or None,
+                )
+        except Interrupted as interrupted:
+            log.info(f"{interrupted}; saved. Go on with: python -m informer.train resume={run_dir}")
+            raise
         best = restore_model(checkpoint.load(run_dir)).to(next(model.parameters()).device)
         evaluation = score(best, data, batch_size=settings.trainer.eval_batch_size)
         errors = evaluation.errors[evaluation.model].scaled.overall()
@@ -144,26 +223,18 @@ def _fit_and_score(settings: TrainConfig, run_dir: Path, console: Console, model
     return evaluation
 
 
-def _checkpoint(settings: TrainConfig, data: Data, state: State) -> checkpoint.Checkpoint:
-    return checkpoint.Checkpoint(
-        config=config.to_plain(settings),
-        dims=asdict(dims_of(data)),
-        inputs=list(data.inputs),
-        targets=list(data.targets),
-        future_covariates=list(data.columns.future_covariates),
-        frequency=data.frequency.code,
-        scaler=data.scaler.state(),
-        weights=state.model.state_dict(),
-        data=_data_facts(data),
-        epoch=state.epoch,
-        step=state.step,
-        val_loss=state.stopping.best_loss,
-        training={
-            "optimizer": state.optimizer.state_dict(),
-            "stopping": vars(state.stopping),
-            "rng": torch.get_rng_state(),
-        },
-    )
+def _unchanging(settings: TrainConfig, data: Data) -> dict[str, Any]:
+    """What all checkpoints of a run have in common."""
+    return {
+        "config": config.to_plain(settings),
+        "dims": asdict(dims_of(data)),
+        "inputs": list(data.inputs),
+        "targets": list(data.targets),
+        "future_covariates": list(data.columns.future_covariates),
+        "frequency": data.frequency.code,
+        "scaler": data.scaler.state(),
+        "data": _data_facts(data),
+    }
 
 
 def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:

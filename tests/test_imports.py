@@ -31,11 +31,12 @@ ALLOWED: dict[str, set[str]] = {
     "restore": {"build", "checkpoint", "data", "model", "errors"},
     "inference": {"inference", "restore", "checkpoint", "data", "metrics", "model", "attention", "plots"}
     | {"files", "runtime", "errors"},
-    "training": {"training", "inference", "data", "plots", "errors"},
+    "training": {"training", "inference", "data", "plots", "files", "errors"},
     "config": {"training", "inference", "model", "data", "errors"},
-    "cli": {"config", "runtime", "errors"},
-    "train": {"cli", "config", "training", "inference", "build", "restore", "checkpoint", "data", "model"}
-    | {"files", "runtime", "errors"},
+    "cli": {"config", "files", "runtime", "errors"},
+    "run_folder": {"config", "checkpoint", "files", "errors"},
+    "train": {"cli", "run_folder", "config", "training", "inference", "build", "restore", "checkpoint", "data", "model"}
+    | {"runtime", "errors"},
     "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
     "forecaster": {"inference", "data", "checkpoint", "errors"},

@@ -1,72 +1,32 @@
-"""A run from the first step to the last: `fit` tells it whole, `train_epoch` and `mean_loss` are its two verbs."""
+"""A run from the first step to the last: `fit` tells it whole, `train_epoch` and `train_step` are its verbs.
+
+Between two steps nothing is known but `State`: what is saved there and restored goes on as if it had never stopped.
+"""
 
 import logging
-import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from informer.data.pipeline import Data
-from informer.data.windows import Windows
-from informer.errors import InputError
+from informer.data.windows import Batch, Windows
 from informer.inference.forecast import model_forecast
-from informer.plots import plot_windows
+from informer.training.config import TrainerConfig, n_steps
+from informer.training.divergence import divergence, is_finite
 from informer.training.early_stopping import EarlyStopping
+from informer.training.keeper import Keeper, Save
 from informer.training.loss import Loss
 from informer.training.optim import OptimConfig, build_optimizer, gradient_norm, learning_rate, set_learning_rate
+from informer.training.signals import StopRequest
+from informer.training.state import Progress, State
+from informer.training.step_log import READ_EVERY, StepLog
 from informer.training.tracker import Tracker
+from informer.training.validation import mean_loss, picture
 
 log = logging.getLogger(__name__)
-
-READ_EVERY = 20
-"""Steps between two reads of the losses from the device; reading waits for the device to catch up."""
-
-
-@dataclass(kw_only=True, slots=True)
-class TrainerConfig:
-    """The node `trainer`."""
-
-    max_epochs: int = 6
-    max_steps: int | None = None
-    """Stop after so many steps, validated as after an epoch; null: no bound."""
-    batch_size: int = 32
-    eval_batch_size: int = 256
-    """Windows a batch in validation and test; no result depends on it."""
-    patience: int = 3
-    """Epochs without a lower validation loss after which training stops."""
-
-    def problems(self) -> list[str]:
-        """Every value out of range, one sentence each."""
-        values = {
-            "max_epochs": self.max_epochs,
-            "max_steps": 1 if self.max_steps is None else self.max_steps,
-            "batch_size": self.batch_size,
-            "eval_batch_size": self.eval_batch_size,
-            "patience": self.patience,
-        }
-        return [f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1]
-
-
-class State(NamedTuple):
-    """What `save` is given after an epoch."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    stopping: EarlyStopping
-    epoch: int
-    step: int
-    is_best: bool
-
-
-def n_steps(config: TrainerConfig, n_windows: int) -> int:
-    """Optimiser steps of a run that is not stopped early."""
-    steps = config.max_epochs * -(-n_windows // config.batch_size)
-    return steps if config.max_steps is None else min(steps, config.max_steps)
 
 
 def fit(
@@ -78,7 +38,9 @@ def fit(
     loss: Loss,
     seed: int,
     tracker: Tracker,
-    save: Callable[[State], None],
+    save: Save,
+    stop: StopRequest,
+    resumed: Mapping[str, Any] | None = None,
 ) -> EarlyStopping:
     """Train until the epochs, the steps or the patience are used up.
 
@@ -87,109 +49,115 @@ def fit(
         data: its training windows are learnt from, its validation windows choose the best epoch.
         seed: of the order of windows; epoch n shuffles by (seed, n) alone.
         tracker: takes curves and progress.
-        save: called after each epoch.
+        save: writes the state, after each epoch, every `trainer.save_every_minutes`, and when asked to stop.
+        stop: the signal that asks.
+        resumed: what `State.training` gave when the model's weights were saved; None: a new run.
 
     Raises:
-        InputError: the loss is no longer finite.
+        InputError: the loss or a gradient is no longer finite; the weights are those before that step.
+        Interrupted: the run was asked to stop, and has saved itself.
     """
-    optimizer = build_optimizer(optim, model)
-    stopping = EarlyStopping(trainer.patience)
-    last_step, step = n_steps(trainer, len(data.train)), 0
-    for epoch in range(1, trainer.max_epochs + 1):
-        started = time.perf_counter()
+    state = State(model=model, optimizer=build_optimizer(optim, model), stopping=EarlyStopping(trainer.patience))
+    if resumed is not None:
+        state.restore(resumed)
+    keeper = Keeper(save, every_minutes=trainer.save_every_minutes, stop=stop)
+    last_step = n_steps(trainer, len(data.train))
+    tracker.begin()
+    while not _is_over(state, trainer, last_step):
+        epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
         rate = learning_rate(optim, epoch)
-        set_learning_rate(optimizer, rate)
-        order = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-        train_loss, step, n_seen = train_epoch(
-            model, data.train, optimizer, loss, tracker, order=order, step=step, last_step=last_step,
-            batch_size=trainer.batch_size, clip_norm=optim.clip_norm,
+        set_learning_rate(state.optimizer, rate)
+        train_epoch(
+            state, data, loss, tracker, keeper, order=window_order(data.train, seed=seed, epoch=epoch),
+            last_step=last_step, batch_size=trainer.batch_size, clip_norm=optim.clip_norm, rate=rate,
         )  # fmt: skip
+        step, n_seen, loss_sum = state.progress.step, state.progress.n_seen, state.progress.loss_sum
         trained_in = time.perf_counter() - started
-        val_loss = mean_loss(model, data.val, loss, trainer.eval_batch_size)
-        is_best = stopping.update(val_loss, epoch)
+        val_loss = mean_loss(model, data.val, loss, trainer.eval_batch_size, lambda: _keep_if_due(keeper, state))
+        is_best = state.stopping.update(val_loss, epoch)
+        state.progress = Progress(epoch=epoch, step=step)
         row = {
-            "train_loss": train_loss,
+            "train_loss": loss_sum / n_seen,
             "val_loss": val_loss,
             "lr": rate,
-            "samples_per_second": n_seen / trained_in,
+            "samples_per_second": (n_seen - already) / trained_in,
             "seconds": time.perf_counter() - started,
         }
         tracker.epoch(epoch, row, is_best=is_best)
         tracker.figure("val/forecast", picture(model, data), epoch)
-        save(State(model, optimizer, stopping, epoch, step, is_best))
-        if step >= last_step or stopping.should_stop:
-            break
-    if stopping.should_stop:
+        keeper.keep(state, is_best=is_best)
+    if state.stopping.should_stop:
         log.info(
-            f"stopped: no lower validation loss in {trainer.patience} epochs; best was epoch {stopping.best_epoch}"
+            f"stopped: no lower validation loss in {trainer.patience} epochs; "
+            f"best was epoch {state.stopping.best_epoch}"
         )
-    return stopping
+    return state.stopping
+
+
+def _is_over(state: State, trainer: TrainerConfig, last_step: int) -> bool:
+    """No epoch is under way and none is to come."""
+    progress = state.progress
+    used_up = progress.epoch >= trainer.max_epochs or progress.step >= last_step or state.stopping.should_stop
+    return used_up and progress.n_seen == 0
+
+
+def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
+    """Numbers of the windows in the order that this epoch learns from them, the same on every device."""
+    order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
+    return order.to(windows.starts.device)
 
 
 def train_epoch(
-    model: nn.Module,
-    windows: Windows,
-    optimizer: torch.optim.Optimizer,
+    state: State,
+    data: Data,
     loss: Loss,
     tracker: Tracker,
+    keeper: Keeper,
     *,
-    order: torch.Generator,
-    step: int,
+    order: Tensor,
     last_step: int,
     batch_size: int,
     clip_norm: float | None,
-) -> tuple[float, int, int]:
-    """One pass over the windows, or up to `last_step`: mean loss, step reached, windows seen."""
-    model.train()
-    unread: list[tuple[Tensor, Tensor, int]] = []
-    total, n_seen = 0.0, 0
-    for batch in windows.batches(batch_size, generator=order):
-        value = loss(model_forecast(model, batch), batch.target)
-        optimizer.zero_grad(set_to_none=True)
-        value.backward()
-        unread.append((value.detach(), gradient_norm(model, clip_norm), len(batch.target)))
-        optimizer.step()
-        step += 1
-        n_seen += len(batch.target)
+    rate: float,
+) -> None:
+    """The rest of a pass over the windows, or the steps up to `last_step`; moves `state` on."""
+    state.model.train()
+    progress, unread = state.progress, StepLog()
+    while progress.n_seen < len(order) and progress.step < last_step:
+        indices = order[progress.n_seen : progress.n_seen + batch_size]
+        unread.add(*train_step(state, data.train.batch(indices), loss, clip_norm), indices)
+        progress.step += 1
+        progress.n_seen += len(indices)
         tracker.advance()
-        if len(unread) == READ_EVERY or step == last_step or n_seen == len(windows):
-            total += _read(unread, step, tracker)
-            unread.clear()
-        if step == last_step:
-            break
-    return total / n_seen, step, n_seen
+        is_due = keeper.is_due
+        if is_due or len(unread) == READ_EVERY or progress.n_seen == len(order) or progress.step == last_step:
+            _read(unread, state, data, tracker, rate)
+        if is_due:
+            keeper.keep(state)
 
 
-def _read(unread: list[tuple[Tensor, Tensor, int]], step: int, tracker: Tracker) -> float:
-    """Fetch losses and gradient norms of the steps up to `step`; the sum of the losses over windows."""
-    losses, norms = (torch.stack(values).tolist() for values in list(zip(*unread, strict=True))[:2])
-    for i, value in enumerate(losses):
-        if not math.isfinite(value):
-            raise InputError(
-                f"step {step - len(losses) + 1 + i}: training loss is {value}; expected a finite number: "
-                "lower optim.lr, set optim.clip_norm, or look for extreme values in the data"
-            )
-    tracker.steps(step, losses, norms)
-    return sum(value * n for value, (_, _, n) in zip(losses, unread, strict=True))
+def train_step(state: State, batch: Batch, loss: Loss, clip_norm: float | None) -> tuple[Tensor, Tensor]:
+    """One step of the optimiser, unless it is not finite: its loss and gradient norm, still on the device."""
+    value = loss(model_forecast(state.model, batch), batch.target)
+    state.optimizer.zero_grad(set_to_none=True)
+    value.backward()
+    norm = gradient_norm(state.model, clip_norm)
+    state.optimizer.step_while_finite(value.detach(), norm)
+    return value.detach(), norm
 
 
-@torch.inference_mode()
-def mean_loss(model: nn.Module, windows: Windows, loss: Loss, batch_size: int) -> float:
-    """Loss in eval mode, every window counting alike."""
-    model.eval()
-    sums = [
-        loss(model_forecast(model, batch), batch.target) * len(batch.target) for batch in windows.batches(batch_size)
-    ]
-    return torch.stack(sums).sum().item() / len(windows)
+def _read(unread: StepLog, state: State, data: Data, tracker: Tracker, rate: float) -> None:
+    """Fetch the steps up to the present one, for the curves and the epoch's mean loss."""
+    first = state.progress.step - len(unread) + 1
+    records = unread.read()
+    for step, record in enumerate(records, start=first):
+        if not is_finite(record):
+            raise divergence(record, data, step=step, epoch=state.progress.epoch + 1, learning_rate=rate)
+        # one by one: the sum must not depend on when it was read
+        state.progress.loss_sum += record.loss * len(record.windows)
+    tracker.steps(first, records)
 
 
-@torch.inference_mode()
-def picture(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
-    """Forecast against truth for windows spread over the validation part, in scaled units."""
-    model.eval()
-    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
-    own = [data.inputs.index(name) for name in data.targets]
-    history, predicted, actual = (
-        x.float().cpu().numpy() for x in (batch.enc_x[:, :, own], model_forecast(model, batch), batch.target)
-    )
-    return plot_windows(history, predicted, actual, data.targets)
+def _keep_if_due(keeper: Keeper, state: State) -> None:
+    if keeper.is_due:
+        keeper.keep(state)

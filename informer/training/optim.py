@@ -1,10 +1,12 @@
 """Optimiser and learning-rate schedule."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 class Schedule(Enum):
@@ -36,9 +38,35 @@ class OptimConfig:
         return found
 
 
-def build_optimizer(config: OptimConfig, model: nn.Module) -> torch.optim.Adam:
-    """Adam in one fused kernel over all parameters."""
-    return torch.optim.Adam(model.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
+@final
+class GuardedAdam(torch.optim.Adam):
+    """Adam in one fused kernel, which moves nothing from the first step on that is not finite.
+
+    Whether a step is finite is decided on its device, nothing is fetched: the fused kernels leave everything as it is
+    where `found_inf` is 1, as they do for `torch.amp.GradScaler`.
+
+    Args:
+        params: on one device.
+        lr, weight_decay: as in `torch.optim.Adam`.
+    """
+
+    def __init__(self, params: Iterable[nn.Parameter], *, lr: float, weight_decay: float) -> None:
+        params = list(params)
+        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=True)
+        self.found_inf = torch.zeros((), device=params[0].device)
+        """1 from the first step on that was not finite."""
+
+    def step_while_finite(self, *values: Tensor) -> None:
+        """A step, unless one of `values` is not finite or one was before."""
+        finite = torch.stack(values).isfinite().all()
+        self.found_inf = torch.where(finite, self.found_inf, torch.ones_like(self.found_inf))
+        self.step()
+
+
+def build_optimizer(config: OptimConfig, model: nn.Module) -> GuardedAdam:
+    """Adam over all parameters that are to be learnt."""
+    learnt = (p for p in model.parameters() if p.requires_grad)
+    return GuardedAdam(learnt, lr=config.lr, weight_decay=config.weight_decay)
 
 
 def learning_rate(config: OptimConfig, epoch: int) -> float:

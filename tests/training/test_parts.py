@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from informer.data.windows import Windows, WindowSizes
 from informer.errors import InputError
+from informer.training.config import TrainerConfig, n_steps
 from informer.training.early_stopping import EarlyStopping
-from informer.training.loop import TrainerConfig, mean_loss, n_steps
 from informer.training.loss import LOSSES, LossKind
 from informer.training.optim import (
     OptimConfig,
@@ -22,6 +22,7 @@ from informer.training.optim import (
     learning_rate,
     set_learning_rate,
 )
+from informer.training.validation import mean_loss
 
 
 def test_the_rate_halves_each_epoch() -> None:

@@ -1,0 +1,40 @@
+"""How long a run is, and how it goes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(kw_only=True, slots=True)
+class TrainerConfig:
+    """The node `trainer`."""
+
+    max_epochs: int = 6
+    max_steps: int | None = None
+    """Stop after so many steps, validated as after an epoch; null: no bound."""
+    batch_size: int = 32
+    """Windows a step, over all processes together."""
+    eval_batch_size: int = 256
+    """Windows a batch in validation and test; no result depends on it."""
+    patience: int = 3
+    """Epochs without a lower validation loss after which training stops."""
+    save_every_minutes: float | None = 10.0
+    """last.pt is written after each epoch, and within an epoch when so much time has gone by; null: after epochs."""
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        values = {
+            "max_epochs": self.max_epochs,
+            "max_steps": 1 if self.max_steps is None else self.max_steps,
+            "batch_size": self.batch_size,
+            "eval_batch_size": self.eval_batch_size,
+            "patience": self.patience,
+        }
+        found = [f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1]
+        if self.save_every_minutes is not None and not self.save_every_minutes > 0:
+            found.append(f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}")
+        return found
+
+
+def n_steps(config: TrainerConfig, n_windows: int) -> int:
+    """Optimiser steps of a run that is not stopped early."""
+    steps = config.max_epochs * -(-n_windows // config.batch_size)
+    return steps if config.max_steps is None else min(steps, config.max_steps)

@@ -1,0 +1,48 @@
+"""Ctrl-C and SIGTERM as a wish that the loop asks for between two steps."""
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import final
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(Exception):
+    """The run was stopped between two steps, and its state is saved.
+
+    Args:
+        number: the signal that asked for it.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(number).name}")
+        self.exit_status = 128 + number
+
+
+@final
+class StopRequest:
+    """While it is entered, the first Ctrl-C or SIGTERM is noted only; a second Ctrl-C is a KeyboardInterrupt at once.
+
+    Outside the main thread signals cannot be caught, and stay what they are.
+    """
+
+    def __init__(self) -> None:
+        self.signal = 0
+        """The signal that came; 0: none."""
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.signal = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)

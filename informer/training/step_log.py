@@ -1,0 +1,47 @@
+"""Losses and gradient norms wait on the device until they are read in bulk: reading each would stop the device."""
+
+from typing import NamedTuple, final
+
+import torch
+from torch import Tensor
+
+READ_EVERY = 20
+"""Steps between two readings."""
+
+
+class StepRecord(NamedTuple):
+    """A step that is done."""
+
+    loss: float
+    """Mean over its windows."""
+    gradient_norm: float
+    windows: Tensor
+    """Numbers of its windows."""
+
+
+@final
+class StepLog:
+    """The steps since the last reading."""
+
+    def __init__(self) -> None:
+        self._losses: list[Tensor] = []
+        self._norms: list[Tensor] = []
+        self._windows: list[Tensor] = []
+
+    def __len__(self) -> int:
+        return len(self._losses)
+
+    def add(self, loss: Tensor, gradient_norm: Tensor, windows: Tensor) -> None:
+        """Note a step; nothing is fetched."""
+        self._losses.append(loss.detach())
+        self._norms.append(gradient_norm)
+        self._windows.append(windows)
+
+    def read(self) -> list[StepRecord]:
+        """Fetch what was noted, oldest first, and forget it."""
+        if not self._losses:
+            return []
+        losses, norms = torch.stack([torch.stack(self._losses), torch.stack(self._norms)]).tolist()
+        records = [StepRecord(*record) for record in zip(losses, norms, self._windows, strict=True)]
+        self._losses, self._norms, self._windows = [], [], []
+        return records

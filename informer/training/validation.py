@@ -1,0 +1,39 @@
+"""What an epoch is judged by: the mean loss over the validation windows, and a picture."""
+
+from collections.abc import Callable
+
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from informer.data.pipeline import Data
+from informer.data.windows import Windows
+from informer.inference.forecast import model_forecast
+from informer.plots import plot_windows
+from informer.training.loss import Loss
+
+
+@torch.inference_mode()
+def mean_loss(
+    model: nn.Module, windows: Windows, loss: Loss, batch_size: int, pause: Callable[[], None] = lambda: None
+) -> float:
+    """Loss in eval mode, every window counting alike; `pause` is called between batches."""
+    model.eval()
+    sums = []
+    for indices in torch.arange(len(windows)).split(batch_size):
+        batch = windows.batch(indices)
+        sums.append(loss(model_forecast(model, batch), batch.target) * len(indices))
+        pause()
+    return torch.stack(sums).sum().item() / len(windows)
+
+
+@torch.inference_mode()
+def picture(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
+    """Forecast against truth for windows spread over the validation part, in scaled units."""
+    model.eval()
+    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
+    own = [data.inputs.index(name) for name in data.targets]
+    history, predicted, actual = (
+        x.float().cpu().numpy() for x in (batch.enc_x[:, :, own], model_forecast(model, batch), batch.target)
+    )
+    return plot_windows(history, predicted, actual, data.targets)

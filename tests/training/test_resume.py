@@ -1,0 +1,127 @@
+"""A run that was stopped and resumed is the run that was never stopped: weights, metrics and curves, bit for bit."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from entry_points import ROOT, SMALL, Trained, call
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from informer import checkpoint, train
+
+
+def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
+    """Every point of every curve and picture but the throughput, which is the machine's."""
+    events = EventAccumulator(str(run_dir), size_guidance={"images": 0, "scalars": 0}).Reload()
+    found: dict[str, list[tuple[int, float | bytes]]] = {
+        tag: [(point.step, point.value) for point in events.Scalars(tag)]
+        for tag in events.Tags()["scalars"]
+        if tag != "train/samples_per_second"
+    }
+    found |= {
+        tag: [(image.step, image.encoded_image_string) for image in events.Images(tag)]
+        for tag in events.Tags()["images"]
+    }
+    return found
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    """Two run directories hold the same run."""
+    assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()}
+    for name in ("metrics.json", "metrics.csv", "config.yaml"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    for name in ("best.pt", "last.pt"):
+        first, second = checkpoint.load(one / name), checkpoint.load(other / name)
+        assert first.weights.keys() == second.weights.keys()
+        assert all(torch.equal(first.weights[key], second.weights[key]) for key in first.weights), name
+        assert (first.epoch, first.step, first.val_loss) == (second.epoch, second.step, second.val_loss), name
+    assert curves(one) == curves(other)
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_moments(folder: Path) -> None:
+    """Red if a generator, a sum, Adam's state or the place in the epoch is lost, or a point of a curve is doubled."""
+    script = Path(__file__).with_name("killed_runs.py")
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(script), "0", "20"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    moments = done.stdout.splitlines()
+    assert len(moments) == 20
+    assert len(set(moments)) >= 8, moments
+    runs = sorted(folder.glob("killed-*"))
+    assert len(runs) >= 4
+    for run in runs:
+        assert_same_run(folder / "whole", run)
+
+
+SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=2"]
+
+
+def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*arguments: object, **settings: object) -> None:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(train, "fit", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        call("train", *SAMPLE, "seed=5", "run_dir=runs/one")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert not Path("runs/one/last.pt").exists()
+    assert call("train", "resume=runs/latest").status == 0
+    assert call("train", *SAMPLE, "seed=5", "run_dir=whole").status == 0
+    assert_same_run(Path("whole"), Path("runs/one"))
+    assert Path("runs/latest").readlink() == Path("one")
+
+
+def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:
+    before = tree(trained.run_dir)
+    outcome = call("train", f"resume={trained.run_dir}")
+    assert outcome.status == 0
+    assert f"{trained.run_dir} is finished: nothing to resume" in outcome.out
+    assert tree(trained.run_dir) == before
+
+
+def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
+    shutil.copytree(trained.run_dir, "run")
+    Path("run/metrics.csv").unlink()
+    assert call("train", "resume=run", "device=cpu").status == 0
+    facts = json.loads(Path("run/run.json").read_text())
+    (resumed,) = facts["resumed"]
+    assert resumed["command"][1:] == ["resume=run", "device=cpu"]
+    assert facts["command"][1:] != resumed["command"][1:]
+    assert_same_run(trained.run_dir, Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["resume=none"], ["resume=none: expected a run directory or its last.pt", "found no run there"]),
+        (["resume=."], ["found no run there"]),
+        (["resume=run", "seed=3", "optim.lr=1"], ["keeps its own configuration; leave out seed, optim.lr"]),
+    ],
+)
+def test_what_cannot_be_resumed(arguments: list[str], parts: list[str], folder: Path, trained: Trained) -> None:
+    shutil.copytree(trained.run_dir, "run")
+    outcome = call("train", *arguments)
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert all(part in outcome.err for part in parts), outcome.err
+
+
+def test_data_that_changed_are_refused(folder: Path) -> None:
+    text = (ROOT / "data" / "sample.csv").read_text()
+    Path("mine.csv").write_text(text)
+    arguments = ["dataset=csv", "dataset.path=mine.csv", *SMALL, "trainer.max_steps=1", "run_dir=run"]
+    assert call("train", *arguments).status == 0
+    Path("run/metrics.json").unlink()
+    Path("mine.csv").write_text(text.replace("0", "1", 1))
+    outcome = call("train", "resume=run")
+    assert outcome.status == 2
+    assert "mine.csv has changed since" in outcome.err

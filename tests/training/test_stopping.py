@@ -1,0 +1,188 @@
+"""How a run ends before its end: numbers that are not finite, a full disk, signals; and what it goes on from."""
+
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call
+from test_resume import assert_same_run
+
+from informer import checkpoint, files
+from informer.training import loop
+from informer.training.optim import GuardedAdam, OptimConfig, build_optimizer
+from informer.training.step_log import READ_EVERY
+
+SAMPLE = ["dataset=sample", *SMALL, "trainer.batch_size=8", "run_dir=run"]
+STEPS = 22
+"""Of an epoch: 171 training windows in batches of 8."""
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_the_optimiser_moves_nothing_from_a_bad_step_on(bad: float) -> None:
+    """Adam with its bad steps left out altogether is the oracle."""
+    one, other = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    other.load_state_dict(one.state_dict())
+    guarded = build_optimizer(OptimConfig(lr=0.1, weight_decay=0.01), one)
+    plain = torch.optim.Adam(other.parameters(), lr=0.1, weight_decay=0.01)
+    for step in range(5):
+        gradient = torch.randn(2, 3)
+        for model in (one, other):
+            model.weight.grad, model.bias.grad = gradient.clone(), gradient[:, 0].clone()
+        if step < 3:
+            plain.step()
+        guarded.step_while_finite(torch.tensor(1.0), torch.tensor(bad if step == 3 else 1.0))
+    torch.testing.assert_close(one.state_dict(), other.state_dict())
+    assert {float(state["step"]) for state in guarded.state.values()} == {3.0}
+
+
+BAD_STEP = 3
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
+    """The gradient of step 3 is not finite, nothing else; holds the weights from before each step."""
+    weights: list[dict[str, torch.Tensor]] = []
+    norm = loop.gradient_norm
+
+    def poison(model: torch.nn.Module, clip_norm: float | None) -> torch.Tensor:
+        weights.append({name: value.detach().clone() for name, value in model.named_parameters()})
+        if len(weights) == BAD_STEP:
+            next(model.parameters()).grad[0] = torch.nan  # type: ignore[index]
+        return norm(model, clip_norm)
+
+    monkeypatch.setattr(loop, "gradient_norm", poison)
+    return weights
+
+
+@pytest.mark.parametrize("clip_norm", ["null", "1.0"])
+def test_a_bad_gradient_stops_before_the_weights_move(
+    clip_norm: str, folder: Path, poisoned: list[dict[str, torch.Tensor]]
+) -> None:
+    outcome = call("train", *SAMPLE, f"optim.clip_norm={clip_norm}")
+    assert outcome.status == 2
+    assert f"step {BAD_STEP} (epoch 1, learning rate 0.0001): gradient norm is nan" in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert len(poisoned) == READ_EVERY, "read in bulk: the steps after it were taken, and moved nothing"
+    assert not all(torch.equal(poisoned[1][name], value) for name, value in poisoned[2].items())
+    for later in poisoned[BAD_STEP:]:
+        assert all(torch.equal(later[name], value) for name, value in poisoned[BAD_STEP - 1].items())
+
+
+def test_the_windows_of_the_bad_batch_are_named(folder: Path) -> None:
+    """A value that overflows the squared error: the windows that hold it come first, in their own time."""
+    rows = 320
+    frame = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=rows, freq="h"), "a": np.sin(np.arange(rows))})
+    frame.loc[150, "a"] = 1e30
+    frame.to_csv("wild.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=wild.csv", *SMALL, "scaler=none", "run_dir=run")
+    assert outcome.status == 2
+    assert "training loss is inf" in outcome.err or "training loss is nan" in outcome.err
+    named = outcome.err.split("wild.csv ")[1]
+    first, last = (pd.Timestamp(text) for text in named.split(" (up to 1e+30)")[0].split(" to "))
+    assert first <= frame["date"][150] <= last
+    assert last - first == pd.Timedelta(hours=24 + 6 - 1)
+    assert "29 more" in named
+
+
+def _fail_at_save(number: int, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """Saving `last.pt` for the number-th time meets `error` after half of the bytes."""
+    write, saves = files._write_through, iter(range(1, 100))
+
+    def failing(path: Path, data: bytes) -> None:
+        if path.name.startswith(".last.pt") and next(saves) == number:
+            path.write_bytes(data[: len(data) // 2])
+            raise OSError(error, os.strerror(error))
+        write(path, data)
+
+    monkeypatch.setattr(files, "_write_through", failing)
+
+
+@pytest.mark.parametrize(("error", "words"), [(errno.ENOSPC, "No space left"), (errno.EACCES, "Permission denied")])
+def test_a_save_that_fails_leaves_the_one_before(
+    error: int, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fail_at_save(2, monkeypatch, error)
+    outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert f"run/last.pt: expected a place that can be written, found: {words}" in outcome.err
+    assert checkpoint.load(Path("run/last.pt")).epoch == 1
+    assert not list(Path("run").glob(".*"))
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert call("train", "resume=run").status == 0
+    assert call("train", *SAMPLE[:-1], "trainer.max_epochs=2", "run_dir=whole").status == 0
+    assert_same_run(Path("whole"), Path("run"))
+
+
+@pytest.fixture
+def limited() -> Iterator[Callable[[int], None]]:
+    """No file can grow beyond so many bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(("size", "name"), [(500, "config.yaml"), (20_000, "events.out.tfevents.run")])
+def test_a_full_disk_is_one_line(size: int, name: str, folder: Path, limited: Callable[[int], None]) -> None:
+    limited(size)
+    outcome = call("train", *SAMPLE, "trainer.max_steps=2")
+    assert outcome.status == 2
+    assert (
+        outcome.err
+        == f"error: run/{name}: expected a place that can be written, found: File too large; choose another\n"
+    )
+    assert not list(Path("run").glob(".*"))
+    assert not list(Path("run").glob("*.pt"))
+
+
+def test_a_log_that_cannot_be_written_is_one_line(folder: Path) -> None:
+    Path("run").mkdir()
+    Path("run/train.log").symlink_to("/dev/full")
+    outcome = call("train", *SAMPLE, "trainer.max_steps=2")
+    assert outcome.status == 2
+    assert outcome.err.endswith(
+        "run/train.log: expected a place that can be written, found: No space left on device; choose another\n"
+    )
+    assert outcome.err.count("\n") == 1
+
+
+def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pytest.MonkeyPatch, owner: Any) -> None:
+    """The signal comes inside `owner.name` when `at` says so."""
+    function = getattr(owner, name)
+
+    def watched(*arguments: Any, **settings: Any) -> Any:
+        if at():
+            os.kill(os.getpid(), number)
+        return function(*arguments, **settings)
+
+    monkeypatch.setattr(owner, name, watched)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("where", ["step", "validation"])
+def test_a_signal_saves_between_two_steps(
+    number: int, status: int, where: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter(range(1, 10_000))
+    owner, name, at = (GuardedAdam, "step", 30) if where == "step" else (loop, "mean_loss", 2)
+    _signalled(name, lambda: next(calls) == at, number, monkeypatch, owner)
+    outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
+    assert outcome.status == status
+    assert "saved. Go on with: python -m informer.train resume=run" in outcome.out
+    assert outcome.err == ""
+    last = checkpoint.load(Path("run/last.pt"))
+    assert (last.epoch, last.step) == (1, 30 if where == "step" else 2 * STEPS)
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert call("train", "resume=run/last.pt").status == 0
+    assert call("train", *SAMPLE[:-1], "trainer.max_epochs=2", "run_dir=whole").status == 0
+    assert_same_run(Path("whole"), Path("run"))
