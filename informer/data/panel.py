@@ -4,7 +4,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +32,10 @@ def read_panel(paths: Sequence[Path], config: DatasetConfig) -> list[Series]:
     """
     panel: list[Series] = []
     problems: list[str] = []
+    reader = _Reader()
     for path, name in zip(paths, _names(paths), strict=True):
         try:
-            for series in _read(path, name, config):
+            for series in reader.read(path, name, config):
                 panel.append(_aligned(series, panel[0]) if panel else series)
             # the step that the others must have
             config = replace(config, frequency=panel[0].frequency.code)
@@ -91,19 +92,37 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [str(path.parent.relative_to(top) / stem) for path, stem in zip(paths, stems, strict=True)]
 
 
-def _read(path: Path, name: str, config: DatasetConfig) -> Iterator[Series]:
-    table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-    if config.series_col is None:
-        yield series_from_table(table, config, name)
-        return
-    # times of all series at once: text costs more than all else, and one order of day and month holds for the file
-    time_col = find_time_column(table, config.time_col)
-    timestamps, time_format = parse_timestamps(table, time_col, config.time_format)
-    names = _series_names(table, config.series_col)
-    frame = table.frame.drop(columns=config.series_col).assign(**{time_col: timestamps})
-    for one, rows in frame.groupby(names, sort=False):
-        own = replace(table, name=f"{table.name}, {config.series_col} {one}", frame=rows)
-        yield replace(series_from_table(own, replace(config, time_col=time_col), str(one)), time_format=time_format)
+@dataclass(slots=True)
+class _Reader:
+    """Reads one file after the other; times written as in the file before are not read again."""
+
+    cells: pd.Series | None = None
+    times: pd.Series | None = None
+    time_format: str | None = None
+
+    def read(self, path: Path, name: str, config: DatasetConfig) -> Iterator[Series]:
+        """The series of a file, whose own name is `name` where it holds one."""
+        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+        table, time_col = self._timed(table, config)
+        for own, one in _single(table, config.series_col) if config.series_col else [(table, name)]:
+            series = series_from_table(own, replace(config, time_col=time_col), one)
+            yield replace(series, time_format=self.time_format)
+
+    def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, str]:
+        """The table with its time column read, for all series at once: text costs more than all else."""
+        time_col = find_time_column(table, config.time_col)
+        cells = table.frame[time_col]
+        if self.cells is None or not cells.equals(self.cells):
+            timestamps, self.time_format = parse_timestamps(table, time_col, config.time_format)
+            self.cells, self.times = cells, pd.Series(timestamps, index=cells.index)
+        return replace(table, frame=table.frame.assign(**{time_col: self.times})), time_col
+
+
+def _single(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
+    """The rows of each series, and its name."""
+    names = _series_names(table, series_col)
+    for one, rows in table.frame.drop(columns=series_col).groupby(names, sort=False):
+        yield replace(table, name=f"{table.name}, {series_col} {one}", frame=rows), str(one)
 
 
 def _series_names(table: Table, column: str) -> np.ndarray:
