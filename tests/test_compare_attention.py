@@ -1,0 +1,55 @@
+"""scripts/compare_attention.py: every mechanism by the same keys, one that fails is told, a finished one is kept."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from entry_points import ROOT, SMALL
+
+
+def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, ROOT / "scripts" / "compare_attention.py", "dataset=sample", *SMALL, *arguments]
+    return subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_a_comparison_goes_on_where_it_stopped(folder: Path) -> None:
+    """Red if a failure ends the comparison, a finished run is made again, or a number is another run's."""
+    keys = ["trainer.max_steps=1", "--output", "out"]
+    done = compare(folder, "attn=[synthesizer,full]", "attn.scale=0.5", *keys)
+    assert done.returncode == 0, done.stderr
+    assert "failed: error: unknown key 'attn.scale': expected a parameter of SynthesizerAttention" in done.stdout
+    with Path("out/table.csv").open() as file:
+        full, synthesizer = csv.DictReader(file)
+    scores = json.loads(Path("out/full/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]
+    assert (full["attn"], float(full["mse"]), float(full["mae"])) == ("full", scores["mse"], scores["mae"])
+    weights = torch.load("out/full/best.pt", weights_only=True)["weights"]
+    trained = {name: weight for name, weight in weights.items() if "running" not in name and "num_batches" not in name}
+    assert int(full["parameters"]) == sum(weight.numel() for weight in trained.values())
+    assert 100e6 < float(full["peak_bytes"]) < 10e9
+    assert synthesizer["mse"] == "nan"
+    before = Path("out/full/best.pt").stat().st_mtime_ns
+    again = compare(folder, "attn=full", "attn.scale=0.5", *keys)
+    assert again.returncode == 0, again.stderr
+    assert Path("out/full/best.pt").stat().st_mtime_ns == before
+    assert Path("out/table.md").read_text().startswith("| attn | MSE |")
+
+
+@pytest.mark.slow
+def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
+    for arguments, part in [
+        (["attn=[full,nope]"], "unknown attention 'nope'"),
+        (["run_dir=here"], "use --output"),
+    ]:
+        done = compare(folder, *arguments)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+        assert part in done.stderr
+        assert done.stderr.count("\n") == 1
+    Path("runs/compare_attention").mkdir(parents=True)
+    Path("runs/compare_attention/comparison.json").write_text('{"overrides": []}')
+    assert "found one with others" in compare(folder, "attn=full").stderr
