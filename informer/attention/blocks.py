@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, rows_per_chunk
+from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, known, rows_per_chunk
 from informer.attention.dropout import dropout
 from informer.attention.slices import map_slices
 
@@ -104,7 +104,7 @@ def band(
         return keep if allowed is None else keep & allowed(i, j)
 
     reach = left + right
-    in_cache = CACHED_ELEMENTS // (q.shape[:2].numel() * dilation * max(1, reach))
+    in_cache = CACHED_ELEMENTS // (known(q[:, :, 0, 0].numel()) * dilation * max(1, reach))
     block = max(MIN_BLOCK, min(reach, max(MIN_ROWS, in_cache)))
     if block + reach >= teeth:
         return combs(q, k, v, p, softmax, dilation=dilation, allowed=near)
@@ -144,7 +144,7 @@ def tiles(
     def reach(start: int, stop: int) -> tuple[int, int]:
         return max(0, start - left * dilation), min(n_keys, stop + right * dilation)
 
-    per_span = q.shape[:2].numel() * span * width
+    per_span = q[:, :, 0, 0].numel() * span * width
     step = span * rows_per_chunk(per_span, -(-q.shape[2] // span), CACHED_ELEMENTS)
     return map_slices(run, q, k, v, step=step, reach=reach)
 
@@ -176,7 +176,7 @@ def combs(
         out = softmax(q, k, v, allowed(i, j) & (j < length), p)
         return out.transpose(2, 3).flatten(2, 3)[:, :, :rows]
 
-    per_tooth = q.shape[:2].numel() * (length + extra)
+    per_tooth = q[:, :, 0, 0].numel() * (length + extra)
     step = dilation * _rows_at_once(per_tooth, -(-q.shape[2] // dilation))
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, length))
 
@@ -194,13 +194,13 @@ def columns(
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
         return softmax(q, k, v, None if kept is None else kept(start, start + q.shape[2]), p)
 
-    step = _rows_at_once(q.shape[:2].numel() * k.shape[2], q.shape[2])
+    step = _rows_at_once(q[:, :, 0, 0].numel() * k.shape[2], q.shape[2])
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
 
 
 def _rows_at_once(per_row: int, n_rows: int) -> int:
     """All rows where their scores fit into MAX_ELEMENTS; else a slice that fits into the cache, or MIN_ROWS."""
-    if per_row * n_rows <= MAX_ELEMENTS:
+    if known(per_row) * n_rows <= MAX_ELEMENTS:
         return n_rows
     return max(MIN_ROWS, rows_per_chunk(per_row, n_rows, CACHED_ELEMENTS))
 
@@ -216,7 +216,7 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
         return softmax(q.unsqueeze(3), k, v, chosen[:, :, None] >= 0, p).squeeze(3)
 
     # In proportion to the inputs where they are large: each run's gradient is an array as large as k.
-    step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * k.numel()))
+    step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * known(k.numel())))
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
 
 

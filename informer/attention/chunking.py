@@ -17,9 +17,14 @@ CACHED_ELEMENTS = 1 << 21
 """Elements of a chunk on the CPU, where arrays that stay in its cache between passes are up to twice as fast."""
 
 
+def known(size: int) -> int:
+    """`size`; in a graph that is exported for any batch, the size of its example, so that no decision binds it."""
+    return size if isinstance(size, int) else size.node.hint
+
+
 def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
     """How many query rows fit into `max_elements`, at least one."""
-    return max(1, min(n_rows, max_elements // max(1, elements_per_row)))
+    return max(1, min(n_rows, max_elements // max(1, known(elements_per_row))))
 
 
 def map_rows(
@@ -42,7 +47,7 @@ def map_rows(
     """
     n_rows = q.shape[2]
     if max_elements is None:
-        whole = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
+        whole = q.is_cuda or known(elements_per_row) * n_rows <= MAX_ELEMENTS
         max_elements = MAX_ELEMENTS if whole else CACHED_ELEMENTS
     step = rows_per_chunk(elements_per_row, n_rows, max_elements)
     if step >= n_rows:

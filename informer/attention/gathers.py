@@ -26,6 +26,8 @@ def map_gathers(attend: Attend, q: Tensor, k: Tensor, v: Tensor, index: tuple[Te
         index: where a group's rows are in q [t r] and its keys in k and v [t w], then further arrays [t *].
         step: groups of a run.
     """
+    if not isinstance(index[0].shape[0], int):  # exported for any batch: the number of runs would bind it
+        return attend(*_gather(q, k, v, index), *index)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         return _Recomputed.apply(attend, step, index, q, k, v)
     return torch.cat([attend(*_gather(q, k, v, run), *run) for run in _runs(index, step)])

@@ -57,7 +57,7 @@ class HardAttention(Attention):
             scores = scores + gumbel_noise(scores)
         best = scores.argmax(dim=-1, keepdim=True)
         if not torch.is_grad_enabled():
-            return v.take_along_dim(best, dim=2)
+            return v.gather(2, best.expand(-1, -1, -1, v.shape[3]))
         soft = (scores / self.temperature).softmax(dim=-1)
         # soft - soft is exactly 0 and carries the gradient: the weights stay exactly one-hot
         one_hot = (soft - soft.detach()).scatter_add_(-1, best, torch.ones_like(best, dtype=soft.dtype))

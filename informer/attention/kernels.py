@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.attention.chunking import MAX_ELEMENTS
+from informer.attention.chunking import MAX_ELEMENTS, known
 from informer.attention.masks import causal_mean
 
 CHUNK = 64
@@ -113,7 +113,7 @@ def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[Stat
         width: elements of the largest array that one position of one head gives rise to.
     """
     b, h, length = sequences[0].shape[:3]
-    row = b * h * width
+    row = known(b) * h * width
     recompute = torch.is_grad_enabled() and row * length > MAX_ELEMENTS
     n_rows = CHUNK * max(1, SEGMENT_ELEMENTS // (row * CHUNK))
     parts = []

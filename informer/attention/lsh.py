@@ -50,7 +50,7 @@ def draw_rotations(e: int, n_buckets: int, n_hashes: int, seed: int, layer_index
 def buckets(x: Tensor, rotation: Tensor) -> Tensor:
     """argmax over [x R, -x R] for x [b h l e], as [n l]; a rotation without columns leaves one bucket."""
     if rotation.shape[1] == 0:
-        return torch.zeros(x.shape[:2].numel(), x.shape[2], dtype=torch.long, device=x.device)
+        return torch.zeros(x.shape[0] * x.shape[1], x.shape[2], dtype=torch.long, device=x.device)
     x = x.flatten(0, 1).to(torch.promote_types(x.dtype, torch.float32))
     rotation = rotation.to(x.dtype)
     step = rows_per_chunk(x.shape[0] * rotation.shape[1], x.shape[1], CACHED_ELEMENTS)

@@ -19,7 +19,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, Softmax, attend, pattern_weights
 from informer.attention.checks import at_least
-from informer.attention.chunking import CACHED_ELEMENTS, rows_per_chunk
+from informer.attention.chunking import CACHED_ELEMENTS, known, rows_per_chunk
 from informer.attention.full import FullAttention
 from informer.attention.gathers import map_gathers
 from informer.attention.lsh import Blocks, block_numbers, buckets, cut_tiles, draw_rotations, marks
@@ -118,7 +118,7 @@ class ReformerAttention(Attention):
                 # Positions among all rows of q, k and v; what stands for no position stays in reach and is masked.
                 at_q, at_k = (tiles.head * length + x.clamp(max=length - 1) for x in (tiles.rows, tiles.keys))
                 index = at_q, at_k, tiles.rows.int(), tiles.keys.int()
-                step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], at_q.shape[0], CACHED_ELEMENTS)
+                step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], known(at_q.shape[0]), CACHED_ELEMENTS)
                 outs.append(map_gathers(run, flat_q, flat_k, flat_v, index, step=step).flatten(0, 1))
             return torch.cat(outs).index_select(0, slot).unflatten(0, (b, h, length))
 

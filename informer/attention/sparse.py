@@ -19,7 +19,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import MIN_BLOCK, Piece, attend, band, columns, combs, pattern_weights, positions, tiles
 from informer.attention.checks import at_least, choice, fixed_lengths
-from informer.attention.chunking import MAX_ELEMENTS
+from informer.attention.chunking import MAX_ELEMENTS, known
 
 
 @final
@@ -92,7 +92,7 @@ class SparseAttention(Attention):
             same = i // stride == j // stride
             return same & (j <= i) if causal else same
 
-        if q.shape[:2].numel() * stride * stride > MAX_ELEMENTS:
+        if known(q[:, :, 0, 0].numel()) * stride * stride > MAX_ELEMENTS:
             right = 0 if causal else stride - 1
             return [partial(band, q, k, v, self._p, left=stride - 1, right=right, allowed=same_block)]
         block = stride * max(1, MIN_BLOCK // stride)
