@@ -4,7 +4,7 @@ Layers of the package; a module imports from its own line or from the lines belo
 
   predict                   entry points: compose, build, act, write
   forecaster                tables in, forecasts out, from Python
-  train  eval
+  train  eval  export
   cli  run_folder           Hydra, and a user's mistake as one line; the folder that a run keeps itself in
   config                    the typed configuration
   training                  one run, from the first step to the last

@@ -1,8 +1,9 @@
 """Reading a file of tensors that may come from anyone: nothing in it is executed or unpacks to more than its size."""
 
+import json
 import pickle
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from informer.errors import InputError
 
 MAX_DEPTH = 20
 """Of containers inside containers; a configuration has four."""
+SAFETENSORS = ".safetensors"
+METADATA_KEY = "informer"
+"""Of a .safetensors header, which maps texts to texts."""
 CONTAINERS = (dict, list, tuple, set)
 
 
@@ -35,6 +39,39 @@ def read(path: Path) -> Any:
     if sum(x.numel() * x.element_size() for x in _leaves(content) if isinstance(x, Tensor)) > path.stat().st_size:
         raise refusal(path, "its tensors claim more numbers than the file holds")
     return content
+
+
+def read_safetensors(path: Path) -> Any:
+    """What `safetensors_bytes` wrote: the metadata, and the tensors as its entry `weights`.
+
+    Raises:
+        InputError: it is no such file, or the safetensors library is not there.
+    """
+    library = _safetensors()
+    try:
+        with library.safe_open(path, framework="pt") as file:
+            content = json.loads((file.metadata() or {})[METADATA_KEY])
+            _check_containers(content)
+            return content | {"weights": {name: file.get_tensor(name) for name in file.keys()}}  # noqa: SIM118
+    except Exception as error:  # as above
+        raise refusal(path, f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}") from error
+
+
+def safetensors_bytes(weights: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> bytes:
+    """A .safetensors file of dense tensors with plain metadata, as JSON under one key of its header."""
+    _safetensors()
+    from safetensors.torch import save
+
+    dense = {name: tensor.contiguous() for name, tensor in weights.items()}
+    return save(dense, {METADATA_KEY: json.dumps(metadata)})
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors
+    except ImportError as error:
+        raise InputError("a .safetensors file needs safetensors: pip install 'informer[export]'") from error
+    return safetensors
 
 
 def refusal(path: Path, reason: str) -> InputError:

@@ -58,6 +58,16 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     write_atomic(path, buffer.getvalue())
 
 
+def to_safetensors(checkpoint: Checkpoint) -> bytes:
+    """Content of a .safetensors file that `load` reads: the weights, all else as its metadata; no training state.
+
+    Raises:
+        InputError: the safetensors library is not there.
+    """
+    plain = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint) if field.name != "weights"}
+    return archive.safetensors_bytes(checkpoint.weights, {"format": FORMAT} | plain | {"training": None})
+
+
 def locate(path: Path) -> Path:
     """The checkpoint file that `checkpoint=` means: a file, or the best of a run directory."""
     if path.is_dir():
@@ -79,7 +89,7 @@ def load(path: Path) -> Checkpoint:
         InputError: there is none, it is no checkpoint of this program, or its format is not the one read here.
     """
     path = locate(path)
-    content = archive.read(path)
+    content = archive.read_safetensors(path) if path.suffix == archive.SAFETENSORS else archive.read(path)
     if not isinstance(content, dict) or "format" not in content:
         raise InputError(f"checkpoint: {path} was not written by this program (it has no format number)")
     return from_content(content, path)

@@ -17,6 +17,7 @@ from informer.data.scaler import ScalerConfig
 from informer.data.source import DatasetConfig
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
+from informer.inference.export import ExportFormat
 from informer.inference.forecast import InputFormat
 from informer.model import ModelConfig
 from informer.training.config import TrainerConfig
@@ -179,8 +180,25 @@ class PredictConfig:
         return found
 
 
-Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig)
-SCHEMAS: dict[str, type] = {"train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig}
+@dataclass(kw_only=True, slots=True)
+class ExportConfig:
+    """`python -m informer.export`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory or a checkpoint file."""
+    format: ExportFormat = ExportFormat.safetensors
+    output: str | None = None
+    """The file to write; null: beside the checkpoint."""
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        return []
+
+
+Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig, ExportConfig)
+SCHEMAS: dict[str, type] = {
+    "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig
+}  # fmt: skip
 
 
 def register() -> None:

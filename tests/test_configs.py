@@ -77,9 +77,9 @@ def test_dataset(name: str, tmp_path: Path) -> None:
     step(settings)
 
 
-@pytest.mark.parametrize("entry", ["eval", "predict"])
+@pytest.mark.parametrize("entry", ["eval", "predict", "export"])
 def test_the_other_entry_points(entry: str) -> None:
-    overrides = {"eval": [], "predict": ["input=a.csv"]}[entry]
+    overrides = ["input=a.csv"] if entry == "predict" else []
     assert composed(*overrides, entry=entry) == config.SCHEMAS[entry](
         **({"input": "a.csv"} if entry == "predict" else {})
     )

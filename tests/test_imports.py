@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"runtime", "errors"},
     "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
+    "export": {"cli", "config", "inference", "checkpoint", "files"},
     "forecaster": {"inference", "data", "checkpoint", "errors"},
     "predict": {"cli", "config", "forecaster", "inference", "data", "files", "plots"},
     "__init__": {"forecaster"},

@@ -1,0 +1,69 @@
+"""Export a network of every mechanism and print, as JSON, how far its numbers are off (run by test_export.py).
+
+A program of its own, because the import hook of the tests decorates every function with shape checks, and those cannot
+be traced. Numbers are compared here again, with other windows and numbers of windows than the export itself looks at.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from informer.build import attention_node, build_model, resolve_decoder
+from informer.checkpoint import Checkpoint
+from informer.config import TrainConfig, to_plain
+from informer.errors import InputError
+from informer.inference.export import INPUTS, ExportFormat, example, exported
+from informer.model import ModelConfig, ModelDims
+from informer.restore import restore_model
+
+DIMS = {"enc_in": 2, "dec_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
+
+
+def checkpoint(name: str) -> Checkpoint:
+    """One layer of encoder and decoder with the mechanism `name`, fresh weights."""
+    torch.manual_seed(0)
+    config = ModelConfig(d_model=8, n_heads=2, d_ff=12, encoder_stacks=[1])
+    attn = attention_node(name)
+    slots = {"attn": attn, "decoder_attn": resolve_decoder(attn, {})[0], "cross_attn": attention_node("full")}
+    lengths = {key: DIMS[key] for key in ("seq_len", "label_len", "pred_len")}
+    scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0]}
+    return Checkpoint(
+        config=to_plain(TrainConfig(model=config, **slots, **lengths)), dims=DIMS, inputs=["a", "b"], targets=["a"],
+        future_covariates=[], frequency="D", scaler={"kind": "none", "shared": scaler, "own": {}}, data={},
+        weights=build_model(config, ModelDims(**DIMS), **slots).state_dict(), epoch=1, step=1, val_loss=0.0,
+    )  # fmt: skip
+
+
+def reader(content: bytes, form: ExportFormat) -> Callable[[tuple[Tensor, ...]], Tensor]:
+    """What a user of the file would write."""
+    if form is ExportFormat.torch_export:
+        module = torch.export.load(io.BytesIO(content)).module()
+        return lambda windows: module(*windows)
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content)
+    return lambda windows: torch.from_numpy(
+        np.asarray(session.run(None, {name: x.numpy() for name, x in zip(INPUTS, windows, strict=True)})[0])
+    )
+
+
+def difference(name: str, form: ExportFormat) -> float | str:
+    """Largest difference for 1, 5 and 64 windows, or the line that refuses."""
+    saved = checkpoint(name)
+    try:
+        run = reader(exported(saved, form)[0], form)
+    except InputError as error:
+        return str(error)
+    model = restore_model(saved)
+    with torch.no_grad():
+        return max(float((run(x) - model(*x)).abs().max()) for x in (example(saved, n) for n in (1, 5, 64)))
+
+
+if __name__ == "__main__":
+    cases = [argument.split(":") for argument in sys.argv[1:]]
+    print(json.dumps({f"{form}:{name}": difference(name, ExportFormat(form)) for form, name in cases}))

@@ -1,0 +1,143 @@
+"""Models in the formats of others: the same numbers, a description beside them, and one line where it cannot be."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import ROOT, Trained, call, launch
+
+from informer import checkpoint
+from informer.build import attention_names
+from informer.errors import InputError
+from informer.inference import export
+from informer.inference.export import ExportFormat, exported
+
+SAMPLE = ROOT / "data" / "sample.csv"
+CONVERTED = ["auto", "full", "linear", "prob"]
+"""Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
+
+
+@pytest.fixture(scope="module")
+def differences() -> dict[str, float | str]:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    cases = [*(f"torch_export:{name}" for name in attention_names()), *(f"onnx:{name}" for name in CONVERTED)]
+    command = [sys.executable, str(Path(__file__).with_name("graphs_of_models.py")), *cases]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", attention_names())
+def test_an_exported_program_gives_the_eager_numbers(differences: dict[str, float | str], name: str) -> None:
+    """Red if a mechanism binds the batch of its example, or asks for values while it is traced."""
+    found = differences[f"torch_export:{name}"]
+    assert isinstance(found, float), found
+    assert found < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONVERTED)
+def test_an_onnx_graph_gives_the_eager_numbers(differences: dict[str, float | str], name: str) -> None:
+    """Red if an operator does not convert, or a fixed batch gets into the graph."""
+    found = differences[f"onnx:{name}"]
+    assert isinstance(found, float), found
+    assert found < 1e-5
+
+
+def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> None:
+    """Red if anything that a forecast depends on is lost on the way."""
+    pytest.importorskip("safetensors")
+    assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
+    ours, theirs = checkpoint.load(trained.run_dir), checkpoint.load(Path("own.safetensors"))
+    assert all(torch.equal(ours.weights[name], weight) for name, weight in theirs.weights.items())
+    assert ours.weights.keys() == theirs.weights.keys()
+    for entry in (
+        "config",
+        "inputs",
+        "targets",
+        "future_covariates",
+        "frequency",
+        "scaler",
+        "data",
+        "step",
+        "val_loss",
+    ):
+        assert getattr(ours, entry) == getattr(theirs, entry), entry
+    tables = []
+    for source in (str(trained.run_dir), "own.safetensors"):
+        assert call("predict", f"checkpoint={source}", f"input={SAMPLE}", "plots=false").status == 0
+        tables.append(Path("forecasts/sample.forecast.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Trained) -> None:
+    """By hand from the .json alone: scaling, lengths and columns; the network stands in for its export."""
+    pytest.importorskip("safetensors")
+    assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
+    told = json.loads(Path("own.json").read_text())
+    saved = checkpoint.load(trained.run_dir)
+    frame = pd.read_csv(SAMPLE)[told["columns"]["inputs"]].to_numpy()
+    center, scale = (np.array(told["scaler"]["shared"][name]) for name in ("center", "scale"))
+    np.testing.assert_allclose(center, frame[:200].mean(axis=0))
+    np.testing.assert_allclose(scale, frame[:200].std(axis=0))
+    assert told["lengths"] == {"seq_len": 24, "label_len": 11, "pred_len": 6}
+    assert told["inputs"]["dec_x"] == ["batch", 17, 4]
+    assert told["output"] == {"forecast": ["batch", 6, 4]}
+    assert len(told["calendar"]["marks"]) == told["inputs"]["enc_mark"][2] == len(saved.dims["mark_sizes"])
+    assert told["frequency"] == "h"
+
+
+@pytest.mark.slow
+def test_the_command_line_writes_a_program(folder: Path, trained: Trained) -> None:
+    """Red if the file cannot be read back, or is not of any batch."""
+    outcome = launch("export", f"checkpoint={trained.run_dir}", "format=torch_export", "output=own.pt2", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    assert "largest difference from the network's own numbers" in outcome.out
+    windows = export.example(checkpoint.load(trained.run_dir), 7)
+    assert torch.export.load("own.pt2").module()(*windows).shape == (7, 6, 4)
+
+
+def test_what_does_not_convert_is_one_line(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a converter's error reaches the user."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no such operator\n  at line 3")
+
+    monkeypatch.setattr(torch.export, "export", fails)
+    with pytest.raises(InputError, match=r"Attention does not convert .*no such operator at line 3") as caught:
+        exported(checkpoint.load(trained.run_dir), ExportFormat.onnx)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "library"), [("safetensors", "safetensors"), ("onnx", "onnxruntime"), ("onnx", "onnxscript")]
+)
+def test_a_missing_library_is_one_line(
+    form: str, library: str, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if an extra is needed without being named, or something is left behind."""
+    monkeypatch.setattr(torch.export, "export", lambda *_, **__: None)
+    monkeypatch.setitem(sys.modules, library, None)
+    outcome = call("export", f"checkpoint={trained.run_dir}", f"format={form}", "output=own.bin")
+    assert outcome.status == 2
+    assert "pip install 'informer[export]'" in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"\x10\x00\x00\x00\x00\x00\x00\x00{}              "])
+def test_a_broken_safetensors_file(content: bytes, folder: Path) -> None:
+    """Red if the library's own errors get through."""
+    pytest.importorskip("safetensors")
+    Path("own.safetensors").write_bytes(content)
+    with pytest.raises(InputError, match=r"own\.safetensors cannot be read as a checkpoint"):
+        checkpoint.load(Path("own.safetensors"))
