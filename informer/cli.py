@@ -189,13 +189,16 @@ class _FileHandler(logging.FileHandler):
 
 
 @contextmanager
-def logging_to(console: Console) -> Iterator[Callable[[Path], None]]:
-    """The package's log on the console; what is yielded keeps it in a file too, with times, from the first line on."""
+def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[Path], None]]:
+    """The package's log on the console; what is yielded keeps it in a file too, with times, from the first line on.
+
+    `quiet`: warnings alone.
+    """
     early = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
     handlers: list[logging.Handler] = [_ConsoleHandler(console), early]
     logger = logging.getLogger("informer")
     level = logger.level
-    logger.setLevel(logging.INFO)
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
     for handler in handlers:
         logger.addHandler(handler)
 

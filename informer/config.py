@@ -18,7 +18,8 @@ from informer.data.source import DatasetConfig
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
 from informer.inference.export import ExportFormat
-from informer.inference.forecast import InputFormat
+from informer.inference.reading import InputFormat
+from informer.inference.writing import Format
 from informer.model import ModelConfig
 from informer.training.config import TrainerConfig
 from informer.training.loss import LossConfig
@@ -160,23 +161,32 @@ class PredictConfig:
     checkpoint: str = "runs/latest"
     """A run directory or a checkpoint file."""
     input: str | None = None
-    """The file to continue."""
+    """The file to continue, or a folder or a pattern of many."""
     future: str | None = None
-    """The file of future covariates at the times that follow."""
+    """The file of future covariates at the times that follow; of many files, the same for all."""
     output: str = "forecasts"
-    """Folder of the forecast and its picture."""
+    """Folder of the forecasts."""
     dataset: InputFormat = field(default_factory=InputFormat)
-    """How the file is written, where not as the training data."""
+    """How the files are written, where not as the training data."""
     horizon: int | None = None
     """Rows to forecast; null: pred_len. Rows beyond it come from the model's own output and are marked."""
+    format: Format = Format.csv
+    batch_size: int = 64
+    """Files of many that go through the model together."""
+    resume: bool = False
+    """Leave out the files of many that the same job has forecast and that have not changed since."""
     device: Device = Device.auto
-    plots: bool = True
+    plots: bool | None = None
+    """Draw each forecast; null: of a single file."""
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        found = [] if self.input else ["input: expected the CSV file to continue, found none; give input=FILE.csv"]
-        if self.horizon is not None and self.horizon < 1:
-            found.append(f"horizon: expected at least 1, found {self.horizon}")
+        found = [] if self.input else ["input: expected a file or folder to continue, found none; give input=FILE.csv"]
+        for name, value in [("horizon", self.horizon), ("batch_size", self.batch_size)]:
+            if value is not None and value < 1:
+                found.append(f"{name}: expected at least 1, found {value}")
+        if self.resume and self.format is Format.long:
+            found.append("resume: expected format=csv or parquet; the one file of format=long is written whole")
         return found
 
 

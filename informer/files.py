@@ -21,10 +21,11 @@ def writing(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: expected a place that can be written, found: {reason}; choose another") from error
 
 
-def write_atomic(path: str | Path, content: bytes | str) -> None:
+def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:
     """Write `content` (text as UTF-8) to `path` through a temporary file beside it; folders are made as needed.
 
-    Content and name are on disk when this returns. After a failure the file is as it was before.
+    After a failure of the program the file is as it was before. `durable`: content and name are on disk when this
+    returns, whatever becomes of the machine; that takes milliseconds, which thousands of small files need not wait for.
 
     Raises:
         InputError: the place cannot be written.
@@ -35,11 +36,12 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write_through(temporary, data)
+            _write_through(temporary, data, durable=durable)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
 
 
 def remove_temporary(folder: Path) -> None:
@@ -48,11 +50,12 @@ def remove_temporary(folder: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def _write_through(path: Path, data: bytes) -> None:
+def _write_through(path: Path, data: bytes, *, durable: bool) -> None:
     with path.open("xb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

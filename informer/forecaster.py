@@ -117,7 +117,7 @@ class Forecaster:
             Forecasts by the same names, or in the same order.
         """
         tables = _by_name(frames)
-        series = [self.trained.read_frame(frame, str(name)) for name, frame in tables.items()]
+        series = [self.trained.reader.frame(frame, str(name)) for name, frame in tables.items()]
         known = None if futures is None else self._futures(list(tables), _by_name(futures))
         forecasts = [forecast.frame() for forecast in self.trained.forecast(series, horizon=horizon, futures=known)]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
@@ -126,7 +126,7 @@ class Forecaster:
         absent = [str(name) for name in names if name not in futures]
         if absent:
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-        return [self.trained.future_frame(futures[name], f"future of {name}") for name in names]
+        return [self.trained.reader.future_frame(futures[name], f"future of {name}") for name in names]
 
 
 def _by_name(frames: Mapping[Any, pd.DataFrame] | Sequence[pd.DataFrame]) -> Mapping[Any, pd.DataFrame]:

@@ -1,71 +1,120 @@
-"""`python -m informer.predict checkpoint=runs/latest input=FILE.csv output=DIR`: continue a file.
+"""`python -m informer.predict checkpoint=runs/latest input=FILE output=DIR`: continue a file, or all files of a folder.
 
-Writes <name>.forecast.csv (one row a step: timestamps, then the targets in their own units) and, with plots=true,
-<name>.forecast.png.
+One file gives <name>.forecast.csv (one row a step: timestamps, then the targets in their own units) and
+<name>.forecast.png. A folder or a pattern such as 'in/*.csv' gives a forecast for each file and summary.csv, which says
+what became of every one of them.
 """
 
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-import pandas as pd
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from informer import cli
+from informer import checkpoint, cli
 from informer.config import PredictConfig
-from informer.data.source import Series
+from informer.data.download import list_files
 from informer.data.table import name_of
-from informer.data.timestamps import EPOCHS
+from informer.errors import InputError
 from informer.files import write_atomic
 from informer.forecaster import Forecaster
-from informer.inference.result import Forecast
-from informer.plots import plot_forecast, save_figure
+from informer.inference.batch import Engine, Job, chunks, forecast_files, local_engine
+from informer.inference.inputs import Source, check_output, name_sources
+from informer.inference.summary import ERROR, SUMMARY, Journal
+from informer.inference.writing import LONG_FILE, Format, Writer, long_table
+
+EXIT_SOME_FAILED = 1
+MOST = 3
+"""Errors of a job that the console shows; all are in the summary."""
 
 
 def main() -> None:
     """Console script `informer-predict`."""
-    cli.run("predict", lambda settings: predict(settings, Console()))
+    cli.run("predict", _act)
 
 
-def predict(settings: PredictConfig, console: Console) -> Path:
-    """Forecast one file; returns the path of the CSV.
+def _act(settings: PredictConfig) -> None:
+    if predict(settings, Console()):
+        sys.exit(EXIT_SOME_FAILED)
+
+
+def predict(settings: PredictConfig, console: Console) -> int:
+    """Forecast one file or many; returns how many of the many could not be continued.
 
     Raises:
-        InputError: no readable checkpoint, or a file that cannot be continued; nothing has been written then.
+        InputError: no readable checkpoint, or a single file that cannot be continued; nothing has been written then.
     """
-    source = Path(settings.input or "")
-    with cli.logging_to(console):
+    wanted = settings.input or ""
+    files = list_files("input", wanted)
+    with cli.logging_to(console, quiet=files is not None):
         forecaster = Forecaster.load(settings.checkpoint, device=settings.device.value)
-        series = forecaster.trained.read_file(source, settings.dataset)
-        known = [forecaster.trained.future_file(Path(settings.future), settings.dataset)] if settings.future else None
-        forecast = forecaster.trained.forecast([series], horizon=settings.horizon, futures=known)[0]
-    output = Path(settings.output)
-    cli.make_folder(output)
-    path = output / f"{name_of(source)}.forecast.csv"
-    write_atomic(path, to_csv(forecast))
-    cli.say(console, f"forecast: {path}")
-    if settings.plots:
-        picture = path.with_suffix(".png")
-        ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
-        history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-        save_figure(plot_forecast(history, ahead, title=name_of(source)), picture)
-        cli.say(console, f"plot:     {picture}")
-    return path
+        job = _job(settings, many=files is not None)
+        job.check(forecaster.trained)
+        if files is None:
+            _predict_one(forecaster, job, Path(wanted), console)
+            return 0
+        check_output(files, job.writer.folder)
+        engine = local_engine(forecaster.trained)
+        return _predict_many(engine, job, name_sources(files), console, resume=settings.resume)
 
 
-def to_csv(forecast: Forecast) -> str:
-    """The forecast as CSV text, timestamps written as the input writes them."""
-    frame, time_col = forecast.frame(), forecast.series.time_col
-    return frame.assign(**{time_col: stamps(frame[time_col], forecast.series)}).to_csv(index=False)
+def _job(settings: PredictConfig, *, many: bool) -> Job:
+    plots = not many if settings.plots is None else settings.plots
+    return Job(
+        checkpoint=checkpoint.locate(Path(settings.checkpoint)),
+        written=settings.dataset,
+        future=None if settings.future is None else Path(settings.future),
+        horizon=settings.horizon,
+        writer=Writer(folder=Path(settings.output), format=settings.format, plots=plots),
+        batch_size=settings.batch_size if many else 1,
+    )
 
 
-def stamps(times: pd.Series, series: Series) -> pd.Series:
-    """Timestamps as text in the way of the series they continue; ISO dates carry a time of day where its rows do."""
-    written = series.time_format
-    if written in EPOCHS:
-        return times.dt.as_unit(EPOCHS[written]).astype("int64")
-    if written in (None, "ISO8601"):
-        dates_only = series.timestamps.tz is None and bool((series.timestamps == series.timestamps.normalize()).all())
-        return times.dt.strftime("%Y-%m-%d") if dates_only else times.astype(str)
-    return times.dt.strftime(written)
+def _predict_one(forecaster: Forecaster, job: Job, path: Path, console: Console) -> None:
+    source = Source(path, name_of(path))
+    (row,), table = forecast_files(forecaster.trained, job, [source])
+    if row.status == ERROR:
+        raise InputError(row.message)
+    if job.writer.format is Format.long:
+        write_atomic(job.writer.folder / LONG_FILE, table)
+    cli.say(console, f"forecast: {job.writer.folder / row.output}")
+    if job.writer.plots:
+        cli.say(console, f"plot:     {job.writer.picture_of(source.name)}")
+
+
+def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: Console, *, resume: bool) -> int:
+    folder = job.writer.folder
+    cli.make_folder(folder)
+    journal = Journal(folder, job.digest(), resume=resume)
+    long = job.writer.format is Format.long
+    table: AbstractContextManager[Callable[[str], None]] = (
+        long_table(folder) if long else nullcontext(lambda text: None)
+    )
+    worked = 0
+    with table as append, _progress(console) as progress:
+        task = progress.add_task("forecasting", total=len(sources))
+        for rows, lines in engine(job, chunks(sources, job.batch_size, journal)):
+            append(lines)
+            journal.add(rows)
+            progress.advance(task, len(rows))
+            worked += len(rows)
+    found = journal.finish(sources)
+    failed = [row for row in found if row.status == ERROR]
+    for row in failed[:MOST]:
+        cli.say(console, f"failed: {row.file}: {row.message}")
+    before = f" ({len(found) - worked} of them before)" if resume else ""
+    cli.say(console, f"{len(found) - len(failed)} files forecast{before}, {len(failed)} failed: {folder / SUMMARY}")
+    return len(failed)
+
+
+def _progress(console: Console) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(
+        *columns, TextColumn("eta"), TimeRemainingColumn(), console=console, disable=not console.is_terminal,
+        transient=True,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

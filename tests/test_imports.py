@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"runtime", "errors"},
     "export": {"cli", "config", "inference", "checkpoint", "files"},
     "forecaster": {"inference", "data", "checkpoint", "errors"},
-    "predict": {"cli", "config", "forecaster", "inference", "data", "files", "plots"},
+    "predict": {"cli", "config", "forecaster", "inference", "checkpoint", "data", "files", "errors"},
     "__init__": {"forecaster"},
 }
 

@@ -82,15 +82,16 @@ def test_only_the_last_rows_matter(trained: Trained, folder: Path) -> None:
     assert forecast(trained, "short.csv", "plots=false") == plain
 
 
-def test_a_file_written_otherwise(trained: Trained, folder: Path) -> None:
+def test_a_forecast_is_written_as_its_file_is(trained: Trained, folder: Path) -> None:
     plain = pd.read_csv(pd.io.common.BytesIO(forecast(trained, SAMPLE, "plots=false")))
     frame = sample()
     frame["date"] = pd.to_datetime(frame["date"]).dt.strftime("%d/%m/%y %H.%M")
+    frame = frame.rename(columns={"date": "März"})
     frame.to_csv("other.csv", index=False, sep=";", decimal=",", encoding="latin-1")
-    forecast(trained, "other.csv", "plots=false", "dataset.time_format=%d/%m/%y %H.%M")
-    found = pd.read_csv("out/other.forecast.csv")
-    assert list(found["date"]) == list(pd.to_datetime(plain["date"]).dt.strftime("%d/%m/%y %H.%M"))
-    pd.testing.assert_frame_equal(found.drop(columns="date"), plain.drop(columns="date"))
+    forecast(trained, "other.csv", "plots=false", "dataset.time_col=März", "dataset.time_format=%d/%m/%y %H.%M")
+    found = pd.read_csv("out/other.forecast.csv", sep=";", decimal=",", encoding="latin-1")
+    assert list(found["März"]) == list(pd.to_datetime(plain["date"]).dt.strftime("%d/%m/%y %H.%M"))
+    pd.testing.assert_frame_equal(found.drop(columns="März"), plain.drop(columns="date"))
 
 
 @pytest.mark.parametrize("separator", ["\t", ";", "|"])
@@ -99,7 +100,8 @@ def test_separators_found_or_named(separator: str, trained: Trained, folder: Pat
     sample().to_csv("other.csv", index=False, sep=separator)
     named = [separator, r"\t", r"'\t'"] if separator == "\t" else [separator]
     for arguments in [[], *([f"dataset.separator={written}"] for written in named)]:
-        assert forecast(trained, "other.csv", "plots=false", *arguments) == plain
+        found = forecast(trained, "other.csv", "plots=false", *arguments)
+        assert found.decode().replace(separator, ",").encode() == plain
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])

@@ -29,17 +29,31 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
     Raises:
         InputError: there is none.
     """
-    path = Path(config.path or "").expanduser()
-    if config.path is not None and path.is_dir():
+    many = None if config.path is None else list_files("dataset.path", config.path)
+    return [find_file(config, data_dir)] if many is None else many
+
+
+def list_files(setting: str, wanted: str) -> list[Path] | None:
+    """The tables of a folder, or the files of a pattern such as in/**/*.csv, sorted; None where it names one file.
+
+    Args:
+        setting: the key that says so, for errors.
+        wanted: its value.
+
+    Raises:
+        InputError: there are none.
+    """
+    path = Path(wanted).expanduser()
+    if path.is_dir():
         found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
         expected = f"files ending in {', '.join(SUFFIXES)}"
     elif has_magic(str(path)) and not path.exists():
-        found = [Path(file) for file in glob(str(path), recursive=True)]
+        found = [Path(file) for file in glob(str(path), recursive=True) if Path(file).is_file()]
         expected = "files of that pattern"
     else:
-        return [find_file(config, data_dir)]
+        return None
     if not found:
-        raise InputError(f"dataset.path={path}: expected {expected}, found none")
+        raise InputError(f"{setting}={path}: expected {expected}, found none")
     return sorted(found)
 
 

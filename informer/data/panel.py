@@ -33,7 +33,7 @@ def read_panel(paths: Sequence[Path], config: DatasetConfig) -> list[Series]:
     panel: list[Series] = []
     problems: list[str] = []
     reader = _Reader()
-    for path, name in zip(paths, _names(paths), strict=True):
+    for path, name in zip(paths, series_names(paths), strict=True):
         try:
             for series in reader.read(path, name, config):
                 panel.append(_aligned(series, panel[0]) if panel else series)
@@ -83,7 +83,7 @@ def left_padded(series: Series, n: int) -> Series:
     return replace(series, timestamps=pd.DatetimeIndex(before.append(series.timestamps)), values=values)
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def series_names(paths: Sequence[Path]) -> list[str]:
     """File names without their endings; with their folders where names alone repeat."""
     stems = [name_of(path) for path in paths]
     if len(set(stems)) == len(stems):

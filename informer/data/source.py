@@ -5,7 +5,7 @@ Anything else is an InputError that names file, row and column; nothing is repai
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +84,12 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.timestamps)
+
+
+def recent(series: Series, n: int) -> Series:
+    """The last n rows, or as many as there are; what lies before can be freed."""
+    timestamps = series.timestamps[-n:].copy(deep=True)
+    return replace(series, timestamps=timestamps, values=series.values[-n:].copy())
 
 
 def read_series(path: Path, config: DatasetConfig) -> Series:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from informer.data.history import future_index
 from informer.data.source import Series
@@ -35,21 +35,28 @@ class Forecast:
         """Of the rows."""
         return future_index(self.series, len(self.values))
 
+    @property
+    def is_rolled(self) -> bool:
+        """Some rows were made from the model's own output."""
+        return len(self.values) > self.pred_len
+
+    @property
+    def rolled(self) -> Bool[np.ndarray, "h"]:
+        """Which rows those are."""
+        return np.arange(len(self.values)) >= self.pred_len
+
     def columns(self) -> dict[str, np.ndarray]:
         """Every column beside time by its name, in order.
 
         Raises:
             InputError: two columns of one name.
         """
-        names = list(self.targets)
-        columns = list(self.values.T)
-        if len(self.values) > self.pred_len:
-            names.append(ROLLED)
-            columns.append(np.arange(len(self.values)) >= self.pred_len)
-        repeated = {name for name in names if [self.series.time_col, *names].count(name) > 1}
-        if repeated:
-            raise InputError(f"{self.series.name}: the forecast needs the column {min(repeated)!r}; rename yours")
-        return dict(zip(names, columns, strict=True))
+        columns = dict(zip(self.targets, self.values.T, strict=True))
+        more = {ROLLED: self.rolled} if self.is_rolled else {}
+        taken = [name for name in more if name in (self.series.time_col, *self.targets)]
+        if taken:
+            raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
+        return columns | more
 
     def frame(self) -> pd.DataFrame:
         """Timestamps under the series' own time-column name, then `columns`."""

@@ -1,0 +1,124 @@
+"""Many files, forecast a fixed number at a time in their order: one bad file costs its own forecast and no other.
+
+What a chunk of files needs is plain and its outcome too, so chunks may be worked on anywhere (see `ray_engine`).
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from informer.data.download import file_sha256
+from informer.data.future import Future
+from informer.data.source import Series, recent
+from informer.errors import InputError
+from informer.inference.forecast import TrainedModel
+from informer.inference.inputs import Source
+from informer.inference.reading import InputFormat
+from informer.inference.result import Forecast
+from informer.inference.summary import ERROR, Journal, Row, fingerprint
+from informer.inference.writing import Format, Writer, to_long
+
+Chunk = list[Source]
+
+HISTORY_ROWS = 2_000
+"""Rows of a series that are kept while its chunk is worked on, or seq_len: enough for a picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is done with every file.
+
+    Args:
+        checkpoint: file of the model.
+        written: how the files are written, where not as the training data.
+        future: file of future covariates, the same for all; None where the model has none.
+        horizon: rows to forecast; None: pred_len.
+        writer: what becomes of the forecasts.
+        batch_size: files that go through the model together.
+    """
+
+    checkpoint: Path
+    written: InputFormat
+    future: Path | None
+    horizon: int | None
+    writer: Writer
+    batch_size: int
+
+    def check(self, model: TrainedModel) -> None:
+        """Raise the InputError of what would be wrong for every file."""
+        model.check_horizon(self.horizon)
+        self.read_future(model)
+
+    def read_future(self, model: TrainedModel) -> Future | None:
+        """The future covariates."""
+        return None if self.future is None else model.reader.future_file(self.future, self.written)
+
+    def digest(self) -> str:
+        """Equal for jobs that give the same forecasts."""
+        what = {
+            "checkpoint": file_sha256(self.checkpoint),
+            "future": None if self.future is None else file_sha256(self.future),
+            "written": asdict(self.written),
+            "horizon": self.horizon,
+            "format": self.writer.format.value,
+        }
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Done(NamedTuple):
+    """Outcome of a chunk: a row a file, and its long table where that is what is written."""
+
+    rows: list[Row]
+    long: str
+
+
+Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
+"""Works on chunks, whose outcomes come in their order."""
+
+
+def chunks(sources: Sequence[Source], size: int, journal: Journal) -> Iterator[Chunk]:
+    """The files that are not done yet, of `size` files in order at a time."""
+    for first in range(0, len(sources), size):
+        todo = [source for source in sources[first : first + size] if not journal.is_done(source)]
+        if todo:
+            yield todo
+
+
+def local_engine(model: TrainedModel) -> Engine:
+    """One chunk after the other, in this process."""
+    return lambda job, chunks: (forecast_files(model, job, chunk) for chunk in chunks)
+
+
+def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
+    """Read, forecast together, and write. A file that cannot be continued gets a row that says why."""
+    rows: dict[Source, Row] = {}
+    histories: dict[Source, Series] = {}
+    future = job.read_future(model)
+    for source in sources:
+        size, changed = fingerprint(source.path)
+        rows[source] = Row(file=str(source.path), size=size, changed=changed)
+        try:
+            series = model.reader.file(source.path, job.written, source.name)
+            model.check_future(series, future, job.horizon)
+        except InputError as error:
+            rows[source] = replace(rows[source], status=ERROR, message=str(error))
+            continue
+        rows[source] = replace(rows[source], rows=str(len(series)), origin=str(series.timestamps[-1]))
+        histories[source] = recent(series, max(model.sizes.seq_len, HISTORY_ROWS))
+    forecasts = model.forecast(
+        list(histories.values()),
+        horizon=job.horizon,
+        futures=None if future is None else [future] * len(histories),
+        pad_to=job.batch_size,
+    )
+    written: dict[str, Forecast] = {}
+    for source, forecast in zip(histories, forecasts, strict=True):
+        try:
+            rows[source] = replace(rows[source], output=job.writer.write(source.name, forecast))
+            written[source.name] = forecast
+        except InputError as error:
+            rows[source] = replace(rows[source], status=ERROR, message=str(error))
+    return Done(list(rows.values()), to_long(written) if job.writer.format is Format.long else "")

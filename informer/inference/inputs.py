@@ -1,0 +1,37 @@
+"""Files to forecast, and what their forecasts are called."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from informer.data.panel import series_names
+from informer.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, and the name of its series: in errors, for its scaler, and of its forecast below the output folder."""
+
+    path: Path
+    name: str
+
+
+def name_sources(paths: Sequence[Path]) -> list[Source]:
+    """Names as in training (`series_names`); with the ending of the file where two would still be called the same."""
+    names = series_names(paths)
+    times = Counter(names)
+    return [
+        Source(path, name if times[name] == 1 else str(Path(name).with_name(path.name)))
+        for path, name in zip(paths, names, strict=True)
+    ]
+
+
+def check_output(paths: Sequence[Path], output: Path) -> None:
+    """Forecasts lie apart from the files, or another run over the same pattern would take them for input.
+
+    Raises:
+        InputError: they would not.
+    """
+    if output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}:
+        raise InputError(f"output={output}: expected another folder than that of the input files; choose one")

@@ -1,0 +1,119 @@
+"""Tables to continue, read as the training data were, and checked against what the model reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import cast, final
+
+import pandas as pd
+from omegaconf import OmegaConf
+
+from informer.checkpoint import Checkpoint
+from informer.data.frequency import Frequency
+from informer.data.future import Future, future_from_frame, read_future
+from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
+from informer.data.split import Short
+from informer.data.table import read_table
+from informer.data.time_features import CalendarKind, mark_fields
+from informer.errors import InputError
+
+
+@dataclass(kw_only=True, slots=True)
+class InputFormat:
+    """How a table to forecast is written, where it is not as the training data was; null: as the training data."""
+
+    time_col: str | None = None
+    time_format: str | None = None
+    frequency: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def over(self, dataset: DatasetConfig) -> DatasetConfig:
+        """`dataset` with what is set here."""
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(dataset, **{name: value for name, value in said.items() if value is not None})
+
+
+@final
+class Reader:
+    """Reads histories and future covariates for one model.
+
+    Args:
+        checkpoint: of the model.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        dataset = OmegaConf.merge(OmegaConf.structured(DatasetConfig), checkpoint.config["dataset"])
+        self._as_trained = replace(
+            cast(DatasetConfig, OmegaConf.to_object(dataset)),
+            path=None,
+            columns=list(checkpoint.inputs),
+            frequency=checkpoint.frequency,
+        )
+        self._time_col: str = checkpoint.data["time_col"]
+        self._frequency = checkpoint.frequency
+        self._calendar = CalendarKind(checkpoint.config["model"]["embed"])
+        self._seq_len: int = checkpoint.config["seq_len"]
+        self.pads = self._as_trained.short is Short.pad
+        """A history shorter than seq_len is lengthened."""
+
+    def frame(self, frame: pd.DataFrame, name: str) -> Series:
+        """A table to continue; time a column or the index.
+
+        Args:
+            name: what to call it in errors; where each series has its own scaler, it says which.
+
+        Raises:
+            InputError: it cannot be continued (columns, numbers, timestamps, step, rows).
+        """
+        return self._checked(series_from_frame(frame, self._reading(list(map(str, frame.columns))), name))
+
+    def file(self, path: Path, written: InputFormat, name: str) -> Series:
+        """A file to continue, checked as training data is; only the columns that the model reads matter.
+
+        Args:
+            written: how, where not as the training data.
+            name: see `frame`.
+
+        Raises:
+            InputError: see `frame`.
+        """
+        config = self._reading([], written)
+        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+        return self._checked(series_from_table(table, self._reading(table.columns, written), name))
+
+    def future_frame(self, frame: pd.DataFrame, name: str) -> Future:
+        """A table of future covariates; time a column or the index.
+
+        Raises:
+            InputError: it has no times.
+        """
+        return future_from_frame(frame, self._reading(list(map(str, frame.columns))), name)
+
+    def future_file(self, path: Path, written: InputFormat) -> Future:
+        """A file of future covariates.
+
+        Raises:
+            InputError: it cannot be read, or has no times.
+        """
+        return read_future(path, self._reading([], written))
+
+    def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
+        """How to read a table with these columns: as the training data, where nothing else is said."""
+        time_col = self._time_col if self._time_col in columns else None
+        return (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
+
+    def _checked(self, series: Series) -> Series:
+        if len(series) < self._seq_len and not self.pads:
+            raise InputError(
+                f"{series.name}: expected at least seq_len={self._seq_len} rows of history, found {len(series)}"
+            )
+        trained = Frequency.parse(self._frequency)
+        # another step than in training is the user's word (`dataset.frequency`)
+        if mark_fields(series.frequency, self._calendar) != mark_fields(trained, self._calendar):
+            raise InputError(
+                f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
+                f"{trained.code} that the model was trained on; use a file of that step, or train on this one"
+            )
+        return series

@@ -1,0 +1,161 @@
+"""Forecasts as files: CSV or parquet for each series, or one long table of them all."""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from informer.data.frequency import Unit
+from informer.data.source import Series
+from informer.data.timestamps import EPOCHS
+from informer.errors import InputError
+from informer.files import write_atomic, writing
+from informer.inference.result import ROLLED, Forecast
+from informer.plots import plot_forecast, save_figure
+
+
+class Format(Enum):
+    """csv, parquet: one file a series, as wide as the input. long: one CSV of unique_id, ds, column, y for them all."""
+
+    csv = "csv"
+    parquet = "parquet"
+    long = "long"
+
+
+LONG_FILE = "forecasts.csv"
+LONG = ("unique_id", "ds", "column", "y")
+"""Columns of the long table, before those of intervals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Puts forecasts into a folder.
+
+    Args:
+        folder: where.
+        format: how.
+        plots: draw each, too.
+    """
+
+    folder: Path
+    format: Format
+    plots: bool
+
+    def write(self, name: str, forecast: Forecast) -> str:
+        """Write what belongs to one series alone; returns the path of its forecast from the folder.
+
+        Raises:
+            InputError: the place cannot be written, or the forecast has two columns of one name.
+        """
+        if self.plots:
+            save_figure(picture(name, forecast), self.picture_of(name))
+        if self.format is Format.long:
+            return LONG_FILE
+        output = f"{name}.forecast.{self.format.value}"
+        content = to_csv(forecast) if self.format is Format.csv else to_parquet(forecast)
+        write_atomic(self.folder / output, content, durable=False)
+        return output
+
+    def picture_of(self, name: str) -> Path:
+        """Where the picture of a series lies."""
+        return self.folder / f"{name}.forecast.png"
+
+
+def picture(name: str, forecast: Forecast) -> Figure:
+    """The forecast after the end of its history."""
+    series = forecast.series
+    ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
+    return plot_forecast(pd.DataFrame(series.values, series.timestamps, list(series.columns)), ahead, title=name)
+
+
+def to_csv(forecast: Forecast) -> bytes:
+    """A header and one row a step, in the dialect, and with the way of writing time, of the file that is continued."""
+    dialect = forecast.series.dialect
+    columns = forecast.columns()
+    cells = [_numerals(values, dialect.decimal) for values in columns.values()]
+    rows = [[forecast.series.time_col, *columns], *zip(stamps(forecast), *cells, strict=True)]
+    return _text(rows, separator=dialect.separator).encode(dialect.encoding)
+
+
+def to_parquet(forecast: Forecast) -> bytes:
+    """The same with typed columns.
+
+    Raises:
+        InputError: pyarrow is not installed.
+    """
+    if find_spec("pyarrow") is None:
+        raise InputError("format=parquet: expected pyarrow, found none; pip install 'informer[parquet]'")
+    buffer = io.BytesIO()
+    forecast.frame().to_parquet(buffer, engine="pyarrow", index=False)
+    return buffer.getvalue()
+
+
+def to_long(forecasts: Mapping[str, Forecast]) -> str:
+    """A header and one row a series, target and step.
+
+    Args:
+        forecasts: of one job, by the series' `unique_id`; times are written as ISO 8601.
+    """
+    header: list[str] = []
+    rows: list[Sequence[object]] = []
+    for name, forecast in forecasts.items():
+        marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
+        header = [*LONG, *marks]
+        times = list(map(str, forecast.timestamps))
+        for target, values in zip(forecast.targets, forecast.values.T, strict=True):
+            cells = zip(times, values.tolist(), *marks.values(), strict=True)
+            rows += [(name, time, target, *others) for time, *others in cells]
+    return _text([header, *rows]) if forecasts else ""
+
+
+@contextmanager
+def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
+    """The one file of a job; what is yielded appends a table to it. It is there when all have been."""
+    unfinished = folder / f".{LONG_FILE}.unfinished"
+    with writing(unfinished), unfinished.open("w", encoding="utf-8", newline="") as file:
+
+        def append(table: str) -> None:
+            file.write(table.partition("\n")[2] if file.tell() else table)
+
+        yield append
+    os.replace(unfinished, folder / LONG_FILE)
+
+
+def stamps(forecast: Forecast) -> list[str] | list[int]:
+    """Timestamps as text in the way of the series they continue; ISO dates carry a time of day where its rows do."""
+    series, times = forecast.series, forecast.timestamps
+    written = series.time_format
+    if written in EPOCHS:
+        return times.as_unit(EPOCHS[written]).asi8.tolist()
+    if written in (None, "ISO8601"):
+        return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else list(map(str, times))
+    return list(times.strftime(written))
+
+
+def _has_dates_only(series: Series) -> bool:
+    below_a_day = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour)
+    return (
+        not below_a_day
+        and series.timestamps.tz is None
+        and bool((series.timestamps == series.timestamps.normalize()).all())
+    )
+
+
+def _numerals(values: np.ndarray, decimal: str) -> list[object]:
+    cells = values.tolist()
+    return cells if decimal == "." or values.dtype.kind != "f" else [repr(cell).replace(".", decimal) for cell in cells]
+
+
+def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
+    return text.getvalue()

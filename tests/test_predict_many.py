@@ -1,0 +1,227 @@
+"""Many files from the command line: each forecast as it would be alone, bad files told, jobs resumed."""
+
+import io
+import os
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from entry_points import Outcome, Trained, call
+
+from informer import Forecaster
+from informer.inference import writing
+from informer.runtime import resource
+
+Tree = Callable[[Path], dict[str, bytes | None]]
+N_FILES = 7
+
+
+@pytest.fixture
+def tables(folder: Path) -> dict[str, pd.DataFrame]:
+    """Seven good files `in/s0.csv` ..., of different lengths and column orders, and two bad ones among them."""
+    sample = pd.read_csv(resource("data/sample.csv"))
+    Path("in").mkdir()
+    tables = {f"s{i}": sample.iloc[i * 100 : i * 130 + 60] for i in range(N_FILES)}
+    for name, table in tables.items():
+        order = list(table.columns)[:: -1 if name in ("s2", "s5") else 1]
+        table[order].assign(remark="x, y").to_csv(f"in/{name}.csv", index=False)
+    sample.iloc[:9].to_csv("in/s1short.csv", index=False)
+    Path("in/s3broken.csv").write_bytes(b"date,demand\n2024-01-01,\x00\xff\n")
+    return tables
+
+
+def run(trained: Trained, *arguments: str) -> Outcome:
+    return call("predict", f"checkpoint={trained.run_dir}", "input=in/*.csv", "output=out", "batch_size=3", *arguments)
+
+
+def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    outcome = run(trained)
+    assert (outcome.status, outcome.err) == (1, "")
+    assert "7 files forecast, 2 failed: out/summary.csv" in outcome.out
+    assert {path.name for path in Path("out").iterdir()} == {f"{name}.forecast.csv" for name in tables} | {
+        "summary.csv"
+    }
+    forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    for name, table in tables.items():
+        expected = forecaster.predict(table.assign(date=pd.to_datetime(table["date"])))
+        found = pd.read_csv(f"out/{name}.forecast.csv", parse_dates=["date"])
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-5)
+
+
+def test_the_summary_tells_of_every_file(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    run(trained)
+    summary = pd.read_csv("out/summary.csv", index_col="file", keep_default_na=False)
+    assert list(summary.index) == sorted(map(str, Path("in").iterdir()))
+    assert list(summary.columns[:5]) == ["status", "rows", "origin", "output", "message"]
+    for name, table in tables.items():
+        row = summary.loc[f"in/{name}.csv"]
+        assert (row["status"], row["rows"], row["origin"], row["output"], row["message"]) == (
+            "ok", str(len(table)), table["date"].iloc[-1] + ":00", f"{name}.forecast.csv", "",
+        )  # fmt: skip
+    bad = summary.loc[["in/s1short.csv", "in/s3broken.csv"]]
+    assert list(bad["status"]) == ["error", "error"]
+    assert "expected at least seq_len=24 rows of history, found 9" in bad["message"].iloc[0]
+    assert "s3broken.csv" in bad["message"].iloc[1]
+
+
+def test_a_forecast_does_not_depend_on_its_neighbours(
+    trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree
+) -> None:
+    run(trained)
+    before = tree(Path("out"))
+    for name in ("s1short", "s3broken", "s0"):
+        Path(f"in/{name}.csv").unlink()
+    assert run(trained, "output=less").status == 0
+    after = tree(Path("less"))
+    assert {name: content for name, content in after.items() if name != "summary.csv"} == {
+        name: before[name] for name in before if name not in ("summary.csv", "s0.forecast.csv")
+    }
+
+
+def test_one_name_in_two_folders_or_with_two_endings(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    for place in ("north/a.csv", "north/a.txt", "south/a.csv"):
+        Path("in", place).parent.mkdir(exist_ok=True)
+        tables["s4"].to_csv(f"in/{place}", index=False)
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in/*/*", "output=out").status == 0
+    found = {str(path.relative_to("out")) for path in Path("out").rglob("*.csv")}
+    assert found == {
+        "north/a.csv.forecast.csv", "north/a.txt.forecast.csv", "south/a.forecast.csv", "summary.csv",
+    }  # fmt: skip
+    assert len(pd.read_csv("out/summary.csv")) == 3
+
+
+def test_a_folder_is_its_tables(trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree) -> None:
+    run(trained)
+    Path("in/notes.md").write_text("no table")
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=whole", "batch_size=3").status == 1
+    assert tree(Path("whole")) == tree(Path("out"))
+
+
+def test_resuming_does_what_is_left(trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree) -> None:
+    """Red if a file done is done again, or one that changed, failed, or lost its forecast is not."""
+    run(trained)
+    whole = tree(Path("out"))
+    kept = [path for path in Path("out").glob("*.forecast.csv") if path.name[:2] not in ("s2", "s4")]
+    times = {path: path.stat().st_mtime_ns for path in kept}
+    Path("out/s2.forecast.csv").unlink()
+    tables["s4"].iloc[:-1].to_csv("in/s4.csv", index=False)
+    tables["s0"].to_csv("in/s1short.csv", index=False)
+    outcome = run(trained, "resume=true")
+    assert outcome.status == 1
+    assert "8 files forecast (5 of them before), 1 failed" in outcome.out
+    assert {path: path.stat().st_mtime_ns for path in kept} == times
+    after = tree(Path("out"))
+    assert after["s2.forecast.csv"] == whole["s2.forecast.csv"]
+    assert after["s4.forecast.csv"] != whole["s4.forecast.csv"]
+    assert after["s1short.forecast.csv"] == whole["s0.forecast.csv"]
+
+
+def test_another_job_is_not_resumed(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    run(trained)
+    outcome = run(trained, "resume=true", "horizon=2")
+    assert "7 files forecast (0 of them before)" in outcome.out
+    assert len(pd.read_csv("out/s0.forecast.csv")) == 2
+
+
+def test_a_job_that_was_cut_short_leaves_no_half_and_is_resumed(
+    trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(trained)
+    whole = tree(Path("out"))
+    write, written = writing.write_atomic, []
+
+    def interrupted(path: Path, content: str, **settings: bool) -> None:
+        if len(written) == 5:
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write(path, content, **settings)
+
+    monkeypatch.setattr(writing, "write_atomic", interrupted)
+    assert run(trained, "output=cut").status == 130
+    assert not Path("cut/summary.csv").exists()
+    halves = tree(Path("cut"))
+    assert {name: whole[name] for name in written} == {name: halves[name] for name in written}
+    monkeypatch.setattr(writing, "write_atomic", write)
+    outcome = run(trained, "output=cut", "resume=true")
+    assert "7 files forecast (4 of them before), 2 failed" in outcome.out
+    assert tree(Path("cut")) == whole
+
+
+def test_a_journal_cut_within_a_line_is_read_up_to_there(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    run(trained)
+    text = Path("out/summary.csv").read_text()
+    Path("out/summary.csv").unlink()
+    Path("out/.summary.csv.unfinished").write_text(text[: text.index("in/s4") + 30])
+    outcome = run(trained, "resume=true")
+    assert "7 files forecast (4 of them before)" in outcome.out
+    assert Path("out/summary.csv").read_text() == text
+
+
+def test_the_long_table_holds_what_the_files_hold(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    run(trained, "horizon=9")
+    assert run(trained, "horizon=9", "format=long", "output=long").status == 1
+    assert {path.name for path in Path("long").iterdir()} == {"forecasts.csv", "summary.csv"}
+    long = pd.read_csv("long/forecasts.csv")
+    assert list(long.columns) == ["unique_id", "ds", "column", "y", "rolled"]
+    assert list(long["unique_id"].unique()) == list(tables)
+    for name, rows in long.groupby("unique_id"):
+        wide = rows.pivot(index=["ds", "rolled"], columns="column", values="y").reset_index()
+        expected = pd.read_csv(f"out/{name}.forecast.csv").rename(columns={"date": "ds"})
+        pd.testing.assert_frame_equal(wide[expected.columns], expected, check_names=False)
+
+
+def test_parquet_has_types(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    pytest.importorskip("pyarrow")
+    run(trained)
+    run(trained, "format=parquet", "output=typed")
+    found = pd.read_parquet("typed/s5.forecast.parquet")
+    pd.testing.assert_frame_equal(
+        found, pd.read_csv("out/s5.forecast.csv", parse_dates=["date"]), check_dtype=False, rtol=1e-12
+    )
+    assert isinstance(found["date"].dtype, type(pd.Series(pd.to_datetime(["2020"])).dtype))
+
+
+def test_without_pyarrow_one_line(
+    trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "find_spec", lambda name: None)
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/s0.csv", "format=parquet", "plots=false")
+    assert outcome.status == 2
+    assert "pip install 'informer[parquet]'" in outcome.err
+    assert not Path("forecasts").exists()
+
+
+def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    run(trained, "plots=true")
+    assert {path.name for path in Path("out").glob("*.png")} == {f"{name}.forecast.png" for name in tables}
+
+
+def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder: Path) -> None:
+    frame = pd.read_csv(resource("data/sample.csv"))
+    text = frame.to_csv(index=False)
+    Path("in").mkdir()
+    peaks = []
+    for n in (6, 30):
+        for i in range(n):
+            Path(f"in/{i:02d}.csv").write_text(text)
+        tracemalloc.start()
+        assert run(trained).status == 0
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
+    assert len(os.listdir("out")) == 31
+
+
+def test_a_progress_bar_on_a_terminal(
+    trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from informer import predict
+
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    monkeypatch.setattr(predict, "Console", lambda: console)
+    run(trained)
+    assert "9/9" in console.file.getvalue()
