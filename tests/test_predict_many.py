@@ -1,5 +1,6 @@
 """Many files from the command line: each forecast as it would be alone, bad files told, jobs resumed."""
 
+import gc
 import io
 import os
 import tracemalloc
@@ -9,8 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from entry_points import Outcome, Trained, call
+from rich.console import Console
 
-from informer import Forecaster
+from informer import Forecaster, predict
+from informer.config import PredictConfig
 from informer.inference import writing
 from informer.runtime import resource
 
@@ -199,15 +202,16 @@ def test_pictures_of_many_only_when_asked_for(trained: Trained, tables: dict[str
 
 
 def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder: Path) -> None:
-    frame = pd.read_csv(resource("data/sample.csv"))
-    text = frame.to_csv(index=False)
+    text = pd.read_csv(resource("data/sample.csv")).to_csv(index=False)
     Path("in").mkdir()
+    settings = PredictConfig(checkpoint=str(trained.run_dir), input="in", output="out", batch_size=3)
     peaks = []
     for n in (6, 30):
         for i in range(n):
             Path(f"in/{i:02d}.csv").write_text(text)
+        gc.collect()
         tracemalloc.start()
-        assert run(trained).status == 0
+        assert predict.predict(settings, Console(quiet=True)) == 0
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0]
@@ -217,10 +221,6 @@ def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder:
 def test_a_progress_bar_on_a_terminal(
     trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rich.console import Console
-
-    from informer import predict
-
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     monkeypatch.setattr(predict, "Console", lambda: console)
     run(trained)
