@@ -44,8 +44,11 @@ def seasonal_scale(series: Iterable[Float[Tensor, "_ n"]], season: int) -> Float
     """
     if season < 1:
         raise ValueError(f"season: expected at least 1, found {season}")
-    steps = torch.cat([(rows[season:] - rows[:-season]).abs() for rows in map(wide, series)])
-    scale = steps.mean(dim=0)
+    total, n = torch.zeros(()), 0
+    for rows in map(wide, series):
+        total = total + (rows[season:] - rows[:-season]).abs().sum(dim=0)
+        n += max(len(rows) - season, 0)
+    scale = total / n
     return scale.where(scale > 0, torch.nan)
 
 

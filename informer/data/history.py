@@ -15,7 +15,7 @@ from informer.data.future import Future
 from informer.data.panel import left_padded
 from informer.data.scaler import PanelScaler
 from informer.data.source import Series
-from informer.data.store import build_store, column_values
+from informer.data.store import build_store, narrowed
 from informer.data.table import listed
 from informer.data.time_features import CalendarKind
 from informer.data.windows import Batch, Windows, WindowSizes
@@ -52,12 +52,12 @@ def history_batch(
         raise InputError(f"future: expected a table of {listed(columns.future_covariates)} ahead, found none")
     if futures is not None and not columns.future_covariates:
         raise InputError("future: the model has no future covariates; expected no table of them")
-    recent = [_last_rows(one, columns.inputs, sizes.seq_len) for one in series]
+    recent = narrowed([_last_rows(one, sizes.seq_len) for one in series], columns.inputs)
     scalers = [scaler.of(one.name, one.values) for one in recent]
     histories = [_whole(one, sizes.seq_len, pad=pad) for one in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
     tables = [_with_horizon(one, columns, sizes.pred_len, future) for one, future in zip(histories, ahead, strict=True)]
-    store = build_store(tables, columns=columns.inputs, scalers=scalers, calendar=calendar, device=device)
+    store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
     windows = Windows(
         store,
         starts=store.first_rows,
@@ -74,10 +74,9 @@ def future_index(series: Series, n: int) -> pd.DatetimeIndex:
     return series.frequency.future(series.timestamps[-1], n)
 
 
-def _last_rows(series: Series, names: Sequence[str], n: int) -> Series:
+def _last_rows(series: Series, n: int) -> Series:
     """The last n rows, or as many as there are."""
-    values = column_values(series, names)
-    return replace(series, timestamps=series.timestamps[-n:], values=values[-n:], columns=tuple(names))
+    return replace(series, timestamps=series.timestamps[-n:], values=series.values[-n:])
 
 
 def _whole(series: Series, seq_len: int, *, pad: bool) -> Series:

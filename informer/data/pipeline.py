@@ -17,7 +17,7 @@ from informer.data.panel import divide, read_panel
 from informer.data.scaler import PanelScaler, ScalerConfig
 from informer.data.source import DatasetConfig, Series
 from informer.data.split import Split
-from informer.data.store import build_store, column_values
+from informer.data.store import build_store, narrowed
 from informer.data.time_features import CalendarKind, mark_sizes
 from informer.data.windows import Windows, WindowSizes
 from informer.errors import InputError
@@ -38,7 +38,7 @@ class Data:
     """All that training and evaluation need of the data.
 
     Args:
-        panel: series with equal columns, in data units.
+        panel: series of the input columns, in data units.
         columns: names by role.
         frequency: step of every series.
         scaler: over the inputs, fitted on training rows.
@@ -96,18 +96,18 @@ def load_data(
         InputError: whatever a user can mend in the files, the split or the sizes.
     """
     paths = find_files(dataset, data_dir)
-    panel, splits = divide(read_panel(paths, dataset), dataset, sizes)
+    panel = read_panel(paths, dataset)
     roles = replace(roles, target=roles.target or dataset.target)
     columns = roles.choose(panel[0].columns, name=panel[0].name)
+    panel, splits = divide(narrowed(panel, columns.inputs), dataset, sizes)
     training = {
-        series.name: column_values(series, columns.inputs)[split.train.start : split.train.stop]
+        series.name: series.values[split.train.start : split.train.stop]
         for series, split in zip(panel, splits, strict=True)
     }
     if isinstance(scaler, ScalerConfig):
         scaler = PanelScaler.fit(scaler, training)
     store = build_store(
         panel,
-        columns=columns.inputs,
         scalers=[scaler.of(name, rows) for name, rows in training.items()],
         calendar=calendar,
         device=device,

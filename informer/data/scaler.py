@@ -1,6 +1,6 @@
 """Scaling per column: fitted by scikit-learn on training rows, then plain numbers that travel in a checkpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+
+Table = Float64[np.ndarray, "_ c"]
+
+BLOCK = 1 << 22
+"""Values that are read at once of tables that may be larger than memory."""
 
 
 class ScalerKind(Enum):
@@ -37,18 +42,29 @@ class Scaler:
     scale: Float64[np.ndarray, "c"]
 
     @classmethod
-    def fit(cls, kind: ScalerKind, values: Float64[np.ndarray, "t c"]) -> "Scaler":
-        """Fit on training rows."""
+    def fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
+        """Fit on the rows of these tables, which may be maps of files: they are read block by block."""
         if kind is ScalerKind.standard:
-            standard = StandardScaler().fit(values)
+            standard = StandardScaler()
+            for block in _blocks(tables):
+                standard.partial_fit(block)
             return cls(kind, standard.mean_, standard.scale_)
         if kind is ScalerKind.minmax:
-            minmax = MinMaxScaler().fit(values)
+            minmax = MinMaxScaler()
+            for block in _blocks(tables):
+                minmax.partial_fit(block)
             return cls(kind, minmax.data_min_, 1.0 / minmax.scale_)
+        n_columns = tables[0].shape[1]
         if kind is ScalerKind.robust:
-            robust = RobustScaler().fit(values)
-            return cls(kind, robust.center_, robust.scale_)
-        return cls(kind, np.zeros(values.shape[1]), np.ones(values.shape[1]))
+            # quantiles need all rows: one column at a time
+            robust = [
+                RobustScaler().fit(np.concatenate([table[:, [column]] for table in tables]))
+                for column in range(n_columns)
+            ]
+            return cls(
+                kind, *(np.concatenate([getattr(one, part) for one in robust]) for part in ("center_", "scale_"))
+            )
+        return cls(kind, np.zeros(n_columns), np.ones(n_columns))
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units."""
@@ -84,20 +100,18 @@ class PanelScaler:
     own: Mapping[str, Scaler] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, config: ScalerConfig, training: Mapping[str, Float64[np.ndarray, "_ c"]]) -> "PanelScaler":
+    def fit(cls, config: ScalerConfig, training: Mapping[str, Table]) -> "PanelScaler":
         """Fit on the training rows of each series, by name."""
         if config.per_series:
-            own = {name: Scaler.fit(config.kind, rows) for name, rows in training.items()}
+            own = {name: Scaler.fit(config.kind, [rows]) for name, rows in training.items()}
             return cls(kind=config.kind, own=own)
-        tables = list(training.values())
-        rows = tables[0] if len(tables) == 1 else np.concatenate(tables)
-        return cls(kind=config.kind, shared=Scaler.fit(config.kind, rows))
+        return cls(kind=config.kind, shared=Scaler.fit(config.kind, list(training.values())))
 
-    def of(self, name: str, rows: Float64[np.ndarray, "_ c"]) -> Scaler:
+    def of(self, name: str, rows: Table) -> Scaler:
         """The scaler of a series: the shared one, its own of training, else one fitted on `rows`."""
         if self.shared is not None:
             return self.shared
-        return self.own[name] if name in self.own else Scaler.fit(self.kind, rows)
+        return self.own[name] if name in self.own else Scaler.fit(self.kind, [rows])
 
     def state(self) -> dict[str, Any]:
         """Plain containers, for a checkpoint."""
@@ -115,3 +129,19 @@ class PanelScaler:
             shared=state["shared"] and Scaler.from_state(state["shared"]),
             own={name: Scaler.from_state(one) for name, one in state["own"].items()},
         )
+
+
+def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
+    """The rows of all tables in blocks of BLOCK values or less, where small tables share one."""
+    most = max(1, BLOCK // max(1, tables[0].shape[1]))
+    gathered: list[Table] = []
+    n_rows = 0
+    for table in tables:
+        for begin in range(0, len(table), most):
+            piece = table[begin : begin + most]
+            if n_rows + len(piece) > most:
+                yield np.concatenate(gathered)
+                gathered, n_rows = [], 0
+            gathered.append(piece)
+            n_rows += len(piece)
+    yield np.concatenate(gathered)

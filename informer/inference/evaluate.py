@@ -1,13 +1,13 @@
 """Errors of a forecaster over windows, and of two baselines over exactly the same windows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.data.pipeline import Data
-from informer.data.store import column_values
+from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
@@ -48,14 +48,17 @@ def evaluate(
 
 def training_scale(data: Data) -> MaseScale:
     """Denominators of MASE for each target, over the training rows of every series."""
-    targets = data.columns.positions(data.targets)
-    scaled: list[Tensor] = []
-    original: list[Tensor] = []
-    for series, split in zip(data.panel, data.splits, strict=True):
-        rows = column_values(series, data.inputs)[split.train.start : split.train.stop]
-        scaled.append(torch.from_numpy(data.scaler.of(series.name, rows).transform(rows)[:, targets]))
-        original.append(torch.from_numpy(rows[:, targets]))
-    return MaseScale(*(seasonal_scale(rows, data.frequency.season) for rows in (scaled, original)))
+    season, targets = data.frequency.season, data.columns.positions(data.targets)
+
+    def rows(*, scaled: bool) -> Iterator[Tensor]:
+        for series, split in zip(data.panel, data.splits, strict=True):
+            training = series.values[split.train.start : split.train.stop]
+            scaler = data.scaler.of(series.name, training)
+            # blocks that share a season, so that each step back is in one of them
+            for block in row_blocks(training, shared=season):
+                yield torch.from_numpy((scaler.transform(block) if scaled else block)[:, targets])
+
+    return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
 def compare(

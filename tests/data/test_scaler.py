@@ -23,7 +23,7 @@ def expected(kind: ScalerKind, values: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ScalerKind)
 def test_scales_by_its_formula_and_back(kind: ScalerKind) -> None:
-    scaler = Scaler.fit(kind, VALUES)
+    scaler = Scaler.fit(kind, [VALUES])
     new = VALUES[::-1].copy()[None] * 1.5
     np.testing.assert_allclose(scaler.transform(new), expected(kind, new), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(scaler.inverse(scaler.transform(new)), new, rtol=1e-12)
@@ -33,7 +33,7 @@ def test_scales_by_its_formula_and_back(kind: ScalerKind) -> None:
 @pytest.mark.parametrize("constant", [0.0, 4.0, 1e9, 0.1])
 def test_constant_columns_are_finite_and_come_back(kind: ScalerKind, constant: float) -> None:
     values = np.column_stack([np.full(19, constant), np.arange(19.0)])
-    scaler = Scaler.fit(kind, values)
+    scaler = Scaler.fit(kind, [values])
     scaled = scaler.transform(values)
     assert np.isfinite(scaled).all()
     if kind is not ScalerKind.none:
@@ -64,7 +64,7 @@ def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: S
 
 @pytest.mark.parametrize("kind", ScalerKind)
 def test_state_survives_plain_text(kind: ScalerKind) -> None:
-    scaler = Scaler.fit(kind, VALUES)
+    scaler = Scaler.fit(kind, [VALUES])
     back = Scaler.from_state(json.loads(json.dumps(scaler.state())))
     assert back.kind is kind
     np.testing.assert_array_equal(back.transform(VALUES), scaler.transform(VALUES))
