@@ -124,6 +124,8 @@ def dims_of(data: Data) -> ModelDims:
         seq_len=data.sizes.seq_len,
         label_len=data.sizes.label_len,
         pred_len=data.sizes.pred_len,
+        targets=tuple(data.columns.positions(data.targets)),
+        known=tuple(data.columns.positions(data.columns.future_covariates)),
     )
 
 

@@ -98,12 +98,7 @@ class TrainConfig:
             sizes = self.sizes
         except InputError as error:
             return [*found, str(error)]
-        n_stacks = len(self.model.encoder_stacks)
-        if n_stacks and sizes.seq_len < 2 ** (n_stacks - 1):
-            found.append(
-                f"seq_len: expected at least {2 ** (n_stacks - 1)} for {n_stacks} encoder stacks, found {sizes.seq_len}"
-            )
-        return found
+        return found + self.model.length_problems(sizes.seq_len, sizes.label_len, sizes.pred_len)
 
 
 class Plots(Enum):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, final
 
 from jaxtyping import Float
@@ -14,6 +14,7 @@ from informer.layers.decoder import Decoder, DecoderLayer
 from informer.layers.embedding import CalendarEmbed, Embedding
 from informer.layers.encoder import Encoder, EncoderLayer, EncoderStack
 from informer.layers.feed_forward import Activation, FeedForward
+from informer.layers.framing import Framing, Highway, LinearHighway
 from informer.layers.linear import Linear
 from informer.layers.recompute import Recompute
 
@@ -45,6 +46,15 @@ class ModelConfig:
     """Reversible layers (LayerNorm before attention and feed-forward, two streams): the backward pass recovers what it
     needs from the output of each run of layers between distilling steps."""
 
+    instance_norm: bool = False
+    """Centre and scale each window by its own history, and the forecast back."""
+    highway: Highway = Highway.none
+    """A linear map from history to forecast beside the network, whose head then starts at zero."""
+    patch_len: int = 1
+    """Rows of a token; divides seq_len, label_len and pred_len."""
+    channel_independent: bool = False
+    """Forecast each target from its own history (and the columns that are no target), with one network for all."""
+
     @property
     def recompute(self) -> Recompute:
         """What of a layer is computed again in the backward pass."""
@@ -61,6 +71,7 @@ class ModelConfig:
                 ("n_heads", self.n_heads),
                 ("d_ff", self.d_ff),
                 ("decoder_layers", self.decoder_layers),
+                ("patch_len", self.patch_len),
                 *((f"encoder_stacks[{i}]", n) for i, n in enumerate(self.encoder_stacks)),
             ]
             if value < 1
@@ -73,6 +84,21 @@ class ModelConfig:
             found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
         if self.reversible and self.activation_checkpointing:
             found.append("model.reversible: expected model.activation_checkpointing=false beside it, found true")
+        return found
+
+    def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
+        """What does not go with these rows of history, start token and horizon, one sentence each."""
+        lengths = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
+        found = [
+            f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
+            for name, length in lengths.items()
+            if length % max(1, self.patch_len)
+        ]
+        least = 2 ** (len(self.encoder_stacks) - 1) * self.patch_len
+        if self.encoder_stacks and seq_len < least:
+            found.append(
+                f"seq_len: expected at least {least} for {len(self.encoder_stacks)} encoder stacks, found {seq_len}"
+            )
         return found
 
 
@@ -91,6 +117,29 @@ class ModelDims:
     seq_len: int
     label_len: int
     pred_len: int
+    targets: tuple[int, ...] = ()
+    """Where the forecast columns stand among the encoder's; empty: they are the first."""
+    known: tuple[int, ...] = ()
+    """Columns of the decoder's input whose values over the horizon are given."""
+
+    @property
+    def target_positions(self) -> tuple[int, ...]:
+        """`targets`, written out."""
+        return self.targets or tuple(range(self.c_out))
+
+    def inside(self, config: "ModelConfig") -> "ModelDims":
+        """The sizes of what the network itself reads and writes, behind `Framing`."""
+        rows, apart = config.patch_len, config.channel_independent
+        n_others = self.enc_in - self.c_out
+        return replace(
+            self,
+            enc_in=rows * (1 + n_others if apart else self.enc_in),
+            dec_in=rows * (1 + n_others if apart else self.dec_in),
+            c_out=rows * (1 if apart else self.c_out),
+            seq_len=self.seq_len // rows,
+            label_len=self.label_len // rows,
+            pred_len=self.pred_len // rows,
+        )
 
     @property
     def dec_len(self) -> int:
@@ -187,12 +236,19 @@ class Informer(nn.Module):
 
     def __init__(self, config: ModelConfig, dims: ModelDims, attentions: Attentions) -> None:
         super().__init__()
-        blueprint = _Blueprint(config, dims, attentions)
-        self.enc_embedding = blueprint.embedding(dims.enc_in, dims.seq_len)
-        self.dec_embedding = blueprint.embedding(dims.dec_in, dims.dec_len)
+        inside = dims.inside(config)
+        blueprint = _Blueprint(config, inside, attentions)
+        self.framing = _framing(config, dims)
+        self.enc_embedding = blueprint.embedding(inside.enc_in, inside.seq_len)
+        self.dec_embedding = blueprint.embedding(inside.dec_in, inside.dec_len)
         self.encoder = blueprint.encoder()
         self.decoder = blueprint.decoder(self.encoder.out_length)
-        self.head = Linear(config.d_model, dims.c_out)
+        self.head = Linear(config.d_model, inside.c_out)
+        self.highway: LinearHighway | None = None
+        if config.highway is not Highway.none:
+            self.highway = LinearHighway(dims.seq_len, dims.pred_len, learnt=config.highway is Highway.linear)
+            for parameter in self.head.parameters():
+                nn.init.zeros_(parameter)
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
         """Every attention by its place: `encoder 1.2` (stack, layer), `decoder 1` (its self-attention), `cross 1`."""
@@ -217,5 +273,25 @@ class Informer(nn.Module):
             enc_x, enc_mark: history and its calendar marks.
             dec_x, dec_mark: the last label_len rows of the history, then zeros for the horizon; marks of those rows.
         """
-        memory = self.encoder(self.enc_embedding(enc_x, enc_mark))
-        return self.head(self.decoder(self.dec_embedding(dec_x, dec_mark), memory))
+        inside = self.framing(enc_x, enc_mark, dec_x, dec_mark)
+        memory = self.encoder(self.enc_embedding(inside.enc_x, inside.enc_mark))
+        out = self.head(self.decoder(self.dec_embedding(inside.dec_x, inside.dec_mark), memory))
+        forecast = self.framing.undo(out, enc_x)
+        if self.highway is not None:
+            return forecast + self.highway(self.framing.own(enc_x))
+        if self.framing.instance_norm:
+            return forecast + self.framing.own(enc_x).mean(dim=1, keepdim=True)
+        return forecast
+
+
+def _framing(config: ModelConfig, dims: ModelDims) -> Framing:
+    return Framing(
+        n_inputs=dims.enc_in,
+        targets=dims.target_positions,
+        known=dims.known,
+        label_len=dims.label_len,
+        pred_len=dims.pred_len,
+        instance_norm=config.instance_norm,
+        channel_independent=config.channel_independent,
+        patch_len=config.patch_len,
+    )

@@ -59,8 +59,10 @@ def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
     """The two size records, where they agree with each other and with the columns."""
     config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(ModelConfig), checkpoint.config["model"]))
     assert isinstance(config, ModelConfig)
-    dims = ModelDims(**checkpoint.dims | {"mark_sizes": tuple(checkpoint.dims["mark_sizes"])})
+    sizes: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in checkpoint.dims.items()}
+    dims = ModelDims(**sizes)
     found = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
+    found += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
     n_layers = sum(config.encoder_stacks) + config.decoder_layers
     if n_layers > len(checkpoint.weights):
         found.append(f"{n_layers} layers, but only {len(checkpoint.weights)} weights")

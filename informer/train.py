@@ -23,11 +23,14 @@ from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
+from informer.layers.framing import Highway
 from informer.model import Informer
 from informer.restore import restore_model
 from informer.run_folder import LOG, RunFolder
 from informer.runtime import pick_device, provenance, seed_everything
 from informer.training.config import n_steps
+from informer.training.early_stopping import EarlyStopping
+from informer.training.highway import fit_highway
 from informer.training.loop import fit
 from informer.training.loss import LOSSES
 from informer.training.signals import Interrupted, StopRequest
@@ -115,6 +118,7 @@ def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Check
         slots = {"attn": settings.attn, "decoder_attn": settings.decoder_attn, "cross_attn": settings.cross_attn}
         model = build_model(settings.model, dims_of(data), **slots).to(device)
         if last is None:
+            _fit_first(model, data, settings)
             folder.begin(settings, provenance() | {"seed": settings.seed, "data": _data_facts(data)})
         else:
             _check_same_data(data, last)
@@ -126,6 +130,23 @@ def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Check
             evaluation = _fit_and_score(settings, folder.path, console, model, data, last)
             _conclude(evaluation, folder.path, console)
     return evaluation
+
+
+def _fit_first(model: Informer, data: Data, settings: TrainConfig) -> None:
+    """Fit the part of the model that is fixed before training."""
+    if settings.model.highway is Highway.ridge:
+        assert model.highway is not None
+        log.info(fit_highway(model.highway.weight, data).note)
+
+
+def _describe_gain(stopping: EarlyStopping) -> None:
+    """What the network added to the part that was fitted before it."""
+    if stopping.start_loss is not None:
+        share = 1.0 - stopping.best_loss / stopping.start_loss
+        log.info(
+            f"the network took {share:.2%} off the validation loss of ridge alone "
+            f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
+        )
 
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
@@ -203,11 +224,13 @@ def _fit_and_score(
                     tracker=tracker,
                     save=save,
                     stop=stop,
+                    starts_fitted=settings.model.highway is Highway.ridge,
                     resumed=resumed or None,
                 )
         except Interrupted as interrupted:
             log.info(f"{interrupted}; saved. Go on with: python -m informer.train resume={run_dir}")
             raise
+        _describe_gain(stopping)
         best = restore_model(checkpoint.load(run_dir)).to(next(model.parameters()).device)
         evaluation = score(best, data, batch_size=settings.trainer.eval_batch_size)
         errors = evaluation.errors[evaluation.model].scaled.overall()

@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": {"config", "files", "runtime", "errors"},
     "run_folder": {"config", "checkpoint", "files", "errors"},
     "train": {"cli", "run_folder", "config", "training", "inference", "build", "restore", "checkpoint", "data", "model"}
-    | {"runtime", "errors"},
+    | {"layers", "runtime", "errors"},
     "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
     "export": {"cli", "config", "inference", "checkpoint", "files"},

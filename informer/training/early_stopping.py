@@ -16,17 +16,20 @@ class EarlyStopping:
 
     def __init__(self, patience: int) -> None:
         self.patience = patience
+        self.start_loss: float | None = None
         self.best_loss = math.inf
         self.best_epoch = 0
         self.epochs_without_improvement = 0
 
     def update(self, loss: float, epoch: int) -> bool:
-        """Note the validation loss of `epoch` (counted from 1); True if it is the lowest so far."""
+        """Note the validation loss of `epoch` (from 1; 0: before the first step); True if it is the lowest so far."""
         if not math.isfinite(loss):
             raise InputError(
                 f"epoch {epoch}: validation loss is {loss}; expected a finite number: "
                 "lower optim.lr or look for extreme values in the data"
             )
+        if epoch == 0:
+            self.start_loss = loss
         if loss < self.best_loss:
             self.best_loss, self.best_epoch, self.epochs_without_improvement = loss, epoch, 0
             return True

@@ -40,6 +40,7 @@ def fit(
     tracker: Tracker,
     save: Save,
     stop: StopRequest,
+    starts_fitted: bool = False,
     resumed: Mapping[str, Any] | None = None,
 ) -> EarlyStopping:
     """Train until the epochs, the steps or the patience are used up.
@@ -51,6 +52,7 @@ def fit(
         tracker: takes curves and progress.
         save: writes the state, after each epoch, every `trainer.save_every_minutes`, and when asked to stop.
         stop: the signal that asks.
+        starts_fitted: the model forecasts before the first step; it is validated then, and may stay the best.
         resumed: what `State.training` gave when the model's weights were saved; None: a new run.
 
     Raises:
@@ -63,13 +65,16 @@ def fit(
     keeper = Keeper(save, every_minutes=trainer.save_every_minutes, stop=stop)
     last_step = n_steps(trainer, len(data.train))
     tracker.begin()
+    if starts_fitted and resumed is None:
+        state.stopping.update(mean_loss(model, data.val, loss, trainer.eval_batch_size, lambda: None), epoch=0)
+        log.info(f"validation loss before the first step: {state.stopping.best_loss:.5f}")
+        keeper.keep(state, is_best=True)
     while not _is_over(state, trainer, last_step):
         epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
-        rate = learning_rate(optim, epoch)
-        set_learning_rate(state.optimizer, rate)
+        rate = learning_rate(optim, epoch=epoch, done=state.progress.step / last_step)
         train_epoch(
             state, data, loss, tracker, keeper, order=window_order(data.train, seed=seed, epoch=epoch),
-            last_step=last_step, batch_size=trainer.batch_size, clip_norm=optim.clip_norm, rate=rate,
+            last_step=last_step, batch_size=trainer.batch_size, optim=optim,
         )  # fmt: skip
         step, n_seen, loss_sum = state.progress.step, state.progress.n_seen, state.progress.loss_sum
         trained_in = time.perf_counter() - started
@@ -117,15 +122,16 @@ def train_epoch(
     order: Tensor,
     last_step: int,
     batch_size: int,
-    clip_norm: float | None,
-    rate: float,
+    optim: OptimConfig,
 ) -> None:
     """The rest of a pass over the windows, or the steps up to `last_step`; moves `state` on."""
     state.model.train()
     progress, unread = state.progress, StepLog()
     while progress.n_seen < len(order) and progress.step < last_step:
         indices = order[progress.n_seen : progress.n_seen + batch_size]
-        unread.add(*train_step(state, data.train.batch(indices), loss, clip_norm), indices)
+        rate = learning_rate(optim, epoch=progress.epoch + 1, done=progress.step / last_step)
+        set_learning_rate(state.optimizer, rate)
+        unread.add(*train_step(state, data.train.batch(indices), loss, optim.clip_norm), indices)
         progress.step += 1
         progress.n_seen += len(indices)
         tracker.advance()

@@ -1,5 +1,6 @@
 """Optimiser and learning-rate schedule."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -10,10 +11,14 @@ from torch import Tensor, nn
 
 
 class Schedule(Enum):
-    """halving: the rate of epoch n is lr / 2^(n-1), as in the paper's runs; constant: lr throughout."""
+    """halving: the rate of epoch n is lr / 2^(n-1), as in the paper's runs; constant: lr throughout.
+
+    cosine: from lr to 0 along half a cosine, step by step over the whole run.
+    """
 
     halving = "halving"
     constant = "constant"
+    cosine = "cosine"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -69,9 +74,14 @@ def build_optimizer(config: OptimConfig, model: nn.Module) -> GuardedAdam:
     return GuardedAdam(learnt, lr=config.lr, weight_decay=config.weight_decay)
 
 
-def learning_rate(config: OptimConfig, epoch: int) -> float:
-    """The rate of `epoch`, counted from 1."""
-    return config.lr * 0.5 ** (epoch - 1) if config.schedule is Schedule.halving else config.lr
+def learning_rate(config: OptimConfig, *, epoch: int, done: float) -> float:
+    """The rate of a step of `epoch` (from 1), before which the share `done` of the run's steps lies."""
+    factors = {
+        Schedule.halving: 0.5 ** (epoch - 1),
+        Schedule.constant: 1.0,
+        Schedule.cosine: 0.5 * (1.0 + math.cos(math.pi * done)),
+    }
+    return config.lr * factors[config.schedule]
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -26,9 +26,11 @@ from informer.training.validation import mean_loss
 
 
 def test_the_rate_halves_each_epoch() -> None:
-    assert [learning_rate(OptimConfig(lr=0.8), epoch) for epoch in (1, 2, 3)] == pytest.approx([0.8, 0.4, 0.2])
+    halving = OptimConfig(lr=0.8)
+    rates = [learning_rate(halving, epoch=epoch, done=0.5) for epoch in (1, 2, 3)]
+    assert rates == pytest.approx([0.8, 0.4, 0.2])
     constant = OptimConfig(lr=0.8, schedule=Schedule.constant)
-    assert [learning_rate(constant, epoch) for epoch in (1, 2, 3)] == [0.8] * 3
+    assert [learning_rate(constant, epoch=epoch, done=0.5) for epoch in (1, 2, 3)] == [0.8] * 3
 
 
 def network() -> nn.Sequential:

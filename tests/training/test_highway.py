@@ -1,0 +1,88 @@
+"""The linear map that is fitted first: what it is, and that training cannot end below it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from entry_points import SMALL, call
+from sklearn.linear_model import Ridge
+from test_configs import composed
+
+from informer import checkpoint
+from informer.build import build_data, build_model, dims_of
+from informer.inference.baselines import fit_ridge
+from informer.inference.forecast import model_forecast
+from informer.restore import restore_model
+from informer.training.highway import fit_highway
+from informer.training.optim import OptimConfig, Schedule, learning_rate
+
+PLUS = ["dataset=sample", "model=informer_plus", *SMALL[1:], "model.d_model=8", "model.d_ff=8"]
+
+
+def test_before_training_the_model_is_ridge() -> None:
+    """Red if the head does not start at zero, or scaling and highway do not fit each other."""
+    settings = composed(*PLUS, "features=MS", "target=price")
+    data = build_data(settings, torch.device("cpu"))
+    slots = {"attn": settings.attn, "decoder_attn": settings.attn, "cross_attn": settings.cross_attn}
+    model = build_model(settings.model, dims_of(data), **slots).eval()
+    assert model.highway is not None
+    fit_highway(model.highway.weight, data)
+    ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+    batch = data.test.batch(torch.arange(5))
+    torch.testing.assert_close(model_forecast(model, batch), ridge(batch), rtol=1e-4, atol=1e-4)
+
+
+def test_it_is_the_weighted_fit_on_normalised_windows() -> None:
+    """scikit-learn's, a window's squared error counting times its variance, on normalised windows."""
+    data = build_data(composed(*PLUS), torch.device("cpu"))
+    ridge = fit_ridge(data.train, data.val, range(4), penalties=(10.0,))
+    batch = data.train.batch(torch.arange(len(data.train)))
+    x = batch.enc_x.double().transpose(1, 2).flatten(0, 1).numpy()
+    y = batch.target.double().transpose(1, 2).flatten(0, 1).numpy()
+    moving = x.std(axis=1) > 0  # the others have no weight, and no normalised form
+    x, y = x[moving], y[moving]
+    mean, deviation = x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
+    model = Ridge(10.0, fit_intercept=False)
+    model.fit((x - mean) / deviation, (y - mean) / deviation, sample_weight=deviation[:, 0] ** 2)
+    np.testing.assert_allclose(ridge.weight.numpy(), model.coef_.T, rtol=1e-3, atol=1e-6)
+
+
+def test_training_cannot_end_below_it(folder: Path) -> None:
+    """Red if step 0 does not count: at this rate every step makes it worse."""
+    outcome = call("train", *PLUS, "optim.lr=3", "trainer.max_epochs=2", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "validation loss before the first step" in outcome.out
+    assert "the network took 0.00% off the validation loss of ridge alone" in outcome.out
+    best = checkpoint.load(Path("run"))
+    assert (best.epoch, best.step) == (0, 0)
+    settings = composed(*PLUS)
+    data = build_data(settings, torch.device("cpu"))
+    ridge = fit_ridge(data.train, data.val, range(4))
+    batch = data.val.batch(torch.arange(len(data.val)))
+    with torch.no_grad():
+        ours, theirs = (
+            float((forecast - batch.target).square().mean())
+            for forecast in (restore_model(best)(*batch[:4]), ridge(batch))
+        )
+    assert best.val_loss == pytest.approx(theirs, rel=1e-4)
+    assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
+    """Red if the optimiser moves it, or a resumed run fits it again to something else."""
+    assert call("train", *PLUS, "trainer.max_epochs=1", "optim.lr=1e-3", "run_dir=run").status == 0
+    last = checkpoint.load(Path("run/last.pt"))
+    data = build_data(composed(*PLUS), torch.device("cpu"))
+    ridge = fit_ridge(data.train, data.val, range(4))
+    torch.testing.assert_close(last.weights["highway.weight"], ridge.weight.T.float())
+    assert not torch.equal(last.weights["head.weight"], torch.zeros_like(last.weights["head.weight"]))
+
+
+def test_a_cosine_over_the_whole_run() -> None:
+    """Red if the rate does not begin at lr, pass lr / 2 in the middle and end near 0, whatever the epoch."""
+    config = OptimConfig(lr=4.0, schedule=Schedule.cosine)
+    rates = [learning_rate(config, epoch=1 + step // 3, done=step / 10) for step in range(10)]
+    np.testing.assert_allclose(rates, [2 * (1 + np.cos(np.pi * step / 10)) for step in range(10)])
+    assert rates[0] == 4.0
+    assert rates[5] == pytest.approx(2.0)
