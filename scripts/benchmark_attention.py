@@ -1,269 +1,166 @@
 """Time and peak memory of one forward and backward pass of every attention mechanism, against the sequence length.
 
-    python scripts/benchmark_attention.py --attn prob full --lengths 512 2048 8192 --output runs/benchmark_attention
+    python scripts/benchmark_attention.py --output runs/benchmark_attention            # all mechanisms, 128 to 16384
+    python scripts/benchmark_attention.py --packages --output runs/benchmark_packages  # beside published packages
+    python scripts/benchmark_attention.py --draw --output runs/benchmark_attention     # tables and plot again
 
-One batch item, 8 heads of 64 features, float32, training mode without dropout. At each length all mechanisms take turns
-in one process, torch's fused full attention among them, so that noise of the machine falls on all alike; the median of
-their turns counts. Peak memory is that of a fresh process for each cell: what mechanism and pass need beyond q, k, v.
-A mechanism stops where its last cell, growing with the square of the length, would pass 60 s or 8 GiB.
+One batch item, 8 heads of 64 features, float32, training mode without dropout. For each cell the mechanism and its
+rival (torch's fused full attention; with --packages the published implementation) take turns in one process, and the
+medians of their turns are given, as that of the ratio within a turn. Peak memory is that of a process of its own: what
+mechanism and pass need beyond q, k, v. A mechanism stops where its last cell, growing with the square of the length,
+would pass 60 s or 8 GiB; the table says which.
 
-Writes results.csv and scaling.png, and prints the times, the growth exponent fitted from 2048 steps up, and the
-length from which on a mechanism beats full attention.
+Every cell is kept in results.csv as it is measured, and the same command goes on where it was stopped; what failed is
+tried again. Tables go to table.md, the plot to scaling.png.
 """
 
 import argparse
-import csv
-import math
-import statistics
-import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+import json
+import sys
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, fields
-from multiprocessing import get_context
+from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
-import numpy as np
 import torch
-from matplotlib import colormaps
-from matplotlib.figure import Figure
+from attention_packages import PACKAGES
+from attention_passes import HEADS, WIDTH, Contender, Setup, in_fresh_process, peak_bytes, seconds_of_turns
+from attention_report import BASELINE, Cell, markdown, plot, read_csv, write_csv
 from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-from torch import Tensor
 
-from informer.attention.base import AttentionSpec
-from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.attention.base import Attention
+from informer.build import attention_class, attention_names, attention_node
+from informer.files import write_atomic
 
-LENGTHS = [96, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
-HEADS, WIDTH = 8, 64
-BASELINE = "full"
-FIT_FROM = 2048
+LENGTHS = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 MAX_SECONDS, MAX_BYTES = 60.0, 8 << 30
-TURNS, MIN_TURNS, SECONDS_A_CELL = 15, 3, 5.0
-"""A cell takes TURNS turns, fewer once they have taken SECONDS_A_CELL together, but MIN_TURNS at least."""
 
 
-@dataclass(kw_only=True, slots=True)
-class Cell:
-    """One mechanism at one length."""
-
-    attn: str
-    length: int
-    seconds: float
-    fastest: float
-    slowest: float
-    turns: int
-    peak_bytes: float
+def mechanism(name: str) -> type[Attention]:
+    """The class of a name."""
+    return attention_class(attention_node(name)["_target_"])
 
 
-@dataclass(kw_only=True, frozen=True, slots=True)
-class Setup:
-    """What all cells share."""
-
-    causal: bool
-    device: str
-    threads: int
-
-    def inputs(self, length: int) -> list[Tensor]:
-        """q, k, v and the gradient of the output, [1 HEADS length WIDTH]; sets the process up."""
-        torch.set_num_threads(self.threads)
-        torch.manual_seed(0)
-        q, k, v, upstream = (torch.randn(1, HEADS, length, WIDTH, device=self.device) for _ in range(4))
-        return [q.requires_grad_(), k.requires_grad_(), v.requires_grad_(), upstream]
-
-    def make_pass(self, name: str, inputs: list[Tensor]) -> Callable[[], None]:
-        """A call that runs forward and backward once and waits for the device."""
-        *leaves, upstream = inputs
-        length = upstream.shape[2]
-        spec = AttentionSpec(n_heads=HEADS, d_head=WIDTH, len_q=length, len_k=length, causal=self.causal)
-        attn = build_attention(name, spec).to(self.device).train()
-
-        def run() -> None:
-            attn(*leaves).backward(upstream)
-            for leaf in (*leaves, *attn.parameters()):
-                leaf.grad = None
-            if self.device.startswith("cuda"):
-                torch.cuda.synchronize()
-
-        return run
+def pairs(given: argparse.Namespace, length: int) -> Iterator[tuple[Contender, Contender | None]]:
+    """What is measured at a length, and beside what; full attention first, and beside nothing."""
+    if given.packages:
+        for name, package in PACKAGES.items():
+            if package.causal or not given.causal:
+                ours = Contender(name=package.ours, params=package.params(length))
+                yield ours, Contender(name=name, is_package=True)
+        return
+    for name in dict.fromkeys([BASELINE, *given.attn]):
+        if mechanism(name).CAUSAL or not given.causal:
+            yield Contender(name=name), None if name == BASELINE else Contender(name=BASELINE)
 
 
-def time_length(setup: Setup, names: list[str], length: int) -> dict[str, list[float]]:
-    """Seconds of every turn of every mechanism, turn by turn around the circle."""
-    inputs = setup.inputs(length)
-    passes = {name: setup.make_pass(name, inputs) for name in names}
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(TURNS + 1):
-        for name, run in passes.items():
-            if turn > MIN_TURNS and sum(seconds[name]) > SECONDS_A_CELL:
-                continue
-            start = time.perf_counter()
-            run()
-            if turn > 0:  # the first call warms up
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
+def limit_passed(last: Cell | None, length: int) -> str:
+    """The limit that quadratic growth from the cell before passes here; empty if none."""
+    if last is None or last.stopped:
+        return last.stopped if last else ""
+    growth, rival_counts = (length / last.length) ** 2, last.rival in PACKAGES
+    seconds = max(last.seconds, last.rival_seconds) if rival_counts else last.seconds
+    n_bytes = max(last.peak_bytes, last.rival_peak_bytes) if rival_counts else last.peak_bytes
+    if seconds * growth > MAX_SECONDS:
+        return f"> {MAX_SECONDS:.0f} s"
+    return f"> {MAX_BYTES >> 30} GiB" if n_bytes * growth > MAX_BYTES else ""
 
 
-def resident(field: str) -> int:
-    """Bytes of this process from /proc: VmRSS now, VmHWM at its highest."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
+def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) -> None:
+    """Fill a cell, or say why it stays empty."""
+    contenders = [ours, rival] if rival else [ours]
+    try:
+        cell.peak_bytes = in_fresh_process(peak_bytes, setup, ours, cell.length)
+        if rival and rival.is_package:  # full attention has a row of its own
+            cell.rival_peak_bytes = in_fresh_process(peak_bytes, setup, rival, cell.length)
+        turns = in_fresh_process(seconds_of_turns, setup, contenders, cell.length)
+    except BrokenProcessPool:
+        cell.stopped = "killed by the system"
+    except ModuleNotFoundError as error:
+        cell.stopped = f"{error.name} is not installed"
+    except Exception as error:  # whatever a package of another time raises is told in its cell
+        cell.stopped = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
+    else:
+        cell.turns, cell.seconds, cell.spread = len(turns[0]), median(turns[0]), max(turns[0]) / min(turns[0])
+        if rival:
+            cell.rival_seconds, cell.ratio = median(turns[1]), median(a / b for a, b in zip(*turns, strict=True))
 
 
-def peak_memory(setup: Setup, name: str, length: int) -> float:
-    """Bytes that building and one pass need at their highest, beyond the inputs; NaN where the system does not tell."""
-    setup.make_pass(name, setup.inputs(64))()  # libraries and threads that the first call brings in
-    inputs = setup.inputs(length)
-    if setup.device.startswith("cuda"):
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        setup.make_pass(name, inputs)()
-        return torch.cuda.max_memory_allocated() - before
-    if not Path("/proc/self/status").exists():
-        return math.nan
-    before = resident("VmRSS")
-    setup.make_pass(name, inputs)()
-    return resident("VmHWM") - before
+def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]:
+    """All cells, the shortest length first; those that are kept already are not measured again."""
+    path = given.output / "results.csv"
+    cells = [cell for cell in read_csv(path) if not cell.stopped or cell.stopped.startswith(">")]
+    known = {(cell.attn, cell.rival, cell.length): cell for cell in cells}
+    last: dict[tuple[str, str], Cell] = {}
+    for length in sorted(set(given.lengths)):
+        full_fits = not limit_passed(last.get((BASELINE, "")), length)
+        for ours, rival in pairs(given, length):
+            key = ours.name, rival.name if rival else ""
+            cell = known.get((*key, length))
+            if cell is None:
+                cell = Cell(attn=key[0], rival=key[1], length=length, stopped=limit_passed(last.get(key), length))
+                if not cell.stopped:
+                    measure(setup, ours, rival if given.packages or full_fits else None, cell)
+                cells.append(cell)
+                write_csv(cells, path)
+                console.print(f"{length} {key[0]}: {_told(cell)}", markup=False, highlight=False, soft_wrap=True)
+            last[key] = cell
+    return cells
 
 
-def in_fresh_process(function, *arguments):
-    """`function(*arguments)` computed by a new interpreter."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
+def _told(cell: Cell) -> str:
+    if cell.stopped:
+        return cell.stopped
+    beside = f", {cell.ratio:.2f} of {cell.rival}" if cell.rival else ""
+    return f"{1e3 * cell.seconds:.3g} ms{beside}, {cell.peak_bytes / 2**20:.3g} MiB"
 
 
-def would_pass_limits(last: Cell | None, length: int) -> bool:
-    """Whether quadratic growth from the cell before passes a limit here."""
-    if last is None:
-        return False
-    growth = (length / last.length) ** 2
-    return last.seconds * growth > MAX_SECONDS or last.peak_bytes * growth > MAX_BYTES
-
-
-def measure(setup: Setup, names: list[str], lengths: list[int], console: Console) -> list[Cell]:
-    """All cells, the shortest length first."""
-    cells: dict[str, Cell] = {}
-    results = []
-    for length in track(lengths, "length", console=console):
-        names = [name for name in names if not would_pass_limits(cells.get(name), length)]
-        peaks = {}
-        for name in names:
-            try:
-                peaks[name] = in_fresh_process(peak_memory, setup, name, length)
-            except BrokenProcessPool:
-                console.print(
-                    f"{name} at {length}: the system ended its process, most likely for memory; it stops here"
-                )
-        names = list(peaks)
-        for name, turns in in_fresh_process(time_length, setup, names, length).items():
-            cells[name] = Cell(
-                attn=name,
-                length=length,
-                seconds=statistics.median(turns),
-                fastest=min(turns),
-                slowest=max(turns),
-                turns=len(turns),
-                peak_bytes=peaks[name],
-            )
-            results.append(cells[name])
-    return results
-
-
-def exponent(cells: list[Cell]) -> float:
-    """Slope of log time over log length from FIT_FROM up; NaN with fewer than two lengths there."""
-    long = [cell for cell in cells if cell.length >= FIT_FROM]
-    if len(long) < 2:
-        return math.nan
-    return float(np.polyfit(np.log([c.length for c in long]), np.log([c.seconds for c in long]), 1)[0])
-
-
-def crossover(cells: list[Cell], baseline: list[Cell]) -> int | None:
-    """The shortest measured length from which on every cell beats the baseline's."""
-    full, found = {cell.length: cell.seconds for cell in baseline}, None
-    for cell in sorted(cells, key=lambda cell: -cell.length):
-        if cell.length in full and cell.seconds >= full[cell.length]:
-            break
-        found = cell.length
-    return found
-
-
-def table(title: str, groups: dict[str, list[Cell]], lengths: list[int], show: Callable[[Cell], str]) -> Table:
-    """Mechanisms down, lengths across."""
-    result = Table("attn", *map(str, lengths), title=title)
-    for name, cells in groups.items():
-        at = {cell.length: show(cell) for cell in cells}
-        result.add_row(name, *(at.get(length, "stopped") for length in lengths))
-    return result
-
-
-def summary(groups: dict[str, list[Cell]]) -> Table:
-    """How each mechanism grows, and from where on it pays."""
-    result = Table("attn", f"exponent from {FIT_FROM}", "faster than full from", title="growth")
-    for name, cells in groups.items():
-        beats = "" if name == BASELINE else str(crossover(cells, groups[BASELINE]) or "nowhere")
-        result.add_row(name, f"{exponent(cells):.2f}", beats)
-    return result
-
-
-def plot(groups: dict[str, list[Cell]], path: Path) -> None:
-    """Time and memory over length, both axes logarithmic."""
-    figure = Figure(figsize=(13, 6), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for i, (name, cells) in enumerate(groups.items()):
-        style = {"color": colormaps["turbo"](i / len(groups)), "marker": "o", "markersize": 3}
-        style |= {"color": "black", "linewidth": 2.5} if name == BASELINE else {}
-        lengths = [cell.length for cell in cells]
-        left.plot(lengths, [1e3 * cell.seconds for cell in cells], label=name, **style)
-        right.plot(lengths, [max(cell.peak_bytes, 2**18) / 2**20 for cell in cells], **style)
-    left.set(ylabel="milliseconds, forward and backward", title="Time")
-    right.set(ylabel="MiB beyond the inputs", title="Peak memory")
-    for axes in (left, right):
-        axes.set(xlabel="sequence length", xscale="log", yscale="log")
-        axes.grid(alpha=0.3)
-    figure.legend(loc="outside right upper")
-    figure.savefig(path, dpi=120)
-
-
-def write_csv(cells: list[Cell], path: Path) -> None:
-    """One row a cell, seconds and bytes."""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Cell)])
-        writer.writeheader()
-        writer.writerows(asdict(cell) for cell in cells)
+def open_folder(folder: Path, setup: Setup, console: Console) -> None:
+    """Note what the cells in the folder share, and refuse to add others to them."""
+    facts = asdict(setup) | {"torch": torch.__version__}
+    path, content = folder / "setup.json", json.dumps(facts, indent=2) + "\n"
+    if path.exists() and path.read_text() != content:
+        sys.exit(f"error: {folder} holds cells of another set-up, see {path}; choose another --output")
+    write_atomic(path, content)
+    console.print(f"{facts}, 1 x {HEADS} heads x {WIDTH} features", highlight=False)
 
 
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attn", nargs="+", choices=attention_names(), default=attention_names(), metavar="NAME")
+    parser.add_argument("--packages", action="store_true", help="ours beside published packages: informer[bench]")
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="L")
     parser.add_argument("--causal", action="store_true", help="rows see the past only; leaves out what cannot")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of the CPU")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where others use the machine")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark_attention"), help="folder to write")
-    return parser.parse_args()
+    parser.add_argument("--draw", action="store_true", help="measure nothing: tables and plot of what is there")
+    given = parser.parse_args()
+    if given.device == "cuda" and given.clock == "cpu":
+        parser.error("--clock cpu says nothing about a GPU")
+    return given
 
 
 def main() -> None:
     """Measure, print, write."""
-    options, console = parse(), Console()
-    names = list(dict.fromkeys([BASELINE, *options.attn]))
-    if options.causal:
-        names = [name for name in names if attention_class(attention_node(name)["_target_"]).CAUSAL]
-    lengths = sorted(set(options.lengths))
-    setup = Setup(causal=options.causal, device=options.device, threads=options.threads)
-    cells = measure(setup, names, lengths, console)
-    groups = {name: [cell for cell in cells if cell.attn == name] for name in names}
-    options.output.mkdir(parents=True, exist_ok=True)
-    write_csv(cells, options.output / "results.csv")
-    plot(groups, options.output / "scaling.png")
-    console.print(f"torch {torch.__version__}, {setup}, 1 x {HEADS} heads x {WIDTH} features, medians")
-    console.print(table("milliseconds", groups, lengths, lambda cell: f"{1e3 * cell.seconds:.4g}"))
-    console.print(table("peak MiB", groups, lengths, lambda cell: f"{cell.peak_bytes / 2**20:.4g}"))
-    console.print(summary(groups))
-    spread = statistics.median(cell.slowest / cell.fastest for cell in cells)
-    console.print(f"slowest turn over fastest, median of all cells: {spread:.2f}; written to {options.output}")
+    given, console = parse(), Console()
+    if given.draw:
+        cells = read_csv(given.output / "results.csv")
+        if not cells:
+            sys.exit(f"error: {given.output / 'results.csv'}: nothing measured yet")
+    else:
+        setup = Setup(causal=given.causal, device=given.device, threads=given.threads, clock=given.clock)
+        open_folder(given.output, setup, console)
+        cells = run(setup, given, console)
+    write_atomic(given.output / "table.md", markdown(cells))
+    plot(cells, given.output / "scaling.png")
+    print(markdown(cells))
+    spreads = [cell.spread for cell in cells if not cell.stopped]
+    if spreads:
+        print(f"slowest turn over fastest, median of all cells: {median(spreads):.2f}; written to {given.output}")
 
 
 if __name__ == "__main__":
