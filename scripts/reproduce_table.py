@@ -1,0 +1,101 @@
+"""Draw the table of what scripts/reproduce.py has run, beside the paper's numbers.
+
+    python scripts/reproduce_table.py table=M [--output runs/reproduce]
+
+Writes OUTPUT/TABLE/table.md and table.png. Ridge and the seasonal naive are those of the runs of informer_plus, which
+reads the same history at all horizons. What has not been run is marked as such.
+"""
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from reproduce import MODELS, Cell, Row, cells, given_table, kept
+from rich.console import Console
+
+from informer.errors import InputError
+from informer.files import write_atomic
+
+PAPER, RIDGE, NAIVE = "paper", "ridge", "seasonal naive"
+COLUMNS = (PAPER, *MODELS, RIDGE, NAIVE)
+Pair = tuple[float, float]
+
+
+def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
+    """MSE and MAE of a column of the table in this cell, one a seed."""
+    if column == PAPER:
+        return [(cell.mse, cell.mae)]
+    here = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
+    plus = [row for row in here if row.model == "informer_plus"][:1]
+    if column == RIDGE:
+        return [(row.ridge_mse, row.ridge_mae) for row in plus]
+    if column == NAIVE:
+        return [(row.naive_mse, row.naive_mae) for row in plus]
+    return [(row.mse, row.mae) for row in here if row.model == column]
+
+
+def as_text(pairs: list[Pair]) -> str:
+    """Mean MSE and its spread over seeds, then mean MAE."""
+    if not pairs:
+        return "not run"
+    mse, mae = ([pair[i] for pair in pairs] for i in (0, 1))
+    spread = f" ± {statistics.stdev(mse):.3f}" if len(mse) > 1 else ""
+    return f"{statistics.mean(mse):.3f}{spread} / {statistics.mean(mae):.3f}"
+
+
+def as_markdown(features: str, rows: list[Row]) -> str:
+    """One line a cell; the lowest mean MSE in bold."""
+    lines = [("dataset", "horizon", *COLUMNS), ("---",) * (len(COLUMNS) + 2)]
+    for cell in cells(features):
+        pairs = [found(rows, cell, column) for column in COLUMNS]
+        means = [statistics.mean(mse for mse, _ in part) if part else float("inf") for part in pairs]
+        texts = [as_text(part) for part in pairs]
+        best = means.index(min(means))
+        texts[best] = f"**{texts[best]}**"
+        lines.append((cell.dataset, str(cell.pred_len), *texts))
+    seeds = sorted({row.seed for row in rows})
+    note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; paper: Zhou et al. 2021.\n"
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n" + note
+
+
+def as_figure(features: str, rows: list[Row]) -> Figure:
+    """MSE against the horizon, a panel a dataset."""
+    every = cells(features)
+    names = list(dict.fromkeys(cell.dataset for cell in every))
+    figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for column in COLUMNS:
+            points = [(cell.pred_len, found(rows, cell, column)) for cell in every if cell.dataset == name]
+            points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in points if pairs]
+            if points:
+                spread = [statistics.stdev(mse) if len(mse) > 1 else 0.0 for _, mse in points]
+                means = [statistics.mean(mse) for _, mse in points]
+                axes.errorbar([horizon for horizon, _ in points], means, spread, marker="o", capsize=3, label=column)
+        axes.set(title=name, xlabel="horizon", ylabel="MSE (scaled)", xscale="log")
+        axes.legend(fontsize="small")
+    return figure
+
+
+def main() -> None:
+    """Read the rows, write table and figure, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("settings", nargs="*", metavar="table=M|S")
+    parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
+    given = parser.parse_intermixed_args()
+    try:
+        table, _ = given_table(given.settings)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    folder = given.output / table
+    rows = kept(folder)
+    text = as_markdown(table, rows)
+    write_atomic(folder / "table.md", text)
+    as_figure(table, rows).savefig(folder / "table.png", dpi=150)
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""scripts/reproduce.py and reproduce_table.py: the cells of the paper, the runs they ask for, the table of them."""
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from entry_points import ROOT
+from rich.console import Console
+from test_configs import composed
+
+
+@pytest.fixture(scope="module")
+def scripts() -> tuple[ModuleType, ModuleType]:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import reproduce
+        import reproduce_table
+    finally:
+        sys.path.pop(0)
+    return reproduce, reproduce_table
+
+
+Scripts = tuple[ModuleType, ModuleType]
+
+
+def row(reproduce: ModuleType, **values: object):
+    told = {
+        "model": "informer", "dataset": "ETTh1", "features": "M", "pred_len": 24, "seed": 0, "seq_len": 48, "mse": 0.5,
+        "mae": 0.4, "ridge_mse": 0.3, "ridge_mae": 0.2, "naive_mse": 0.7, "naive_mae": 0.6, "val_loss": 0.1,
+        "best_epoch": 2, "seconds": 3.0, "device": "cpu", "commit": "abc", "command": "python",
+    }  # fmt: skip
+    return reproduce.Row(**(told | values))
+
+
+def test_the_cells_of_the_paper(scripts: Scripts) -> None:
+    """A few by hand, from the paper's tables and the authors' scripts."""
+    reproduce, _ = scripts
+    every = {(cell.features, cell.dataset, cell.pred_len): cell for kind in "MS" for cell in reproduce.cells(kind)}
+    assert len(every) == 40
+    assert (every["M", "ETTh1", 24].mse, every["M", "ETTh1", 24].mae) == (0.577, 0.549)
+    assert (every["S", "WTH", 720].mse, every["S", "WTH", 720].mae) == (0.359, 0.466)
+    weather = every["M", "WTH", 168]
+    assert (weather.seq_len, weather.label_len, weather.encoder_layers, weather.decoder_layers) == (336, 168, 3, 2)
+    assert every["M", "ETTh1", 24].factor == 3
+
+
+@pytest.mark.parametrize("model", ["informer2020", "informer", "informer_plus"])
+def test_every_run_is_a_configuration(scripts: Scripts, model: str) -> None:
+    """Red if a key is misspelt or a length does not go with the model."""
+    reproduce, _ = scripts
+    last = {cell.dataset: cell for cell in reproduce.cells("M")}
+    for cell in last.values():
+        settings = composed(*cell.overrides(model), "seed=3")
+        assert (settings.dataset.name, settings.pred_len) == (cell.dataset, cell.pred_len)
+        if model != "informer_plus":
+            assert (settings.seq_len, settings.label_len) == (cell.seq_len, cell.label_len)
+            assert settings.model.encoder_stacks == [cell.encoder_layers]
+            assert settings.model.mix == (model == "informer2020")
+
+
+def test_a_finished_run_is_not_run_again(
+    scripts: Scripts, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red if the row of a run does not keep it from being run."""
+    reproduce, _ = scripts
+    asked = []
+
+    def fails(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 2)
+
+    monkeypatch.setattr(reproduce.subprocess, "run", fails)
+    cell = reproduce.cells("M")[0]
+    jobs = [reproduce.Job(cell=cell, model="informer", seed=n, extra=("device=cpu",), folder=folder) for n in (0, 1, 2)]
+    jobs[0].row_file.write_text(json.dumps(asdict(row(reproduce))))
+    jobs[1].run_dir.mkdir()
+    (jobs[1].run_dir / "config.yaml").write_text("")
+    reproduce.run_all(jobs, 1, Console())
+    assert len(asked) == 2
+    assert asked[0][3:] == [f"resume={jobs[1].run_dir}"]
+    assert {"dataset=ETTh1", "attn.factor=3", "device=cpu", "seed=2"} <= set(asked[1])
+    assert "3 runs, 1 of them finished before" in capsys.readouterr().out
+    assert len((folder / "rows.csv").read_text().splitlines()) == 2
+
+
+def test_the_table(scripts: Scripts) -> None:
+    """Means and deviations over seeds by Python's own; the best in bold; the rest marked as not run."""
+    reproduce, table = scripts
+    plus = row(reproduce, model="informer_plus", mse=0.29, mae=0.1)
+    rows = [row(reproduce), row(reproduce, seed=1, mse=0.6, mae=0.5), plus, replace(plus, seed=1, mse=0.27)]
+    lines = [[part.strip() for part in line.split("|")[1:-1]] for line in table.as_markdown("M", rows).splitlines()]
+    first = dict(zip(lines[0], lines[2], strict=True))
+    spread = statistics.stdev([0.5, 0.6])
+    assert first == {
+        "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "informer2020": "not run",
+        "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_plus": "**0.280 ± 0.014 / 0.100**",
+        "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
+    }  # fmt: skip
+    assert lines[3][3:] == ["not run"] * 5
+    assert len(table.as_figure("M", rows).axes) == 4
+
+
+@pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
+def test_no_table_is_one_line(scripts: Scripts, settings: list[str]) -> None:
+    reproduce, _ = scripts
+    with pytest.raises(ValueError, match="expected table=M"):
+        reproduce.given_table(settings)
