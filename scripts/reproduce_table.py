@@ -67,14 +67,18 @@ def as_figure(features: str, rows: list[Row]) -> Figure:
     names = list(dict.fromkeys(cell.dataset for cell in every))
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        for column in COLUMNS:
+        for number, column in enumerate(COLUMNS):
             points = [(cell.pred_len, found(rows, cell, column)) for cell in every if cell.dataset == name]
             points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in points if pairs]
             if points:
                 spread = [statistics.stdev(mse) if len(mse) > 1 else 0.0 for _, mse in points]
                 means = [statistics.mean(mse) for _, mse in points]
-                axes.errorbar([horizon for horizon, _ in points], means, spread, marker="o", capsize=3, label=column)
+                places, colour = [horizon for horizon, _ in points], f"C{number}"
+                axes.errorbar(places, means, spread, marker="o", capsize=3, color=colour, label=column)
         axes.set(title=name, xlabel="horizon", ylabel="MSE (scaled)", xscale="log")
+        horizons = [cell.pred_len for cell in every if cell.dataset == name]
+        axes.set_xticks(horizons, list(map(str, horizons)))
+        axes.minorticks_off()
         axes.legend(fontsize="small")
     return figure
 
