@@ -25,7 +25,7 @@ from rich.console import Console
 from informer import config
 from informer.errors import InputError
 from informer.files import writing
-from informer.runtime import resource
+from informer.runtime import process_rank, resource
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,14 @@ def _refuse_options(message: str) -> NoReturn:
     _refuse(f"{message}; options (see --hydra-help) go before the first key=value")
 
 
+def main_console() -> Console:
+    """Standard output; in a run of several processes only the first one speaks."""
+    return Console(quiet=process_rank() > 0)
+
+
 def _refuse(message: str) -> NoReturn:
+    if process_rank() > 0:
+        message = f"process {process_rank()}: {message}"
     Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {message}", markup=False)
     sys.exit(EXIT_USER_ERROR)
 

@@ -24,6 +24,7 @@ from informer.model import ModelConfig
 from informer.training.config import TrainerConfig
 from informer.training.loss import LossConfig
 from informer.training.optim import OptimConfig
+from informer.training.precision import Precision
 
 
 class Device(Enum):
@@ -70,6 +71,12 @@ class TrainConfig:
     data_dir: str = "data"
     run_dir: str | None = None
     """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
+    precision: Precision = Precision.float32
+    """Number format of the products in training."""
+    compile: bool = False
+    """Compile the network before training."""
+    init_from: str | None = None
+    """A run directory or a checkpoint file whose weights a new run begins with."""
     resume: str | None = None
     """A run directory, or its last.pt, to go on with; the configuration is then the run's."""
 

@@ -27,7 +27,7 @@ def pick_device(name: str) -> Any:
     """The torch.device that `auto`, `cpu` or `cuda` means here.
 
     Raises:
-        InputError: cuda is asked for and there is none.
+        InputError: cuda is asked for and there is none, or not one for each process that torchrun started.
     """
     import torch
 
@@ -36,7 +36,20 @@ def pick_device(name: str) -> Any:
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise InputError("device=cuda: expected a CUDA GPU, torch finds none; use device=cpu or device=auto")
-    return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
+    if name == "cpu" or not available:
+        return torch.device("cpu")
+    own = int(os.environ.get("LOCAL_RANK", "0"))
+    if own >= torch.cuda.device_count():
+        raise InputError(
+            f"torchrun: expected at most one process a GPU, of {torch.cuda.device_count()}; use device=cpu"
+        )
+    torch.cuda.set_device(own)
+    return torch.device("cuda", own)
+
+
+def process_rank() -> int:
+    """Number of this process among those that torchrun started; 0 without torchrun."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def seed_everything(seed: int) -> None:
@@ -47,6 +60,16 @@ def seed_everything(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (libraries below may draw from the global generator)
     torch.manual_seed(seed)
+
+
+def set_deterministic(wanted: bool) -> None:
+    """Whether torch refuses algorithms that may give other bits each time; says so before CUDA starts."""
+    import torch
+
+    if wanted:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(wanted)
+    torch.backends.cudnn.deterministic = wanted
 
 
 def provenance() -> dict[str, Any]:

@@ -6,6 +6,7 @@ a run that was stopped, as if it had not been.
 """
 
 import logging
+import os
 import sys
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -27,15 +28,20 @@ from informer.layers.framing import Highway
 from informer.model import Informer
 from informer.restore import restore_model
 from informer.run_folder import LOG, RunFolder
-from informer.runtime import pick_device, provenance, seed_everything
+from informer.runtime import pick_device, process_rank, provenance, seed_everything, set_deterministic
+from informer.training.compiling import compile_model
 from informer.training.config import n_steps
+from informer.training.distributed import Processes
 from informer.training.early_stopping import EarlyStopping
+from informer.training.events import NAME as EVENTS
+from informer.training.freezing import freeze
 from informer.training.highway import fit_highway
 from informer.training.loop import fit
 from informer.training.loss import LOSSES
 from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import State
 from informer.training.tracker import Tracker
+from informer.warm_start import warm_start
 
 log = logging.getLogger("informer.train")
 
@@ -49,7 +55,7 @@ def main() -> None:
 
 
 def _act(settings: TrainConfig) -> None:
-    console = Console()
+    console = cli.main_console()
     try:
         if settings.resume is not None:
             others = [key for key in cli.given_keys() if key not in ("resume", *MOVABLE)]
@@ -68,8 +74,8 @@ def _name(settings: TrainConfig) -> str:
     return "_".join(str(part) for part in parts if part is not None)
 
 
-def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
-    """One run, from the configuration to the test report.
+def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation | None:
+    """One run, from the configuration to the test report; None in processes that are not the first of several.
 
     Args:
         settings: a checked configuration.
@@ -81,7 +87,7 @@ def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation:
         Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
     """
     folder = RunFolder(run_dir)
-    if folder.holds_a_run:
+    if folder.holds_a_run and process_rank() == 0:
         raise InputError(
             f"run_dir={run_dir}: expected a new folder, found a run in it; choose another, or resume={run_dir}"
         )
@@ -110,33 +116,49 @@ def resume(folder: RunFolder, console: Console, **moved: Any) -> Evaluation | No
     return _run(settings, folder, console, folder.last())
 
 
-def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Checkpoint | None) -> Evaluation:
+def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Checkpoint | None) -> Evaluation | None:
     device = pick_device(settings.device.value)
+    set_deterministic(settings.trainer.deterministic)
     seed_everything(settings.seed)
-    with cli.logging_to(console) as keep_in:
+    with cli.logging_to(console) as keep_in, Processes.started(device) as processes:
         data = build_data(settings, device)
-        slots = {"attn": settings.attn, "decoder_attn": settings.decoder_attn, "cross_attn": settings.cross_attn}
-        model = build_model(settings.model, dims_of(data), **slots).to(device)
+        if last is not None:
+            _check_same_data(data, last)
+        model = _begin_with_weights(settings, data, last).to(device)
+        if not processes.is_main:
+            _fit(settings, model, data, last, _tracker(settings, Path(os.devnull), data, last, console), processes)
+            return None
         if last is None:
-            _fit_first(model, data, settings)
             folder.begin(settings, provenance() | {"seed": settings.seed, "data": _data_facts(data)})
         else:
-            _check_same_data(data, last)
-            model.load_state_dict(last.weights)
             folder.resume(provenance())
         keep_in(folder.path / LOG)
         _describe(settings, data, model, device)
-        with folder.as_latest():
-            evaluation = _fit_and_score(settings, folder.path, console, model, data, last)
+        with folder.as_latest(), _tracker(settings, folder.path / EVENTS, data, last, console) as tracker:
+            stopping = _fit(settings, model, data, last, tracker, processes)
+            _describe_gain(stopping)
+            evaluation = _score(settings, folder, data, device, tracker, stopping)
             _conclude(evaluation, folder.path, console)
     return evaluation
 
 
-def _fit_first(model: Informer, data: Data, settings: TrainConfig) -> None:
-    """Fit the part of the model that is fixed before training."""
-    if settings.model.highway is Highway.ridge:
+def _begin_with_weights(settings: TrainConfig, data: Data, last: Checkpoint | None) -> Informer:
+    """The network with fresh weights (or a fitted highway), those of `init_from`, or those it was stopped with."""
+    slots = {"attn": settings.attn, "decoder_attn": settings.decoder_attn, "cross_attn": settings.cross_attn}
+    model = build_model(settings.model, dims_of(data), **slots)
+    if last is not None:
+        model.load_state_dict(last.weights)
+    elif settings.init_from is not None:
+        older = checkpoint.load(Path(settings.init_from))
+        transfer = warm_start(
+            model, older, inputs=data.inputs, targets=data.targets, mark_sizes=dims_of(data).mark_sizes
+        )
+        log.info(f"init_from={settings.init_from}: {transfer}")
+    elif settings.model.highway is Highway.ridge:
         assert model.highway is not None
         log.info(fit_highway(model.highway.weight, data).note)
+    freeze(model, settings.trainer.freeze)
+    return model
 
 
 def _describe_gain(stopping: EarlyStopping) -> None:
@@ -176,7 +198,8 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
         f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {len(data.inputs)} columns in, "
         f"{len(data.targets)} out; windows {len(data.train)} train, {len(data.val)} val, {len(data.test)} test"
     )
-    log.info(f"model: {n_parameters:,} parameters on {device}; run directory {settings.run_dir}")
+    precision = settings.precision.on(device).value
+    log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
     if settings.decoder_attn_reason:
         log.info(settings.decoder_attn_reason)
     picked = picked_by_length(model)
@@ -184,21 +207,30 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
         log.info(f"attention by length: {', '.join(picked)}")
 
 
-def _fit_and_score(
-    settings: TrainConfig, run_dir: Path, console: Console, model: Informer, data: Data, last: Checkpoint | None
-) -> Evaluation:
-    resumed = {} if last is None else (last.training or {})
-    tracker = Tracker(
-        run_dir,
+def _tracker(settings: TrainConfig, events: Path, data: Data, last: Checkpoint | None, console: Console) -> Tracker:
+    return Tracker(
+        events,
         n_steps=n_steps(settings.trainer, len(data.train)),
         console=console,
         done=0 if last is None else last.step,
-        length=resumed.get("events", 0),
+        length=0 if last is None or last.training is None else last.training["events"],
     )
 
-    same = _unchanging(settings, data)
+
+def _fit(
+    settings: TrainConfig,
+    model: Informer,
+    data: Data,
+    last: Checkpoint | None,
+    tracker: Tracker,
+    processes: Processes,
+) -> EarlyStopping:
+    assert settings.run_dir is not None
+    run_dir, same = Path(settings.run_dir), _unchanging(settings, data)
 
     def save(state: State, is_best: bool) -> None:
+        if not processes.is_main:
+            return
         content = Checkpoint(
             **same,
             weights=state.model.state_dict(),
@@ -211,38 +243,50 @@ def _fit_and_score(
             checkpoint.save(run_dir / checkpoint.BEST, replace(content, training=None))
         checkpoint.save(run_dir / checkpoint.LAST, content)
 
-    with tracker:
-        try:
-            with StopRequest() as stop:
-                stopping = fit(
-                    model,
-                    data,
-                    trainer=settings.trainer,
-                    optim=settings.optim,
-                    loss=LOSSES[settings.loss.kind],
-                    seed=settings.seed,
-                    tracker=tracker,
-                    save=save,
-                    stop=stop,
-                    starts_fitted=settings.model.highway is Highway.ridge,
-                    resumed=resumed or None,
-                )
-        except Interrupted as interrupted:
-            log.info(f"{interrupted}; saved. Go on with: python -m informer.train resume={run_dir}")
-            raise
-        _describe_gain(stopping)
-        best = restore_model(checkpoint.load(run_dir)).to(next(model.parameters()).device)
-        evaluation = score(best, data, batch_size=settings.trainer.eval_batch_size)
-        errors = evaluation.errors[evaluation.model].scaled.overall()
-        tracker.final(
-            _flat(config.to_plain(settings)),
-            {
-                "test/mse": errors["mse"],
-                "test/mae": errors["mae"],
-                "test/skill": evaluation.skill,
-                "val/best_loss": stopping.best_loss,
-            },
-        )
+    if settings.compile:
+        compile_model(model, data.train.starts.device)
+    try:
+        with StopRequest(second_ends=processes.size == 1) as stop:
+            return fit(
+                model,
+                data,
+                trainer=settings.trainer,
+                optim=settings.optim,
+                loss=LOSSES[settings.loss.kind],
+                seed=settings.seed,
+                tracker=tracker,
+                save=save,
+                stop=stop,
+                starts_fitted=settings.model.highway is Highway.ridge,
+                precision=settings.precision,
+                processes=processes,
+                resumed=None if last is None else last.training,
+            )
+    except Interrupted as interrupted:
+        log.info(f"{interrupted}; saved. Go on with: python -m informer.train resume={run_dir}")
+        raise
+
+
+def _score(
+    settings: TrainConfig,
+    folder: RunFolder,
+    data: Data,
+    device: torch.device,
+    tracker: Tracker,
+    stopping: EarlyStopping,
+) -> Evaluation:
+    best = restore_model(checkpoint.load(folder.path)).to(device)
+    evaluation = score(best, data, batch_size=settings.trainer.eval_batch_size)
+    errors = evaluation.errors[evaluation.model].scaled.overall()
+    tracker.final(
+        _flat(config.to_plain(settings)),
+        {
+            "test/mse": errors["mse"],
+            "test/mae": errors["mae"],
+            "test/skill": evaluation.skill,
+            "val/best_loss": stopping.best_loss,
+        },
+    )
     return evaluation
 
 

@@ -33,9 +33,22 @@ ALLOWED: dict[str, set[str]] = {
     | {"files", "runtime", "errors"},
     "training": {"training", "inference", "data", "plots", "files", "errors"},
     "config": {"training", "inference", "model", "data", "errors"},
+    "warm_start": {"checkpoint", "model", "errors"},
     "cli": {"config", "files", "runtime", "errors"},
     "run_folder": {"config", "checkpoint", "files", "errors"},
-    "train": {"cli", "run_folder", "config", "training", "inference", "build", "restore", "checkpoint", "data", "model"}
+    "train": {
+        "cli",
+        "run_folder",
+        "warm_start",
+        "config",
+        "training",
+        "inference",
+        "build",
+        "restore",
+        "checkpoint",
+        "data",
+        "model",
+    }
     | {"layers", "runtime", "errors"},
     "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},

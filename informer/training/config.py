@@ -1,6 +1,6 @@
 """How long a run is, and how it goes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(kw_only=True, slots=True)
@@ -18,6 +18,10 @@ class TrainerConfig:
     """Epochs without a lower validation loss after which training stops."""
     save_every_minutes: float | None = 10.0
     """last.pt is written after each epoch, and within an epoch when so much time has gone by; null: after epochs."""
+    freeze: list[str] = field(default_factory=list)
+    """Top-level modules of the network that keep their weights (`encoder`, ...)."""
+    deterministic: bool = False
+    """Refuse algorithms that may give other bits each time; GPUs have some, and are slower without."""
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""

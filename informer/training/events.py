@@ -22,22 +22,23 @@ NAME = "events.out.tfevents.run"
 
 @final
 class EventFile:
-    """The one event file of a run directory.
+    """The one event file of a run.
 
     Args:
-        folder: the run directory.
+        path: where it is, or is to be.
         length: bytes to keep of the file that is there; what follows them is cut off.
 
     Raises:
         InputError: the file cannot be written; from every method.
     """
 
-    def __init__(self, folder: Path, *, length: int = 0) -> None:
-        self.path = folder / NAME
+    def __init__(self, path: Path, *, length: int = 0) -> None:
+        self.path = path
         with writing(self.path):
             self._file = self.path.open("ab")
             kept = min(length, self._size())
-            self._file.truncate(kept)
+            if kept < self._size():
+                self._file.truncate(kept)
         self._records = RecordWriter(self._file)
         if not kept:
             self._add(Event(wall_time=time.time(), file_version="brain.Event:2"))

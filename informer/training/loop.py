@@ -6,20 +6,24 @@ Between two steps nothing is known but `State`: what is saved there and restored
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from informer.data.pipeline import Data
-from informer.data.windows import Batch, Windows
+from informer.data.windows import Windows
 from informer.inference.forecast import model_forecast
 from informer.training.config import TrainerConfig, n_steps
+from informer.training.distributed import Processes
 from informer.training.divergence import divergence, is_finite
 from informer.training.early_stopping import EarlyStopping
+from informer.training.freezing import set_training_mode
 from informer.training.keeper import Keeper, Save
 from informer.training.loss import Loss
 from informer.training.optim import OptimConfig, build_optimizer, gradient_norm, learning_rate, set_learning_rate
+from informer.training.precision import Precision
 from informer.training.signals import StopRequest
 from informer.training.state import Progress, State
 from informer.training.step_log import READ_EVERY, StepLog
@@ -27,6 +31,41 @@ from informer.training.tracker import Tracker
 from informer.training.validation import mean_loss, picture
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True, slots=True)
+class Session:
+    """What the verbs of a run share: what is learnt, from what, and how."""
+
+    state: State
+    network: nn.Module
+    """The state's model as training calls it; several processes average its gradients."""
+    data: Data
+    device: torch.device
+    trainer: TrainerConfig
+    optim: OptimConfig
+    loss: Loss
+    precision: Precision
+    seed: int
+    tracker: Tracker
+    keeper: Keeper
+    processes: Processes
+
+    @property
+    def last_step(self) -> int:
+        """Where the run ends if it is not stopped early."""
+        return n_steps(self.trainer, len(self.data.train))
+
+    def rate(self, done: int) -> float:
+        """Learning rate of the step that comes after `done` steps, in the present epoch."""
+        return learning_rate(self.optim, epoch=self.state.progress.epoch + 1, done=done / self.last_step)
+
+    @property
+    def is_over(self) -> bool:
+        """No epoch is under way and none is to come."""
+        progress = self.state.progress
+        used_up = progress.epoch >= self.trainer.max_epochs or progress.step >= self.last_step
+        return progress.n_seen == 0 and (used_up or self.state.stopping.should_stop)
 
 
 def fit(
@@ -41,6 +80,8 @@ def fit(
     save: Save,
     stop: StopRequest,
     starts_fitted: bool = False,
+    precision: Precision,
+    processes: Processes,
     resumed: Mapping[str, Any] | None = None,
 ) -> EarlyStopping:
     """Train until the epochs, the steps or the patience are used up.
@@ -53,6 +94,8 @@ def fit(
         save: writes the state, after each epoch, every `trainer.save_every_minutes`, and when asked to stop.
         stop: the signal that asks.
         starts_fitted: the model forecasts before the first step; it is validated then, and may stay the best.
+        precision: of the products.
+        processes: that share every batch.
         resumed: what `State.training` gave when the model's weights were saved; None: a new run.
 
     Raises:
@@ -62,23 +105,24 @@ def fit(
     state = State(model=model, optimizer=build_optimizer(optim, model), stopping=EarlyStopping(trainer.patience))
     if resumed is not None:
         state.restore(resumed)
-    keeper = Keeper(save, every_minutes=trainer.save_every_minutes, stop=stop)
-    last_step = n_steps(trainer, len(data.train))
+    device = data.train.starts.device
+    session = Session(
+        state=state, network=processes.wrap(model), data=data, device=device, trainer=trainer, optim=optim, loss=loss,
+        precision=precision, seed=seed, tracker=tracker, processes=processes,
+        keeper=Keeper(save, every_minutes=trainer.save_every_minutes, stop=stop, processes=processes, device=device),
+    )  # fmt: skip
     tracker.begin()
     if starts_fitted and resumed is None:
-        state.stopping.update(mean_loss(model, data.val, loss, trainer.eval_batch_size, lambda: None), epoch=0)
+        state.stopping.update(validate(session), epoch=0)
         log.info(f"validation loss before the first step: {state.stopping.best_loss:.5f}")
-        keeper.keep(state, is_best=True)
-    while not _is_over(state, trainer, last_step):
+        session.keeper.keep(state, is_best=True)
+    while not session.is_over:
         epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
-        rate = learning_rate(optim, epoch=epoch, done=state.progress.step / last_step)
-        train_epoch(
-            state, data, loss, tracker, keeper, order=window_order(data.train, seed=seed, epoch=epoch),
-            last_step=last_step, batch_size=trainer.batch_size, optim=optim,
-        )  # fmt: skip
+        rate = session.rate(state.progress.step)
+        train_epoch(session)
         step, n_seen, loss_sum = state.progress.step, state.progress.n_seen, state.progress.loss_sum
         trained_in = time.perf_counter() - started
-        val_loss = mean_loss(model, data.val, loss, trainer.eval_batch_size, lambda: _keep_if_due(keeper, state))
+        val_loss = validate(session)
         is_best = state.stopping.update(val_loss, epoch)
         state.progress = Progress(epoch=epoch, step=step)
         row = {
@@ -89,8 +133,10 @@ def fit(
             "seconds": time.perf_counter() - started,
         }
         tracker.epoch(epoch, row, is_best=is_best)
-        tracker.figure("val/forecast", picture(model, data), epoch)
-        keeper.keep(state, is_best=is_best)
+        if processes.is_main:
+            tracker.figure("val/forecast", picture(model, data), epoch)
+        session.keeper.is_due(together=True)  # whether or not: an epoch is always kept
+        session.keeper.keep(state, is_best=is_best)
     if state.stopping.should_stop:
         log.info(
             f"stopped: no lower validation loss in {trainer.patience} epochs; "
@@ -99,71 +145,76 @@ def fit(
     return state.stopping
 
 
-def _is_over(state: State, trainer: TrainerConfig, last_step: int) -> bool:
-    """No epoch is under way and none is to come."""
-    progress = state.progress
-    used_up = progress.epoch >= trainer.max_epochs or progress.step >= last_step or state.stopping.should_stop
-    return used_up and progress.n_seen == 0
-
-
 def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
     """Numbers of the windows in the order that this epoch learns from them, the same on every device."""
     order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
     return order.to(windows.starts.device)
 
 
-def train_epoch(
-    state: State,
-    data: Data,
-    loss: Loss,
-    tracker: Tracker,
-    keeper: Keeper,
-    *,
-    order: Tensor,
-    last_step: int,
-    batch_size: int,
-    optim: OptimConfig,
-) -> None:
-    """The rest of a pass over the windows, or the steps up to `last_step`; moves `state` on."""
-    state.model.train()
-    progress, unread = state.progress, StepLog()
-    while progress.n_seen < len(order) and progress.step < last_step:
-        indices = order[progress.n_seen : progress.n_seen + batch_size]
-        rate = learning_rate(optim, epoch=progress.epoch + 1, done=progress.step / last_step)
-        set_learning_rate(state.optimizer, rate)
-        unread.add(*train_step(state, data.train.batch(indices), loss, optim.clip_norm), indices)
+def train_epoch(session: Session) -> None:
+    """The rest of a pass over the windows, or the steps up to the last; moves the state on."""
+    progress, keeper, unread = session.state.progress, session.keeper, StepLog(session.processes)
+    order = window_order(session.data.train, seed=session.seed, epoch=progress.epoch + 1)
+    set_training_mode(session.state.model, session.trainer.freeze)
+    while progress.n_seen < len(order) and progress.step < session.last_step:
+        indices = order[progress.n_seen : progress.n_seen + session.trainer.batch_size]
+        set_learning_rate(session.state.optimizer, session.rate(progress.step))
+        unread.add(*train_step(session, indices), indices)
         progress.step += 1
         progress.n_seen += len(indices)
-        tracker.advance()
-        is_due = keeper.is_due
-        if is_due or len(unread) == READ_EVERY or progress.n_seen == len(order) or progress.step == last_step:
-            _read(unread, state, data, tracker, rate)
+        session.tracker.advance()
+        is_end = progress.n_seen == len(order) or progress.step == session.last_step
+        is_reading = is_end or len(unread) == READ_EVERY
+        is_due = keeper.is_due(together=is_reading)
+        if is_due or is_reading:
+            _read(unread, session)
         if is_due:
-            keeper.keep(state)
+            keeper.keep(session.state)
 
 
-def train_step(state: State, batch: Batch, loss: Loss, clip_norm: float | None) -> tuple[Tensor, Tensor]:
-    """One step of the optimiser, unless it is not finite: its loss and gradient norm, still on the device."""
-    value = loss(model_forecast(state.model, batch), batch.target)
-    state.optimizer.zero_grad(set_to_none=True)
-    value.backward()
-    norm = gradient_norm(state.model, clip_norm)
-    state.optimizer.step_while_finite(value.detach(), norm)
+def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """One step of the optimiser, unless it is not finite.
+
+    Returns:
+        This process's part of the mean loss, and the norm of the whole gradient, both still on the device.
+    """
+    own, n = session.processes.share(indices)
+    batch = session.data.train.batch(own)
+    with session.precision.context(session.device):
+        forecast = model_forecast(session.network, batch).float()
+    used = max(n, 1)  # a share with none that count weighs nothing
+    value = session.loss(forecast[:used], batch.target[:used]) * (n / len(indices))
+    optimizer = session.state.optimizer
+    optimizer.zero_grad(set_to_none=True)
+    (value * session.processes.size).backward()  # gradients are averaged over processes
+    norm = gradient_norm(session.state.model, session.optim.clip_norm)
+    optimizer.step_while_finite(value.detach(), norm)
     return value.detach(), norm
 
 
-def _read(unread: StepLog, state: State, data: Data, tracker: Tracker, rate: float) -> None:
+def validate(session: Session) -> float:
+    """Mean loss over the validation windows."""
+
+    def pause() -> None:
+        if session.keeper.is_due(together=False):
+            session.keeper.keep(session.state)
+
+    with session.precision.context(session.device):
+        return mean_loss(
+            session.state.model, session.data.val, session.loss, session.trainer.eval_batch_size,
+            processes=session.processes, pause=pause,
+        )  # fmt: skip
+
+
+def _read(unread: StepLog, session: Session) -> None:
     """Fetch the steps up to the present one, for the curves and the epoch's mean loss."""
-    first = state.progress.step - len(unread) + 1
+    progress = session.state.progress
+    first = progress.step - len(unread) + 1
     records = unread.read()
     for step, record in enumerate(records, start=first):
         if not is_finite(record):
-            raise divergence(record, data, step=step, epoch=state.progress.epoch + 1, learning_rate=rate)
+            rate = session.rate(step - 1)
+            raise divergence(record, session.data, step=step, epoch=progress.epoch + 1, learning_rate=rate)
         # one by one: the sum must not depend on when it was read
-        state.progress.loss_sum += record.loss * len(record.windows)
-    tracker.steps(first, records)
-
-
-def _keep_if_due(keeper: Keeper, state: State) -> None:
-    if keeper.is_due:
-        keeper.keep(state)
+        progress.loss_sum += record.loss * len(record.windows)
+    session.tracker.steps(first, records)

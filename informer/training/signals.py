@@ -22,12 +22,16 @@ class Interrupted(Exception):
 
 @final
 class StopRequest:
-    """While it is entered, the first Ctrl-C or SIGTERM is noted only; a second Ctrl-C is a KeyboardInterrupt at once.
+    """While it is entered, a Ctrl-C or SIGTERM is noted only.
 
     Outside the main thread signals cannot be caught, and stay what they are.
+
+    Args:
+        second_ends: a second Ctrl-C is a KeyboardInterrupt at once; not where torchrun repeats the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, second_ends: bool = True) -> None:
+        self._second_ends = second_ends
         self.signal = 0
         """The signal that came; 0: none."""
         self._before: dict[int, object] = {}
@@ -45,4 +49,5 @@ class StopRequest:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._second_ends:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,6 +5,8 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
+from informer.training.distributed import Processes
+
 READ_EVERY = 20
 """Steps between two readings."""
 
@@ -21,9 +23,14 @@ class StepRecord(NamedTuple):
 
 @final
 class StepLog:
-    """The steps since the last reading."""
+    """The steps since the last reading.
 
-    def __init__(self) -> None:
+    Args:
+        processes: that each know a part of the losses.
+    """
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
         self._windows: list[Tensor] = []
@@ -32,8 +39,8 @@ class StepLog:
         return len(self._losses)
 
     def add(self, loss: Tensor, gradient_norm: Tensor, windows: Tensor) -> None:
-        """Note a step; nothing is fetched."""
-        self._losses.append(loss.detach())
+        """Note a step, with this process's part of its loss; nothing is fetched."""
+        self._losses.append(loss)
         self._norms.append(gradient_norm)
         self._windows.append(windows)
 
@@ -41,7 +48,8 @@ class StepLog:
         """Fetch what was noted, oldest first, and forget it."""
         if not self._losses:
             return []
-        losses, norms = torch.stack([torch.stack(self._losses), torch.stack(self._norms)]).tolist()
+        parts = self._processes.sum(torch.stack(self._losses))
+        losses, norms = torch.stack([parts, torch.stack(self._norms)]).tolist()
         records = [StepRecord(*record) for record in zip(losses, norms, self._windows, strict=True)]
         self._losses, self._norms, self._windows = [], [], []
         return records

@@ -24,7 +24,7 @@ class Tracker(AbstractContextManager["Tracker"]):
     """Writes the curves of one run and shows its progress.
 
     Args:
-        run_dir: folder of the event file.
+        events: path of TensorBoard's file.
         n_steps: steps of the whole run, for the progress bar's estimate.
         console: where the bar is drawn; nothing is drawn if it is no terminal.
         done: steps of a resumed run that were done before.
@@ -33,8 +33,8 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     EPOCH_HEADER = "epoch   train loss     val loss           lr   samples/s   seconds"
 
-    def __init__(self, run_dir: Path, *, n_steps: int, console: Console, done: int = 0, length: int = 0) -> None:
-        self.events = EventFile(run_dir, length=length)
+    def __init__(self, events: Path, *, n_steps: int, console: Console, done: int = 0, length: int = 0) -> None:
+        self.events = EventFile(events, length=length)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),

@@ -10,21 +10,32 @@ from informer.data.pipeline import Data
 from informer.data.windows import Windows
 from informer.inference.forecast import model_forecast
 from informer.plots import plot_windows
+from informer.training.distributed import Processes
 from informer.training.loss import Loss
 
 
 @torch.inference_mode()
 def mean_loss(
-    model: nn.Module, windows: Windows, loss: Loss, batch_size: int, pause: Callable[[], None] = lambda: None
+    model: nn.Module,
+    windows: Windows,
+    loss: Loss,
+    batch_size: int,
+    *,
+    processes: Processes,
+    pause: Callable[[], None] = lambda: None,
 ) -> float:
-    """Loss in eval mode, every window counting alike; `pause` is called between batches."""
+    """Loss in eval mode, every window counting alike; `pause` is called between batches.
+
+    Each process takes some of the batches; the result is the same, to the last bit, for any number of them.
+    """
     model.eval()
-    sums = []
-    for indices in torch.arange(len(windows)).split(batch_size):
-        batch = windows.batch(indices)
-        sums.append(loss(model_forecast(model, batch), batch.target) * len(indices))
+    batches = torch.arange(len(windows)).split(batch_size)
+    sums = torch.zeros(len(batches), device=windows.starts.device)
+    for i in range(processes.rank, len(batches), processes.size):
+        batch = windows.batch(batches[i])
+        sums[i] = loss(model_forecast(model, batch).float(), batch.target) * len(batches[i])
         pause()
-    return torch.stack(sums).sum().item() / len(windows)
+    return processes.sum(sums).sum().item() / len(windows)
 
 
 @torch.inference_mode()

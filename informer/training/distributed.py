@@ -1,0 +1,136 @@
+"""One run in several processes, as torchrun starts them: each takes a share of every batch, all make the same step.
+
+The shares of a batch are equally long: all processes then draw the same random numbers for what they must agree on,
+such as the keys that ProbSparse samples. Where a batch cannot be divided, a share is filled with a window that counts
+nowhere, neither in the loss nor in the statistics of BatchNorm.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, final
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.parallel import DistributedDataParallel
+
+
+@final
+class Processes:
+    """The processes of a run, as one of them sees them.
+
+    Args:
+        rank: of this one; 0 writes the run directory.
+        size: how many there are.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank = rank
+        self.size = size
+        self.counted = 1.0
+        """Part of the present share that counts; the rest fills it up."""
+
+    @classmethod
+    @contextmanager
+    def started(cls, device: torch.device) -> Iterator["Processes"]:
+        """Those that torchrun started, joined (gloo on the CPU, nccl on GPUs); without torchrun this one alone."""
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+        if size == 1:
+            yield cls()
+            return
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        yield cls(dist.get_rank(), size)
+        dist.destroy_process_group()  # not after an error: the others would have to come along
+
+    @property
+    def is_main(self) -> bool:
+        """This one speaks and writes."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model as training calls it: gradients are averaged over processes, BatchNorm sees whole batches."""
+        if self.size == 1:
+            return model
+        for module in model.modules():
+            for name, child in module.named_children():
+                if isinstance(child, nn.BatchNorm1d):
+                    setattr(module, name, WholeBatchNorm(child, self))
+        return DistributedDataParallel(model, broadcast_buffers=False)
+
+    def share(self, windows: Tensor) -> tuple[Tensor, int]:
+        """This process's part of a batch, filled up to the length that all parts have, and how many of it count."""
+        length = -(-len(windows) // self.size)
+        own = windows[self.rank * length : (self.rank + 1) * length]
+        self.counted = len(own) / length
+        return torch.cat([own, windows[:1].expand(length - len(own))]), len(own)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over processes."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def largest(self, values: list[float], device: torch.device) -> list[float]:
+        """The largest of each value over processes, known to all."""
+        if self.size == 1:
+            return values
+        reduced = torch.tensor(values, device=device)
+        dist.all_reduce(reduced, dist.ReduceOp.MAX)
+        return reduced.tolist()
+
+
+class _Sum(torch.autograd.Function):
+    """The sum over processes; so is its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return _Sum.forward(ctx, grad)
+
+
+@final
+class WholeBatchNorm(nn.BatchNorm1d):
+    """BatchNorm whose mean and variance are those of the whole batch, over all processes; on any device.
+
+    Args:
+        norm: whose parameters and statistics it takes over.
+        processes: that share the batch.
+    """
+
+    def __init__(self, norm: nn.BatchNorm1d, processes: Processes) -> None:
+        super().__init__(norm.num_features, eps=norm.eps, momentum=norm.momentum)
+        self.weight, self.bias = norm.weight, norm.bias
+        self.running_mean, self.running_var = norm.running_mean, norm.running_var
+        self.num_batches_tracked = norm.num_batches_tracked
+        self.processes = processes
+
+    def forward(self, x: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
+        """Normalise; in training by the statistics of all processes' rows."""
+        if not self.training:
+            return super().forward(x)
+        wide = x.float()
+        rows = wide[: round(len(x) * self.processes.counted)]
+        sums = _Sum.apply(torch.cat([rows.sum(0), rows.new_full((1,), len(rows))]))
+        n = sums[-1].detach()
+        mean = sums[:-1] / n
+        squares = _Sum.apply((rows - mean).square().sum(0))
+        self._track(mean.detach(), squares.detach() / (n - 1))
+        return ((wide - mean) * torch.rsqrt(squares / n + self.eps) * self.weight + self.bias).to(x.dtype)
+
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        assert self.num_batches_tracked is not None
+        assert self.momentum is not None
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(variance, self.momentum)
+        self.num_batches_tracked.add_(1)

@@ -1,0 +1,29 @@
+"""Parts of the network that keep the weights they have."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from informer.errors import InputError, one_of
+
+
+def freeze(model: nn.Module, names: Sequence[str]) -> None:
+    """Take these top-level modules out of training: no gradients, and eval mode (`set_training_mode`).
+
+    Raises:
+        InputError: there is no such module, or nothing is left to train.
+    """
+    parts = [name for name, _ in model.named_children()]
+    for name in names:
+        if name not in parts:
+            raise one_of("module in trainer.freeze", name, parts)
+        model.get_submodule(name).requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"trainer.freeze: expected a module left to train, found all of them: {', '.join(names)}")
+
+
+def set_training_mode(model: nn.Module, frozen: Sequence[str]) -> None:
+    """Training mode, but for the frozen parts: no dropout there, and statistics that stay."""
+    model.train()
+    for name in frozen:
+        model.get_submodule(name).eval()
