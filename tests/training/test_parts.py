@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from informer.data.windows import Windows, WindowSizes
 from informer.errors import InputError
 from informer.training.config import TrainerConfig, n_steps
+from informer.training.distributed import Processes
 from informer.training.early_stopping import EarlyStopping
 from informer.training.loss import LOSSES, LossKind
 from informer.training.optim import (
@@ -116,4 +117,5 @@ def case() -> _Case:
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 100])
 def test_every_window_counts_alike_in_the_mean_loss(batch_size: int, case: _Case) -> None:
     expected = np.mean([case.values[start + 3 : start + 5] ** 2 for start in range(8)])
-    assert mean_loss(_Zero().train(), case.windows, nn.functional.mse_loss, batch_size) == pytest.approx(expected)
+    found = mean_loss(_Zero().train(), case.windows, nn.functional.mse_loss, batch_size, processes=Processes())
+    assert found == pytest.approx(expected)

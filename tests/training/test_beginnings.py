@@ -1,0 +1,118 @@
+"""What a run begins with: weights of another run, frozen parts, a number format, compiled kernels."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, Trained, call
+
+from informer import checkpoint
+from informer.training.precision import Precision
+
+SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run"]
+
+
+def weights(run_dir: Path | str) -> dict[str, torch.Tensor]:
+    return checkpoint.load(Path(run_dir) / "last.pt").weights
+
+
+def changed(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> set[str]:
+    """Names of the tensors that differ, in shape or in value."""
+    return {name for name in one if not torch.equal(one[name], other[name])}
+
+
+def test_a_warm_start_begins_with_all_weights(folder: Path, trained: Trained) -> None:
+    """With a rate too small to move a weight, what was taken over is what is saved."""
+    outcome = call("train", *SAMPLE, f"init_from={trained.run_dir}", "optim.lr=1e-30", "seed=8")
+    assert outcome.status == 0, outcome.err
+    older = checkpoint.load(trained.run_dir).weights
+    learnt = {name for name in older if "running_" not in name and "num_batches" not in name}
+    assert not changed(older, weights("run")) & learnt
+    assert f"{len(older)} tensors kept, 0 fresh" in outcome.out
+
+
+def test_other_columns_keep_all_but_value_embedding_and_head(folder: Path, trained: Trained) -> None:
+    frame = pd.read_csv(Path(__file__).parents[2] / "data" / "sample.csv").iloc[:400]
+    frame.rename(columns={frame.columns[1]: "renamed"}).drop(columns=frame.columns[2]).to_csv("mine.csv", index=False)
+    arguments = [
+        "dataset=csv",
+        "dataset.path=mine.csv",
+        *SMALL,
+        "trainer.max_epochs=1",
+        "run_dir=run",
+        "optim.lr=1e-30",
+    ]
+    outcome = call("train", *arguments, f"init_from={trained.run_dir}")
+    assert outcome.status == 0, outcome.err
+    older, newer = checkpoint.load(trained.run_dir).weights, weights("run")
+    fresh = {name for name in older if name.split(".")[0] == "head" or "embedding.value" in name}
+    assert {name for name in changed(older, newer) if "norm.running" not in name and "num_b" not in name} <= fresh
+    assert {name for name in older if older[name].shape != newer[name].shape} <= fresh
+    for name in fresh:
+        assert name in outcome.out
+
+
+def test_a_network_of_another_size_is_refused(folder: Path, trained: Trained) -> None:
+    outcome = call("train", *SAMPLE, f"init_from={trained.run_dir}", "model.d_ff=20")
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert "expected the network of the checkpoint, but" in outcome.err
+    assert list(folder.iterdir()) == []
+
+
+def test_frozen_parts_stay(folder: Path, trained: Trained) -> None:
+    outcome = call("train", *SAMPLE, f"init_from={trained.run_dir}", "trainer.freeze=[encoder,enc_embedding]")
+    assert outcome.status == 0, outcome.err
+    older, newer = checkpoint.load(trained.run_dir).weights, weights("run")
+    moved = {name.split(".")[0] for name in changed(older, newer)}
+    assert moved == {"decoder", "dec_embedding", "head"}
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("[encodr]", "'encodr': expected one of"),
+        ("[encoder,decoder,head,enc_embedding,dec_embedding]", "left to train"),
+    ],
+)
+def test_what_cannot_be_frozen(names: str, words: str, folder: Path) -> None:
+    outcome = call("train", *SAMPLE, f"trainer.freeze={names}")
+    assert outcome.status == 2
+    assert words in outcome.err
+    assert list(folder.iterdir()) == []
+
+
+def test_bf16_trains_float32_weights(folder: Path) -> None:
+    for name in ("bf16", "float32"):
+        outcome = call("train", *SAMPLE[:-1], f"run_dir={name}", f"precision={name}", "model.dropout=0")
+        assert outcome.status == 0, outcome.err
+        assert f"on cpu, {name}" in outcome.out
+    one, other = weights("bf16"), weights("float32")
+    assert {value.dtype for value in one.values()} == {value.dtype for value in other.values()}
+    assert changed(one, other)
+    losses = [checkpoint.load(Path(name)).val_loss for name in ("bf16", "float32")]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+
+
+def test_auto_is_one_of_the_two() -> None:
+    assert Precision.auto.on(torch.device("cpu")) in (Precision.bf16, Precision.float32)
+
+
+def test_deterministic_is_asked_of_torch(folder: Path) -> None:
+    try:
+        outcome = call("train", *SAMPLE, "trainer.deterministic=true", "trainer.max_steps=1")
+        assert outcome.status == 0, outcome.err
+        assert torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_without_a_compiler_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
+    torch._dynamo.reset()
+    outcome = call("train", *SAMPLE, "compile=true")
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert "compile=true: expected a compiler that torch can use" in outcome.err
