@@ -96,11 +96,11 @@ def _fail_at_save(number: int, monkeypatch: pytest.MonkeyPatch, error: int) -> N
     """Saving `last.pt` for the number-th time meets `error` after half of the bytes."""
     write, saves = files._write_through, iter(range(1, 100))
 
-    def failing(path: Path, data: bytes) -> None:
+    def failing(path: Path, data: bytes, **settings: bool) -> None:
         if path.name.startswith(".last.pt") and next(saves) == number:
             path.write_bytes(data[: len(data) // 2])
             raise OSError(error, os.strerror(error))
-        write(path, data)
+        write(path, data, **settings)
 
     monkeypatch.setattr(files, "_write_through", failing)
 
