@@ -1,4 +1,4 @@
-"""What the entry points share: Hydra's composition, and every mistake of a user told in one line with exit status 2."""
+"""What the entry points share: Hydra's composition, and a user's mistakes told in a line each with exit status 2."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from rich.console import Console
 
 from informer import config
-from informer.errors import InputError
+from informer.errors import InputError, ReportError
 from informer.files import writing
 from informer.runtime import process_rank, resource
 
@@ -52,6 +52,8 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
         try:
             act(config.to_typed(composed))
+        except ReportError as error:
+            _refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:
             _refuse(_job() + (_unknown_key(error, known) or one_line(error)))
 
@@ -137,10 +139,11 @@ def main_console() -> Console:
     return Console(quiet=process_rank() > 0)
 
 
-def _refuse(message: str) -> NoReturn:
-    if process_rank() > 0:
-        message = f"process {process_rank()}: {message}"
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"error: {message}", markup=False)
+def _refuse(*lines: str) -> NoReturn:
+    speaker = f"process {process_rank()}: " if process_rank() > 0 else ""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for line in lines:
+        console.print(f"error: {speaker}{line}", markup=False)
     sys.exit(EXIT_USER_ERROR)
 
 

@@ -98,7 +98,7 @@ class TrainConfig:
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        found = [*self.model.problems(), *self.trainer.problems(), *self.optim.problems()]
+        found = [*self.dataset.problems(), *self.model.problems(), *self.trainer.problems(), *self.optim.problems()]
         if not 0 <= self.seed < 2**32:
             found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         try:
@@ -150,7 +150,9 @@ class EvalConfig:
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        found = [] if self.batch_size >= 1 else [f"batch_size: expected at least 1, found {self.batch_size}"]
+        found = self.dataset.problems()
+        if self.batch_size < 1:
+            found.append(f"batch_size: expected at least 1, found {self.batch_size}")
         if self.plots.lower() not in Plots.__members__:
             found.append(f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}")
         return found
@@ -189,7 +191,7 @@ class PredictConfig:
                 found.append(f"{name}: expected at least 1, found {value}")
         if self.resume and self.format is Format.long:
             found.append("resume: expected format=csv or parquet; the one file of format=long is written whole")
-        return found
+        return [*found, *self.dataset.problems()]
 
 
 @dataclass(kw_only=True, slots=True)

@@ -1,4 +1,6 @@
-"""The one exception that means "the user can mend this": entry points print it as one line and exit with status 2."""
+"""The one exception that means "the user can mend this": entry points print its lines and exit with status 2."""
+
+from collections.abc import Sequence
 
 
 class InputError(ValueError):
@@ -6,6 +8,14 @@ class InputError(ValueError):
 
     A ValueError, so that callers of the Python interface may catch it as such.
     """
+
+
+class ReportError(InputError):
+    """All problems of one file or table: each of `lines` is told as an InputError's one line is."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
 
 
 def one_of(what: str, found: object, allowed: list[str]) -> InputError:

@@ -17,7 +17,7 @@ from informer import checkpoint, cli
 from informer.config import PredictConfig
 from informer.data.download import list_files
 from informer.data.table import name_of
-from informer.errors import InputError
+from informer.errors import ReportError
 from informer.files import write_atomic
 from informer.forecaster import Forecaster
 from informer.inference.batch import Engine, Job, chunks, forecast_files, local_engine
@@ -76,7 +76,7 @@ def _predict_one(forecaster: Forecaster, job: Job, path: Path, console: Console)
     source = Source(path, name_of(path))
     (row,), table = forecast_files(forecaster.trained, job, [source])
     if row.status == ERROR:
-        raise InputError(row.message)
+        raise ReportError(row.message.splitlines())
     if job.writer.format is Format.long:
         write_atomic(job.writer.folder / LONG_FILE, table)
     cli.say(console, f"forecast: {job.writer.folder / row.output}")
@@ -103,7 +103,7 @@ def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: 
     found = journal.finish(sources)
     failed = [row for row in found if row.status == ERROR]
     for row in failed[:MOST]:
-        cli.say(console, f"failed: {row.file}: {row.message}")
+        cli.say(console, f"failed: {row.file}: {row.summed_up}")
     before = f" ({len(found) - worked} of them before)" if resume else ""
     cli.say(console, f"{len(found) - len(failed)} files forecast{before}, {len(failed)} failed: {folder / SUMMARY}")
     return len(failed)

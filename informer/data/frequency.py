@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from math import lcm
+from math import gcd, lcm
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Int
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import BaseOffset, BusinessHour, Day, Tick, Week
 
@@ -15,6 +16,10 @@ from informer.errors import InputError
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
+
+
+FARTHEST = 100
+"""Steps a row, on average, up to which calendar steps are counted; what lies beyond is on no step."""
 
 
 class Unit(Enum):
@@ -36,6 +41,8 @@ _NEW = {"T": "min", "H": "h", "S": "s", "L": "ms", "U": "us", "N": "ns", "M": "M
 _NEW |= {old.lower(): new for old, new in _NEW.items()}
 _NEW |= {"d": "D", "b": "B", "c": "C", "w": "W", "SM": "SME", "BM": "BME", "CBM": "CBME", "BQ": "BQE", "BH": "bh"}
 _NEW |= {"BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS", "CBH": "cbh"}
+
+_UNIT_NANOS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
 
 _FIXED = {Unit.second: SECOND, Unit.minute: 60 * SECOND, Unit.hour: 3600 * SECOND}
 
@@ -100,25 +107,51 @@ class Frequency:
         """
         if len(timestamps) < 2:
             raise ValueError(f"timestamps: expected at least 2 to see a step, found {len(timestamps)}")
-        best: tuple[Frequency, int] | None = None
+        best: tuple[int, Frequency, np.ndarray] | None = None
         for offset in _candidates(timestamps):
             frequency = cls(_canonical(offset))
-            kept = frequency.follows(timestamps)
-            if kept == len(timestamps):
-                return frequency, kept
-            if best is None or kept > best[1]:
-                best = frequency, kept
+            regular = frequency.strides(timestamps) == 1
+            if best is None or regular.sum() > best[0]:
+                best = int(regular.sum()), frequency, regular
         assert best is not None
-        return best
+        _, frequency, regular = best
+        return frequency, _leading(regular)
 
     def follows(self, timestamps: pd.DatetimeIndex) -> int:
-        """How many leading rows lie on this step's grid, counted from the first row."""
-        off = np.flatnonzero(self.grid(timestamps) != timestamps)
-        return int(off[0]) if len(off) else len(timestamps)
+        """How many leading rows go on by this step, the first row being where it starts."""
+        return _leading(self.strides(timestamps) == 1) if len(timestamps) > 1 else len(timestamps)
 
-    def grid(self, timestamps: pd.DatetimeIndex) -> pd.DatetimeIndex:
-        """As many timestamps as given, from the first of them on this step."""
-        return pd.date_range(timestamps[0], periods=len(timestamps), freq=self.offset)
+    def strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
+        """Steps from each row to the next: 1 as it should be, more over a gap, 0 where they are no whole number.
+
+        Args:
+            timestamps: increasing.
+        """
+        nanos = _nanos(self.offset)
+        # days are days of the calendar, which in a zone need not have 24 hours
+        if nanos is None or (nanos % DAY == 0 and timestamps.tz is not None):
+            return self._calendar_strides(timestamps)
+        # 1.5 s in stamps of whole seconds: 3 halves
+        part = gcd(nanos, _UNIT_NANOS[timestamps.unit])
+        distances = np.diff(timestamps.asi8) * (_UNIT_NANOS[timestamps.unit] // part)
+        steps, rest = np.divmod(distances, nanos // part)
+        return np.where(rest == 0, steps, 0)
+
+    def _calendar_strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
+        if len(timestamps) < 2:
+            return np.zeros(0, dtype=np.int64)
+        stamps = timestamps.asi8
+        step = int(np.diff(self.grid(timestamps[0], 2).as_unit(timestamps.unit).asi8)[0])
+        # a date in another age would take minutes to reach
+        end = min(int(stamps[0]) + FARTHEST * len(stamps) * step, int(stamps[-1]))
+        last = timestamps[int(stamps.searchsorted(end, side="right")) - 1]
+        places = pd.date_range(timestamps[0], last, freq=self.offset).get_indexer(timestamps)
+        known = (places[1:] >= 0) & (places[:-1] >= 0)
+        return np.where(known, np.diff(places), 0)
+
+    def grid(self, first: pd.Timestamp, n: int) -> pd.DatetimeIndex:
+        """n timestamps on this step, from `first` on."""
+        return pd.date_range(first, periods=n, freq=self.offset)
 
     def future(self, last: pd.Timestamp, n: int) -> pd.DatetimeIndex:
         """The n timestamps after `last`."""
@@ -174,6 +207,11 @@ class Frequency:
         return _CALENDAR[self.offset.rule_code.partition("-")[0]]
 
 
+def _leading(regular: np.ndarray) -> int:
+    """Rows before the first step that is not regular."""
+    return int(regular.argmin()) + 1 if not regular.all() else len(regular) + 1
+
+
 def _rows(step: int, cycle: int) -> int:
     return lcm(step, cycle) // step
 
@@ -211,8 +249,8 @@ def _fixed(nanos: int) -> BaseOffset:
 
 def _candidates(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
     """Steps that the most frequent distance between rows speaks for, the likeliest first."""
-    gaps, counts = np.unique(np.diff(timestamps.as_unit("ns").asi8), return_counts=True)
-    gap = int(gaps[counts.argmax()])
+    gaps, counts = np.unique(np.diff(timestamps.asi8), return_counts=True)
+    gap = int(gaps[counts.argmax()]) * _UNIT_NANOS[timestamps.unit]
     first = timestamps[0]
     if gap >= 28 * DAY:
         yield from _month_steps(timestamps)

@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
+from informer.data.checks import check_cells, check_times
+from informer.data.examine import read_cells
+from informer.data.report import Report
 from informer.data.source import DatasetConfig
-from informer.data.table import Table, listed, numbers, read_table, table_of_frame
-from informer.data.timestamps import find_time_column, parse_timestamps
+from informer.data.table import Table, listed, read_table, table_of_frame
+from informer.data.timestamps import find_format, find_time_column, parse_timestamps
 from informer.errors import InputError
 
 
@@ -19,6 +22,7 @@ class Future:
     """Future covariates by time: rows in any order, and for other times besides."""
 
     table: Table
+    time_col: str
     timestamps: pd.DatetimeIndex
 
     def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
@@ -29,7 +33,11 @@ class Future:
         """
         self._check(timestamps, columns)
         rows = self.timestamps.get_indexer(timestamps)
-        return np.stack([numbers(self.table, column)[rows] for column in columns], axis=1)
+        read, text = read_cells(self.table, self.time_col, columns)
+        report = Report()
+        check_cells(read.take(rows), text, "mend the file", report)
+        report.refuse()
+        return read.values[rows]
 
     def _check(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> None:
         name = self.table.name
@@ -75,8 +83,13 @@ def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> 
 
 def _future(table: Table, config: DatasetConfig) -> Future:
     named = config.time_col if config.time_col in table.columns else None
-    timestamps, _ = parse_timestamps(table, find_time_column(table, named), config.time_format)
-    return Future(table, timestamps)
+    time_col = find_time_column(table, named)
+    time_format = find_format(table, time_col, config.time_format)
+    timestamps = parse_timestamps(table, time_col, time_format)
+    report = Report()
+    check_times(table.name, table.cells(time_col, np.flatnonzero(timestamps.isna())), time_format, report)
+    report.refuse()
+    return Future(table, time_col, timestamps)
 
 
 def _zone(timestamps: pd.DatetimeIndex) -> str:

@@ -4,17 +4,20 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from informer.data.dialect import Dialect
+from informer.data.report import Report
 from informer.data.source import DatasetConfig, Series, series_from_table
 from informer.data.split import Short, Split, cut_rows, shortage
 from informer.data.store import column_values
 from informer.data.table import Table, listed, name_of, read_table
-from informer.data.timestamps import find_time_column, parse_timestamps
+from informer.data.timestamps import find_format, find_time_column, parse_timestamps
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
 
@@ -24,26 +27,27 @@ MOST = 3
 """Problems and names that one line shows."""
 
 
-def read_panel(paths: Sequence[Path], config: DatasetConfig) -> list[Series]:
+def read_panel(paths: Sequence[Path], config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
     """Read the series of these files; the first one's columns and step are expected of all.
 
+    Args:
+        sizes: of windows, which series must be long enough for where `config.short` makes it an error.
+
     Raises:
-        InputError: files that cannot be read, or that differ from the first; names them.
+        ReportError: what is wrong with any of the files, or differs from the first.
     """
     panel: list[Series] = []
-    problems: list[str] = []
-    reader = _Reader()
+    reader, report = _Reader(), Report()
+    least = sizes if config.short is Short.error else None
     for path, name in zip(paths, series_names(paths), strict=True):
-        try:
-            for series in reader.read(path, name, config):
-                panel.append(_aligned(series, panel[0]) if panel else series)
-            # the step that the others must have
-            config = replace(config, frequency=panel[0].frequency.code)
-        except InputError as error:
-            problems.append(str(error))
-    if problems:
-        more = f" (and {len(problems) - MOST} files more)" if len(problems) > MOST else ""
-        raise InputError("; ".join(problems[:MOST]) + more)
+        with report.gathering():
+            for table, one, own in reader.tables(path, name, config):
+                with report.gathering():
+                    # the step of the first is expected of the others
+                    step = panel[0].frequency.code if panel else config.frequency
+                    series = series_from_table(table, replace(own, frequency=step), one, sizes=least)
+                    panel.append(_aligned(series, panel[0]) if panel else series)
+    report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
         raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; expected each in one")
@@ -99,23 +103,34 @@ class _Reader:
     cells: pd.Series | None = None
     times: pd.Series | None = None
     time_format: str | None = None
+    dialects: set[Dialect] = field(default_factory=set)
 
-    def read(self, path: Path, name: str, config: DatasetConfig) -> Iterator[Series]:
-        """The series of a file, whose own name is `name` where it holds one."""
+    def tables(self, path: Path, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
+        """The rows of each series of a file, its name (`name` where the file holds one), and how to read them."""
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        table, time_col = self._timed(table, config)
-        for own, one in _single(table, config.series_col) if config.series_col else [(table, name)]:
-            series = series_from_table(own, replace(config, time_col=time_col), one)
-            yield replace(series, time_format=self.time_format)
+        if table.dialect.uncommon() and table.dialect not in self.dialects:
+            log.info("%s: %s", table.name, table.dialect.uncommon())
+        self.dialects.add(table.dialect)
+        if config.series_col is not None:
+            table, config = self._timed(table, config)
+            yield from ((own, one, config) for own, one in _single(table, config.series_col or ""))
+            return
+        with suppress(InputError):  # told with all else that is wrong with the file
+            table, config = self._timed(table, config)
+        yield table, name, config
 
-    def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, str]:
+    def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """The table with its time column read, for all series at once: text costs more than all else."""
         time_col = find_time_column(table, config.time_col)
         cells = table.frame[time_col]
         if self.cells is None or not cells.equals(self.cells):
-            timestamps, self.time_format = parse_timestamps(table, time_col, config.time_format)
-            self.cells, self.times = cells, pd.Series(timestamps, index=cells.index)
-        return replace(table, frame=table.frame.assign(**{time_col: self.times})), time_col
+            self.time_format = find_format(table, time_col, config.time_format)
+            times = parse_timestamps(table, time_col, self.time_format)
+            # a cell that is no time stays, to be told by its series as it is written
+            self.cells, self.times = cells, None if times.hasnans else pd.Series(times, index=cells.index)
+        if self.times is not None:
+            table = replace(table, frame=table.frame.assign(**{time_col: self.times}))
+        return table, replace(config, time_col=time_col, time_format=self.time_format)
 
 
 def _single(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:

@@ -96,7 +96,7 @@ def load_data(
         InputError: whatever a user can mend in the files, the split or the sizes.
     """
     paths = find_files(dataset, data_dir)
-    panel = read_panel(paths, dataset)
+    panel = read_panel(paths, dataset, sizes)
     roles = replace(roles, target=roles.target or dataset.target)
     columns = roles.choose(panel[0].columns, name=panel[0].name)
     panel, splits = divide(narrowed(panel, columns.inputs), dataset, sizes)

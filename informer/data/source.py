@@ -1,22 +1,27 @@
 """File or frame -> Series: the only way in, the same for training, evaluation and prediction.
 
 A file has a time column with equal steps (in any pandas offset) and numbers without gaps in every other column used.
-Anything else is an InputError that names file, row and column; nothing is repaired in silence.
+Anything else is an InputError with a line for each problem; what is repaired was asked for, and is told.
 """
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
+from informer.data.checks import constant_columns
 from informer.data.dialect import COMMON, Dialect
+from informer.data.examine import Demands, Examined, examine
 from informer.data.frequency import Frequency
-from informer.data.split import Short, SplitConfig
-from informer.data.table import Table, is_number_column, listed, name_of, numbers, read_table, table_of_frame
-from informer.data.timestamps import find_frequency, find_time_column, parse_timestamps
+from informer.data.repair import Duplicates, Fill, Repairs
+from informer.data.report import Report
+from informer.data.split import Short, SplitConfig, split_rows
+from informer.data.table import Table, is_number_column, listed, name_of, read_table, table_of_frame
+from informer.data.timestamps import find_time_column
+from informer.data.windows import WindowSizes
 from informer.errors import InputError
 
 log = logging.getLogger(__name__)
@@ -44,6 +49,7 @@ class DatasetConfig:
         sha256: of the file as published; required of a fetched file, reported of one that was there.
         hint: where to get a file that has no stable address.
         separator, decimal, encoding: of CSV text; None finds them.
+        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none unless asked for.
     """
 
     name: str = "csv"
@@ -64,13 +70,29 @@ class DatasetConfig:
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    sort: bool = False
+    duplicates: Duplicates | None = None
+    fill: Fill | None = None
+    max_gap: int | None = None
+
+    @property
+    def repairs(self) -> Repairs:
+        """What is mended before the checks."""
+        return Repairs(sort=self.sort, duplicates=self.duplicates, fill=self.fill, max_gap=self.max_gap)
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        if self.max_gap is not None and self.max_gap < 1:
+            return [f"dataset.max_gap: expected at least 1, found {self.max_gap}"]
+        return []
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """A named table: `values` [t c] in data units, one row a timestamp at equal steps, one column a name.
 
-    `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written.
+    `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written,
+    `n_rows` the rows that it has, of which these may be the last.
     """
 
     name: str
@@ -81,52 +103,119 @@ class Series:
     time_col: str
     time_format: str | None = None
     dialect: Dialect = COMMON
+    n_rows: int = 0
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
 
-def recent(series: Series, n: int) -> Series:
-    """The last n rows, or as many as there are; what lies before can be freed."""
-    timestamps = series.timestamps[-n:].copy(deep=True)
-    return replace(series, timestamps=timestamps, values=series.values[-n:].copy())
-
-
-def read_series(path: Path, config: DatasetConfig) -> Series:
+def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:
     """Read a CSV file, packed or not, or a parquet file.
 
+    Args:
+        sizes: of windows that each part of the split must hold.
+
     Raises:
-        InputError: see the head of this file.
+        InputError: see `series_from_table`.
     """
     table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
     if table.dialect.uncommon():
         log.info("%s: %s", table.name, table.dialect.uncommon())
-    return series_from_table(table, config, name_of(path))
+    return series_from_table(table, config, name_of(path), sizes=sizes)
 
 
-def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Series:
+def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str, *, history: int | None = None) -> Series:
     """Take a frame whose time is a column, or its DatetimeIndex; checked as a file is, rows counted from 0.
 
     Raises:
-        InputError: see the head of this file.
+        InputError: see `series_from_table`.
     """
-    return series_from_table(table_of_frame(frame, name, config.time_col), config, name)
+    return series_from_table(table_of_frame(frame, name, config.time_col), config, name, history=history)
 
 
-def series_from_table(table: Table, config: DatasetConfig, name: str) -> Series:
-    """Check the cells of a file or frame, and take its series.
+def series_from_table(
+    table: Table,
+    config: DatasetConfig,
+    name: str,
+    *,
+    sizes: WindowSizes | None = None,
+    history: int | None = None,
+) -> Series:
+    """Check the cells of a file or frame, and take its series; warnings and repairs go to the log.
+
+    Args:
+        name: of the series.
+        sizes: for training: of windows that each part of the split must hold.
+        history: for prediction: rows that it needs. The last so many are taken and checked, older ones are not.
 
     Raises:
-        InputError: see the head of this file.
+        InputError: one line for each problem.
     """
-    if not len(table.frame):
-        raise InputError(f"{table.name}: a header without rows, expected one row for each time")
-    time_col = find_time_column(table, config.time_col)
-    columns = _value_columns(table, time_col, config.columns)
-    timestamps, time_format = parse_timestamps(table, time_col, config.time_format)
-    frequency = find_frequency(table, time_col, timestamps, config.frequency)
-    values = np.stack([numbers(table, column) for column in columns], axis=1)
-    return Series(name, timestamps, values, columns, frequency, time_col, time_format, table.dialect)
+    series, report = inspect_table(table, config, name, sizes=sizes, history=history)
+    for line in report.repairs:
+        log.info(line)
+    report.refuse()
+    for line in report.warnings:
+        log.warning(line)
+    assert series is not None  # else there are problems
+    return series
+
+
+def inspect_table(
+    table: Table,
+    config: DatasetConfig,
+    name: str,
+    *,
+    sizes: WindowSizes | None = None,
+    history: int | None = None,
+) -> tuple[Series | None, Report]:
+    """What `series_from_table` takes, None where there is nothing to take, and all that is to say about it."""
+    report = Report()
+    with report.gathering():
+        if not len(table.frame):
+            raise InputError(f"{table.name}: a header without rows, expected one row for each time")
+        time_col = find_time_column(table, config.time_col)
+        _check_repeats(table, time_col, config.columns, report)
+        columns = _value_columns(table, time_col, config.columns)
+        demands = Demands(
+            time_format=config.time_format, frequency=config.frequency, repairs=config.repairs, history=history
+        )
+        found = examine(table, time_col, columns, demands, report)
+        if found is None:
+            return None, report
+        if history is not None and found.n_rows < history and config.short is not Short.pad:
+            report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {found.n_rows}")
+        if found.frequency is None:
+            return None, report
+        if history is None:
+            report.warnings += constant_columns(found.rows)
+        if sizes is not None:
+            times = found.frequency.grid(found.rows.timestamps[0], found.n_rows)
+            split_rows(times, found.frequency, config.split, sizes=sizes, name=name)
+        return _series(found, found.frequency, table, name), report
+    return None, report
+
+
+def _series(found: Examined, frequency: Frequency, table: Table, name: str) -> Series:
+    rows = found.rows
+    return Series(
+        name=name,
+        timestamps=rows.timestamps,
+        values=rows.values,
+        columns=rows.columns,
+        frequency=frequency,
+        time_col=rows.time_col,
+        time_format=found.time_format,
+        dialect=table.dialect,
+        n_rows=len(table.frame),
+    )
+
+
+def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report: Report) -> None:
+    used = table.columns if wanted is None else [time_col, *wanted]
+    repeated = [column for column in table.repeated if column in used]
+    if repeated:
+        report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
 
 
 def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
@@ -136,6 +225,9 @@ def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tup
         return tuple(wanted)
     chosen = tuple(column for column in others if is_number_column(table, column))
     unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
+    # spreadsheets leave columns without anything in them
+    chosen = tuple(column for column in chosen if column not in unnamed or table.frame[column].notna().any())
+    unnamed = [column for column in unnamed if column in chosen]
     if unnamed:
         raise InputError(f"{table.name}, row 1: a column has no name (a row number?); name it, or list dataset.columns")
     if not chosen:

@@ -7,16 +7,16 @@ import codecs
 import csv
 import gzip
 import io
-import re
 import warnings
 import zlib
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
@@ -34,18 +34,33 @@ class Table:
     """A frame and what to call it.
 
     `first_row` is the number of its first row: 2 in a CSV file (line 1 is the header), else 0. `dialect` is how the
-    file is written. The index of `frame` counts the rows of the file, of which it may hold some.
+    file is written, `repeated` the names that more than one column has there. The index of `frame` counts the rows of
+    the file, of which it may hold some.
     """
 
     name: str
     frame: pd.DataFrame
     first_row: int
     dialect: Dialect = COMMON
+    repeated: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Column names, in order."""
         return list(self.frame.columns)
+
+    @property
+    def lines(self) -> Int[np.ndarray, "t"]:
+        """Numbers of the rows, as an editor shows them."""
+        return self.frame.index.to_numpy() + self.first_row
+
+    def end(self, n: int) -> "Table":
+        """The last n rows, or all."""
+        return replace(self, frame=self.frame.iloc[-n:])
+
+    def cells(self, column: str, positions: np.ndarray) -> pd.Series:
+        """Some cells of a column, by the numbers of their rows."""
+        return self.frame[column].iloc[positions].set_axis(self.lines[positions])
 
     def at(self, row: int, column: str) -> str:
         """Where a cell is, to begin an error with."""
@@ -113,34 +128,25 @@ def read_table(
         raise InputError(f"{path}: cannot be read ({error})") from error
 
 
-def numbers(table: Table, column: str) -> Float64[np.ndarray, "t"]:
-    """A column as finite numbers.
-
-    Raises:
-        InputError: the first cell that is none.
-    """
-    cells = table.frame[column]
-    values = _to_numbers(cells, table.dialect.decimal)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        row = int(bad[0])
-        cell = cells.iloc[row]
-        comma = re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(cell)) is not None
-        advice = "if the comma is its decimal mark, set dataset.decimal=','" if comma else "mend the cell"
-        raise InputError(
-            f"{table.at(row, column)}: expected a number, found {shown(cell)}; {advice}, or leave the column out of "
-            "dataset.columns"
-        )
-    return values
+def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
+    """Columns as numbers, NaN for every cell that is none; and for each column the positions of those that are text."""
+    frame = table.frame[list(columns)]
+    if all(isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in frame.dtypes):
+        return frame.to_numpy(dtype=np.float64), {}
+    values = np.stack([_to_numbers(frame[column], table.dialect.decimal) for column in columns], axis=1)
+    empty = frame.isna().to_numpy()
+    texts = {column: np.flatnonzero(np.isnan(values[:, i]) & ~empty[:, i]) for i, column in enumerate(columns)}
+    return values, {column: positions for column, positions in texts.items() if len(positions)}
 
 
 def is_number_column(table: Table, column: str) -> bool:
-    """Whether a column is meant as numbers (some cell is one, or none has a letter): `numbers` reads or refuses it."""
+    """Whether a column is meant as numbers: some cell is one, or none has a letter."""
     cells = table.frame[column]
     if is_numeric_dtype(cells):
         return True
     if not (is_string_dtype(cells) or is_object_dtype(cells)):
         return False
+    cells = cells.dropna()
     wordless = not cells.astype(str).str.contains(r"[^\s\d.,+-]").any()
     return wordless or not np.isnan(_to_numbers(cells, table.dialect.decimal)).all()
 
@@ -161,17 +167,18 @@ def _csv_table(
     content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
     try:
-        return _parse(path, content, _find_dialect(path, head, separator, decimal, encoding or find_encoding(head)))
+        return _decoded_table(path, content, head, separator, decimal, encoding or find_encoding(head))
     except UnicodeDecodeError:
         if encoding is not None:
             raise
     # the first accented letter comes late in the file
     content.seek(0)
-    later = find_encoding(content.read())
-    return _parse(path, content, _find_dialect(path, head, separator, decimal, later))
+    return _decoded_table(path, content, head, separator, decimal, find_encoding(content.read()))
 
 
-def _find_dialect(path: Path, head: bytes, separator: str | None, decimal: str | None, encoding: str) -> Dialect:
+def _decoded_table(
+    path: Path, content: io.BufferedIOBase, head: bytes, separator: str | None, decimal: str | None, encoding: str
+) -> Table:
     text = codecs.getincrementaldecoder(encoding)().decode(head)
     if not text.strip():
         raise EmptyDataError
@@ -179,11 +186,12 @@ def _find_dialect(path: Path, head: bytes, separator: str | None, decimal: str |
         raise InputError(f"{path}: a binary file, expected CSV text or parquet")
     lines = text.splitlines()[:SAMPLED_LINES]
     separator = separator or find_separator(lines)
-    _refuse_repeats(path, lines[0], separator)
-    return Dialect(separator, decimal or find_decimal(text, separator), encoding)
+    dialect = Dialect(separator, decimal or find_decimal(text, separator), encoding)
+    names = [name.lstrip() for name in next(csv.reader(lines, delimiter=separator))]
+    return Table(path.name, _parse(content, dialect), first_row=2, dialect=dialect, repeated=_repeated(names))
 
 
-def _parse(path: Path, content: io.BufferedIOBase, dialect: Dialect) -> Table:
+def _parse(content: io.BufferedIOBase, dialect: Dialect) -> pd.DataFrame:
     content.seek(0)
     with warnings.catch_warnings():
         # pandas warns, and drops cells, where rows are longer than the header
@@ -194,15 +202,12 @@ def _parse(path: Path, content: io.BufferedIOBase, dialect: Dialect) -> Table:
             decimal=dialect.decimal,
             # which passes over the mark by itself, and much faster
             encoding="utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
-            # other cells stay as written, so that an error can show them; rows stay at their lines
-            keep_default_na=False,
-            na_values=[""],
-            skip_blank_lines=False,
+            skip_blank_lines=False,  # rows stay at their lines
             skipinitialspace=True,
             index_col=False,
             low_memory=False,
         )
-    return Table(path.name, _without_blank_end(frame), first_row=2, dialect=dialect)
+    return _without_blank_end(frame)
 
 
 def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
@@ -213,11 +218,8 @@ def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
 
 
-def _refuse_repeats(path: Path, header: str, separator: str) -> None:
-    names = [cell.strip() for cell in next(csv.reader([header], delimiter=separator), [])]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise InputError(f"{path.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+def _repeated(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, n in Counter(names).items() if n > 1))
 
 
 def _parquet_table(path: Path, file: io.BufferedIOBase) -> Table:
@@ -242,7 +244,7 @@ def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None
     index_name = index_name or str(frame.index.name or "date")
     if isinstance(frame.index, pd.DatetimeIndex) and index_name not in frame.columns:
         frame = frame.reset_index(names=index_name)
-    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
+    repeated = _repeated(list(frame.columns))
     if repeated:
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
     return Table(name, frame.reset_index(drop=True), first_row=0)

@@ -1,14 +1,12 @@
-"""The time column of a table: which it is, what its text means, and whether its rows follow one step."""
+"""The time column of a table: which it is, and what its text means."""
 
 import re
 from typing import Literal
 
-import numpy as np
 import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from pandas.tseries.api import guess_datetime_format
 
-from informer.data.frequency import Frequency
 from informer.data.table import Table, listed, shown
 from informer.errors import InputError
 
@@ -44,82 +42,31 @@ def find_time_column(table: Table, wanted: str | None) -> str:
     return found
 
 
-def parse_timestamps(table: Table, column: str, time_format: str | None) -> tuple[pd.DatetimeIndex, str | None]:
-    """The timestamps, and the format that read them (None where they came as timestamps).
-
-    Args:
-        time_format: strptime format, or s, ms, us, ns for counts since 1970; None finds it, and never
-            guesses the order of day and month.
+def find_format(table: Table, column: str, wanted: str | None) -> str | None:
+    """The format of a column's dates (see `parse_timestamps`): `wanted`, else found; None for timestamps or no rows.
 
     Raises:
-        InputError: a cell that is no date, or a format that the file does not settle.
+        InputError: the column does not settle it; the order of day and month is never guessed.
+    """
+    if wanted is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
+        return wanted
+    return _find_format(table, column)
+
+
+def parse_timestamps(table: Table, column: str, time_format: str | None) -> pd.DatetimeIndex:
+    """The timestamps, NaT where a cell is none.
+
+    Args:
+        time_format: strptime format, ISO8601, or s, ms, us, ns for counts since 1970; not needed where the cells are
+            timestamps.
+
+    Raises:
+        InputError: the cells are of more than one time zone.
     """
     cells = table.frame[column]
-    found_format = None
-    if is_datetime64_any_dtype(cells):
-        stamps = cells
-    else:
-        found_format = time_format or _find_format(table, column)
-        stamps = _parse(table, column, found_format)
-    bad = np.flatnonzero(stamps.isna())
-    if len(bad):
-        row = int(bad[0])
-        expected = f" like {found_format}" if found_format not in (None, "ISO8601") else ""
-        raise InputError(
-            f"{table.at(row, column)}: expected a date{expected}, found {shown(cells.iloc[row])}; "
-            "mend the cell, or set dataset.time_format"
-        )
-    return pd.DatetimeIndex(stamps, name=None), found_format
-
-
-def find_frequency(table: Table, column: str, timestamps: pd.DatetimeIndex, wanted: str | None) -> Frequency:
-    """The step that all rows follow.
-
-    Args:
-        wanted: the step expected. Where its anchor (weekday, month's start or end) is not the file's, the file's holds.
-
-    Raises:
-        InputError: rows that repeat, go back, or leave the step.
-    """
-    _check_order(table, column, timestamps)
-    if wanted is not None:
-        frequency = Frequency.parse(wanted)
-        kept = frequency.follows(timestamps)
-        if kept == len(timestamps):
-            return frequency
-    if len(timestamps) < 2:
-        raise InputError(f"{table.name}: one row shows no step; set dataset.frequency, such as h or D")
-    closest, closest_kept = Frequency.closest(timestamps)
-    if wanted is None or _same_step(closest, frequency):
-        frequency, kept = closest, closest_kept
-    elif closest_kept == len(timestamps):
-        raise InputError(
-            f"{table.name}, column {column!r}: expected steps of {frequency.code}, found steps of {closest.code}; "
-            "set dataset.frequency, or use a file of that step"
-        )
-    if kept == len(timestamps):
-        return frequency
-    raise InputError(
-        f"{table.at(kept, column)}: expected {frequency.grid(timestamps)[kept]} (step {frequency.code}), found "
-        f"{timestamps[kept]}; add or remove rows so that the steps are equal, or set dataset.frequency"
-    )
-
-
-def _same_step(one: Frequency, other: Frequency) -> bool:
-    return (one.unit, one.multiple) == (other.unit, other.multiple)
-
-
-def _check_order(table: Table, column: str, timestamps: pd.DatetimeIndex) -> None:
-    back = np.flatnonzero(np.diff(timestamps.asi8) <= 0)
-    if not len(back):
-        return
-    row = int(back[0]) + 1
-    if timestamps[row] == timestamps[row - 1]:
-        raise InputError(f"{table.at(row, column)}: {timestamps[row]} stands twice; keep one row for each time")
-    raise InputError(
-        f"{table.at(row, column)}: expected a time after {timestamps[row - 1]}, found {timestamps[row]}; "
-        "sort the rows by time"
-    )
+    if time_format is None or is_datetime64_any_dtype(cells):
+        return pd.DatetimeIndex(cells, name=None)
+    return pd.DatetimeIndex(_parse(table, column, time_format), name=None)
 
 
 def _looks_dated(cells: pd.Series) -> bool:
@@ -200,7 +147,8 @@ def _parse(table: Table, column: str, time_format: str) -> pd.Series:
         if time_format in EPOCHS:
             counts = pd.to_numeric(cells, errors="coerce")
             return pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce")
-        return pd.to_datetime(cells.astype(str), format=time_format, errors="coerce")
+        # most times stand once, so that a table of those seen costs more than it saves
+        return pd.to_datetime(cells.astype(str), format=time_format, errors="coerce", cache=False)
     except ValueError as error:
         raise InputError(
             f"{table.name}, column {column!r}: not readable as {time_format} ({error}); write every time in one zone, "

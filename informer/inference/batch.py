@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from informer.data.download import file_sha256
 from informer.data.future import Future
-from informer.data.source import Series, recent
+from informer.data.source import Series
 from informer.errors import InputError
 from informer.inference.forecast import TrainedModel
 from informer.inference.inputs import Source
@@ -22,9 +22,6 @@ from informer.inference.summary import ERROR, Journal, Row, fingerprint
 from informer.inference.writing import Format, Writer, to_long
 
 Chunk = list[Source]
-
-HISTORY_ROWS = 2_000
-"""Rows of a series that are kept while its chunk is worked on, or seq_len: enough for a picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +62,7 @@ class Job:
             "horizon": self.horizon,
             "format": self.writer.format.value,
         }
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 class Done(NamedTuple):
@@ -106,8 +103,8 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
         except InputError as error:
             rows[source] = replace(rows[source], status=ERROR, message=str(error))
             continue
-        rows[source] = replace(rows[source], rows=str(len(series)), origin=str(series.timestamps[-1]))
-        histories[source] = recent(series, max(model.sizes.seq_len, HISTORY_ROWS))
+        rows[source] = replace(rows[source], rows=str(series.n_rows), origin=str(series.timestamps[-1]))
+        histories[source] = series
     forecasts = model.forecast(
         list(histories.values()),
         horizon=job.horizon,

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from informer.checkpoint import Checkpoint
 from informer.data.frequency import Frequency
 from informer.data.future import Future, future_from_frame, read_future
+from informer.data.repair import Duplicates, Fill
 from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
 from informer.data.split import Short
 from informer.data.table import read_table
@@ -28,11 +29,19 @@ class InputFormat:
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    sort: bool | None = None
+    duplicates: Duplicates | None = None
+    fill: Fill | None = None
+    max_gap: int | None = None
 
     def over(self, dataset: DatasetConfig) -> DatasetConfig:
         """`dataset` with what is set here."""
         said = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(dataset, **{name: value for name, value in said.items() if value is not None})
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        return self.over(DatasetConfig()).problems()
 
 
 @final
@@ -67,7 +76,8 @@ class Reader:
         Raises:
             InputError: it cannot be continued (columns, numbers, timestamps, step, rows).
         """
-        return self._checked(series_from_frame(frame, self._reading(list(map(str, frame.columns))), name))
+        config = self._reading(list(map(str, frame.columns)))
+        return self._checked(series_from_frame(frame, config, name, history=self._seq_len))
 
     def file(self, path: Path, written: InputFormat, name: str) -> Series:
         """A file to continue, checked as training data is; only the columns that the model reads matter.
@@ -81,7 +91,8 @@ class Reader:
         """
         config = self._reading([], written)
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        return self._checked(series_from_table(table, self._reading(table.columns, written), name))
+        config = self._reading(table.columns, written)
+        return self._checked(series_from_table(table, config, name, history=self._seq_len))
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Future:
         """A table of future covariates; time a column or the index.
@@ -105,10 +116,6 @@ class Reader:
         return (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
 
     def _checked(self, series: Series) -> Series:
-        if len(series) < self._seq_len and not self.pads:
-            raise InputError(
-                f"{series.name}: expected at least seq_len={self._seq_len} rows of history, found {len(series)}"
-            )
         trained = Frequency.parse(self._frequency)
         # another step than in training is the user's word (`dataset.frequency`)
         if mark_fields(series.frequency, self._calendar) != mark_fields(trained, self._calendar):

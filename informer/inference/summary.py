@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import final
 
@@ -24,7 +24,7 @@ class Row:
         rows: how many it has.
         origin: the last of its times, after which the forecast begins.
         output: file of the forecast, from the output folder.
-        message: what was wrong.
+        message: what was wrong, a line for each problem.
         size, changed: of the file when it was read, in bytes and in nanoseconds since 1970.
     """
 
@@ -36,6 +36,11 @@ class Row:
     message: str = ""
     size: str
     changed: str
+
+    @property
+    def summed_up(self) -> str:
+        """The message as one line."""
+        return " | ".join(self.message.splitlines())
 
 
 HEADER = (*(field.name for field in fields(Row)), "job")
@@ -97,7 +102,7 @@ class Journal:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([HEADER] if header else [])
-        writer.writerows((*astuple(row), self._job) for row in rows)
+        writer.writerows((*astuple(replace(row, message=row.summed_up)), self._job) for row in rows)
         return text.getvalue()
 
 

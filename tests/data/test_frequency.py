@@ -96,7 +96,7 @@ def test_inferred_from_its_own_timestamps(code: str) -> None:
     found = Frequency.infer(timestamps)
     given = Frequency.parse(code)
     assert (found.unit, found.multiple) == (given.unit, given.multiple)
-    assert found.grid(timestamps).equals(timestamps)
+    assert found.grid(timestamps[0], len(timestamps)).equals(timestamps)
 
 
 @pytest.mark.parametrize("code", sorted({code for code, *_ in OFFSETS.values()} - {"ns", "us"}))
@@ -122,6 +122,32 @@ def test_closest_counts_the_rows_before_the_gap() -> None:
         assert (frequency.code, kept) == (code, 41)
         with pytest.raises(ValueError, match="no regular step"):
             Frequency.infer(timestamps.delete(41))
+
+
+@pytest.mark.parametrize("code", ["15min", "B", "MS", "W-WED", "36h", "1500ms", "QE-DEC"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_strides_count_the_steps_between_rows(code: str, zone: str | None) -> None:
+    """Rows taken out leave strides as long as the hole; a row beside the grid leaves none on either side of it."""
+    timestamps = pd.date_range("2020-01-01", periods=60, freq=code, tz=zone)
+    kept = np.array([0, 1, 2, 7, 8, 20, 59])
+    frequency = Frequency.parse(code)
+    np.testing.assert_array_equal(frequency.strides(timestamps[kept]), np.diff(kept))
+    moved = timestamps[kept].insert(4, timestamps[7] + pd.Timedelta("77ms"))
+    np.testing.assert_array_equal(frequency.strides(moved), [1, 1, 5, 0, 0, 12, 39])
+
+
+def test_the_step_shows_through_gaps_at_the_start() -> None:
+    """Days would do for the first four rows of business days."""
+    timestamps = pd.date_range("2020-01-06", periods=60, freq="B")
+    assert Frequency.closest(timestamps.delete([2, 30]))[0].code == "B"
+    days = pd.date_range("2020-01-06", periods=60, freq="D")
+    assert Frequency.closest(days.delete([2, 30]))[0].code == "D"
+
+
+def test_years_far_away() -> None:
+    timestamps = pd.DatetimeIndex(np.array(["2021-01-01", "2021-01-02", "2021-01-03", "9021-01-04"], "datetime64[s]"))
+    assert Frequency.closest(timestamps)[0].code == "D"
+    assert Frequency.parse("D").strides(timestamps)[-1] == (timestamps[3] - timestamps[2]).days
 
 
 def test_a_zone_with_clock_changes() -> None:

@@ -1,0 +1,143 @@
+"""Repairs against pandas on the sound table: made on request alone, and told."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dataset_cases import made, write
+
+from informer.data.repair import Duplicates, Fill
+from informer.data.source import DatasetConfig, read_series, series_from_frame
+from informer.errors import ReportError
+
+COLUMNS = ["a", "b", "c"]
+
+
+def holed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Cells and whole rows missing, runs of 1 to 4."""
+    frame = frame.copy()
+    frame.loc[3:4, "a"] = np.nan
+    frame.loc[[9, 30], "c"] = np.nan
+    return frame.drop(index=[10, 20, 21, 22, 23])
+
+
+@pytest.mark.parametrize("fill", Fill)
+@pytest.mark.parametrize("freq", ["h", "B", "MS", "W-WED", "15min"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_holes_are_filled_as_pandas_fills_them(freq: str, fill: Fill, zone: str | None, tmp_path: Path) -> None:
+    frame = made(60, freq)
+    frame["date"] = frame["date"].dt.tz_localize(zone)
+    grid = holed(frame).set_index("date").reindex(frame["date"])
+    oracle = {Fill.ffill: grid.ffill, Fill.linear: grid.interpolate, Fill.zero: lambda: grid.fillna(0)}[fill]()
+    series = series_from_frame(holed(frame), DatasetConfig(fill=fill), "mine")
+    assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
+    np.testing.assert_allclose(series.values, oracle, rtol=1e-12)
+
+
+def test_nothing_is_repaired_unasked() -> None:
+    for broken in (holed(made(60)), made(60).iloc[::-1], made(60).iloc[[0, 1, 1, 2]]):
+        with pytest.raises(ReportError):
+            series_from_frame(broken, DatasetConfig(), "mine")
+
+
+def test_longer_holes_than_allowed_stay() -> None:
+    frame = holed(made(60))
+    with pytest.raises(ReportError) as error:
+        series_from_frame(frame, DatasetConfig(fill=Fill.linear, max_gap=2), "mine")
+    assert error.value.lines == (
+        "mine, row 19, column 'date': expected 2020-01-01 20:00:00 (step h), found 2020-01-02 00:00:00: 4 rows are "
+        "missing; dataset.fill=linear cannot fill it within dataset.max_gap=2: mend the file",
+    )
+    assert len(series_from_frame(frame, DatasetConfig(fill=Fill.linear, max_gap=4), "mine")) == 60
+    # an empty cell and the missing row after it are one hole: rows 9 and 10 of column c
+    with pytest.raises(ReportError, match=r"row 9, column 'c': .* within dataset.max_gap=1"):
+        series_from_frame(frame.iloc[:17], DatasetConfig(fill=Fill.zero, max_gap=1), "mine")
+
+
+def test_there_is_nothing_to_fill_from_at_the_ends() -> None:
+    frame = made(60)
+    frame.loc[[0, 1, 59], "b"] = np.nan
+    assert series_from_frame(frame, DatasetConfig(fill=Fill.zero), "mine").values[[0, 1, 59], 1].tolist() == [0, 0, 0]
+    for fill, left in ((Fill.ffill, 2), (Fill.linear, 3)):
+        with pytest.raises(
+            ReportError, match=rf"row 0, column 'b'.*\({left} such cells\); dataset.fill={fill.value} cannot"
+        ):
+            series_from_frame(frame, DatasetConfig(fill=fill), "mine")
+
+
+def test_text_is_not_a_hole() -> None:
+    frame = made(60).astype({"a": object})
+    frame.loc[7, "a"] = "x"
+    with pytest.raises(ReportError, match="row 7, column 'a': expected a number, found 'x'; mend the cell"):
+        series_from_frame(frame, DatasetConfig(fill=Fill.zero), "mine")
+
+
+@pytest.mark.parametrize("duplicates", Duplicates)
+def test_rows_of_one_time_become_one(duplicates: Duplicates) -> None:
+    frame = made(40)
+    twice = pd.concat([frame, frame.iloc[[3, 17]].assign(a=100.0, b=np.nan)]).sort_values("date", kind="stable")
+    series = series_from_frame(twice.reset_index(drop=True), DatasetConfig(duplicates=duplicates), "mine")
+    groups = twice.groupby("date")[COLUMNS]
+    oracle = groups.mean() if duplicates is Duplicates.mean else groups.first()
+    np.testing.assert_allclose(series.values, oracle)
+
+
+def test_any_order_is_sorted(tmp_path: Path) -> None:
+    frame = made(50)
+    shuffled = write(frame.sample(frac=1, random_state=0), tmp_path / "f.csv")
+    np.testing.assert_array_equal(read_series(shuffled, DatasetConfig(sort=True)).values, frame[COLUMNS])
+
+
+def everything_wrong() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A sound table whose cells can be guessed, and what is left of it."""
+    sound = made(80).assign(a=np.arange(80.0), b=np.arange(80.0) * -2, c=7.0)
+    broken = sound.drop(index=[30, 31, 60]).astype({"a": float})
+    broken.loc[12, "b"] = np.nan
+    broken = pd.concat([broken, broken.loc[[44, 70]]]).sample(frac=1, random_state=3)
+    return sound, broken
+
+
+def test_all_repairs_together_and_what_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "informer")
+    sound, broken = everything_wrong()
+    path = write(broken, tmp_path / "f.csv")
+    config = DatasetConfig(sort=True, duplicates=Duplicates.mean, fill=Fill.linear, max_gap=3, columns=["a", "b"])
+    np.testing.assert_allclose(read_series(path, config).values, sound[["a", "b"]])
+    lines = path.read_text().splitlines()
+    times = [line.partition(",")[0] for line in lines]
+    back = next(i for i in range(2, len(times)) if times[i] < times[i - 1])
+    again = next(i for i in range(1, len(times)) if times[i] in times[1:i] and times[i] == str(sound["date"][44]))
+    row = {hour: times.index(str(sound["date"][hour])) + 1 for hour in (12, 32)}
+    assert caplog.messages == [
+        f"f.csv: sort=true moved rows, the first out of order is row {back + 1}",
+        f"f.csv: duplicates=mean left out 2 rows, first row {again + 1}",
+        f"f.csv: fill=linear put 3 missing rows in, first 2020-01-02 06:00:00 before row {row[32]}",
+        f"f.csv: fill=linear filled 1 empty cells, first row {row[12]}, column 'b'",
+    ]
+
+
+def test_prediction_repairs_before_it_takes_the_last_rows() -> None:
+    sound, broken = everything_wrong()
+    config = DatasetConfig(sort=True, duplicates=Duplicates.first, fill=Fill.linear, columns=["a", "b"])
+    series = series_from_frame(broken, config, "mine", history=30)
+    np.testing.assert_allclose(series.values, sound[["a", "b"]].iloc[-30:])
+    # what is older may be beyond repair
+    broken = broken.astype({"a": object})
+    broken.loc[[2, 5], "a"] = ["x", np.inf]
+    series_from_frame(broken, config, "mine", history=30)
+    with pytest.raises(ReportError, match="'x'"):
+        series_from_frame(broken, config, "mine", history=79)
+
+
+def test_a_date_in_another_age_is_not_filled_up_to() -> None:
+    frame = made(40)
+    frame["date"] = frame["date"].astype("datetime64[s]")
+    frame.loc[39, "date"] = pd.Timestamp("2999-01-01")
+    with pytest.raises(ReportError, match=r"rows are missing; dataset.fill=ffill cannot fill it: mend the file"):
+        series_from_frame(frame, DatasetConfig(fill=Fill.ffill), "mine")
+
+
+def test_the_longest_gap_is_at_least_a_row() -> None:
+    assert DatasetConfig(max_gap=0).problems() == ["dataset.max_gap: expected at least 1, found 0"]
+    assert DatasetConfig(max_gap=1).problems() == []
