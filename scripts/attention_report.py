@@ -1,18 +1,16 @@
-"""Cells of the attention benchmark as CSV, as Markdown tables and as a plot."""
+"""Cells of the attention benchmark as Markdown tables and as a plot."""
 
-import csv
-import io
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from attention_packages import PACKAGES
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from result_files import markdown_table
 
-from informer.files import write_atomic
 from informer.plots import save_figure
 
 BASELINE = "full"
@@ -43,24 +41,6 @@ class Cell:
 
 Groups = dict[str, list[Cell]]
 """Cells by mechanism (of packages: by package), the shortest length first."""
-
-
-def write_csv(cells: list[Cell], path: Path) -> None:
-    """One row a cell; seconds and bytes."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Cell)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(cell) for cell in cells)
-    write_atomic(path, text.getvalue())
-
-
-def read_csv(path: Path) -> list[Cell]:
-    """What `write_csv` wrote; nothing where there is no file."""
-    if not path.exists():
-        return []
-    types = {field.name: field.type for field in fields(Cell)}
-    with path.open(newline="") as file:
-        return [Cell(**{name: types[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]
 
 
 def grouped(cells: list[Cell]) -> Groups:
@@ -94,14 +74,14 @@ def markdown(cells: list[Cell]) -> str:
     groups, lengths = grouped(cells), sorted({cell.length for cell in cells})
     if any(cell.rival in PACKAGES for cell in cells):
         return _package_tables(groups, lengths)
-    times = _table(
+    times = markdown_table(
         ["milliseconds", *map(str, lengths), f"growth from {FIT_FROM}", f"less than {BASELINE} from"],
         [
             [f"`{name}`", *_row(group, lengths, lambda cell: _short(1e3 * cell.seconds)), *_growth(group)]
             for name, group in groups.items()
         ],
     )
-    ratios = _table(
+    ratios = markdown_table(
         [f"times the speed of {BASELINE}", *map(str, lengths)],
         [
             [f"`{name}`", *_row(group, lengths, lambda cell: _short(1 / cell.ratio))]
@@ -109,7 +89,7 @@ def markdown(cells: list[Cell]) -> str:
             if name != BASELINE
         ],
     )
-    peaks = _table(
+    peaks = markdown_table(
         ["peak MiB", *map(str, lengths)],
         [
             [f"`{name}`", *_row(group, lengths, lambda cell: _short(cell.peak_bytes / 2**20))]
@@ -125,7 +105,7 @@ def _package_tables(groups: Groups, lengths: list[int]) -> str:
         ("peak memory, ours / theirs", lambda cell: f"{cell.peak_bytes / cell.rival_peak_bytes:.2f}"),
     ]
     return "\n".join(
-        _table(
+        markdown_table(
             [heading, "ours", *map(str, lengths), "work"],
             [
                 [name, f"`{group[0].attn}`", *_row(group, lengths, show), PACKAGES[name].note]
@@ -150,11 +130,6 @@ def _growth(cells: list[Cell]) -> list[str]:
     power = exponent(cells)
     rival = any(cell.rival for cell in cells)
     return ["" if math.isnan(power) else f"L^{power:.2f}", str(crossover(cells) or "nowhere") if rival else ""]
-
-
-def _table(heading: list[str], rows: list[list[str]]) -> str:
-    lines = [heading, ["---"] * len(heading), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def plot(cells: list[Cell], path: Path) -> None:

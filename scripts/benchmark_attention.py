@@ -15,7 +15,6 @@ tried again. Tables go to table.md, the plot to scaling.png.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -26,11 +25,13 @@ from statistics import median
 import torch
 from attention_packages import PACKAGES
 from attention_passes import HEADS, WIDTH, Contender, Setup, in_fresh_process, peak_bytes, seconds_of_turns
-from attention_report import BASELINE, Cell, markdown, plot, read_csv, write_csv
+from attention_report import BASELINE, Cell, markdown, plot
+from result_files import open_folder, read_rows, write_rows
 from rich.console import Console
 
 from informer.attention.base import Attention
 from informer.build import attention_class, attention_names, attention_node
+from informer.errors import InputError
 from informer.files import write_atomic
 
 LENGTHS = [128, 256, 512, 1024, 2048, 4096, 8192, 16384]
@@ -90,7 +91,7 @@ def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) 
 def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]:
     """All cells, the shortest length first; those that are kept already are not measured again."""
     path = given.output / "results.csv"
-    cells = [cell for cell in read_csv(path) if not cell.stopped or cell.stopped.startswith(">")]
+    cells = [cell for cell in read_rows(Cell, path) if not cell.stopped or cell.stopped.startswith(">")]
     known = {(cell.attn, cell.rival, cell.length): cell for cell in cells}
     last: dict[tuple[str, str], Cell] = {}
     for length in sorted(set(given.lengths)):
@@ -103,7 +104,7 @@ def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]
                 if not cell.stopped:
                     measure(setup, ours, rival if given.packages or full_fits else None, cell)
                 cells.append(cell)
-                write_csv(cells, path)
+                write_rows(Cell, cells, path)
                 console.print(f"{length} {key[0]}: {_told(cell)}", markup=False, highlight=False, soft_wrap=True)
             last[key] = cell
     return cells
@@ -114,16 +115,6 @@ def _told(cell: Cell) -> str:
         return cell.stopped
     beside = f", {cell.ratio:.2f} of {cell.rival}" if cell.rival else ""
     return f"{1e3 * cell.seconds:.3g} ms{beside}, {cell.peak_bytes / 2**20:.3g} MiB"
-
-
-def open_folder(folder: Path, setup: Setup, console: Console) -> None:
-    """Note what the cells in the folder share, and refuse to add others to them."""
-    facts = asdict(setup) | {"torch": torch.__version__}
-    path, content = folder / "setup.json", json.dumps(facts, indent=2) + "\n"
-    if path.exists() and path.read_text() != content:
-        sys.exit(f"error: {folder} holds cells of another set-up, see {path}; choose another --output")
-    write_atomic(path, content)
-    console.print(f"{facts}, 1 x {HEADS} heads x {WIDTH} features", highlight=False)
 
 
 def parse() -> argparse.Namespace:
@@ -148,12 +139,17 @@ def main() -> None:
     """Measure, print, write."""
     given, console = parse(), Console()
     if given.draw:
-        cells = read_csv(given.output / "results.csv")
+        cells = read_rows(Cell, given.output / "results.csv")
         if not cells:
             sys.exit(f"error: {given.output / 'results.csv'}: nothing measured yet")
     else:
         setup = Setup(causal=given.causal, device=given.device, threads=given.threads, clock=given.clock)
-        open_folder(given.output, setup, console)
+        facts = asdict(setup) | {"torch": torch.__version__, "heads": HEADS, "width": WIDTH}
+        try:
+            open_folder(given.output, facts)
+        except InputError as error:
+            sys.exit(f"error: {error}")
+        console.print(facts, highlight=False)
         cells = run(setup, given, console)
     write_atomic(given.output / "table.md", markdown(cells))
     plot(cells, given.output / "scaling.png")

@@ -13,8 +13,6 @@ without validation, the median over epochs. Memory is the highest resident size 
 """
 
 import argparse
-import csv
-import io
 import json
 import math
 import os
@@ -22,10 +20,10 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from result_files import markdown_table, open_folder, write_rows
 from rich.console import Console
 from rich.table import Table
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -142,21 +140,6 @@ def cells(row: Row) -> tuple[str, ...]:
     return (row.attn, *numbers, f"{row.peak_bytes / 2**20:.0f}", f"{row.parameters:,}", row.remark)
 
 
-def as_markdown(rows: list[Row]) -> str:
-    """The table for a README."""
-    lines = [HEADINGS, tuple("---" for _ in HEADINGS), *map(cells, rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def as_csv(rows: list[Row]) -> str:
-    """One row a mechanism, bytes and seconds."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
-
-
 def as_table(rows: list[Row], title: str) -> Table:
     """The table for the console."""
     table = Table(title=title, title_justify="left")
@@ -188,18 +171,6 @@ def selected(overrides: list[str]) -> tuple[list[str], list[str]]:
     return names, rest
 
 
-def open_folder(folder: Path, facts: Mapping[str, list[str]]) -> None:
-    """Make the folder, or go on in one that was made with the same keys.
-
-    Raises:
-        InputError: it was made with others.
-    """
-    path, content = folder / "comparison.json", json.dumps(facts, indent=2) + "\n"
-    if path.exists() and path.read_text() != content:
-        raise InputError(f"{folder}: expected a comparison with these keys, found one with others; see {path}")
-    write_atomic(path, content)
-
-
 def compare(comparison: Comparison, names: list[str], console: Console) -> list[Row]:
     """Train what has not been trained; the tables are written after each mechanism."""
     rows = {name: row for name in attention_names() if (row := comparison.kept(name))}
@@ -208,9 +179,11 @@ def compare(comparison: Comparison, names: list[str], console: Console) -> list[
         line = f"{place}/{len(names)} {'  '.join(cells(rows[name]))}"
         console.print(line, markup=False, highlight=False, soft_wrap=True)
         ranked = sorted(rows.values(), key=lambda row: (math.isnan(row.mse), row.mse))
-        write_atomic(comparison.folder / "table.csv", as_csv(ranked))
+        write_rows(Row, ranked, comparison.folder / "table.csv")
         baseline = best_baseline(comparison.folder, ranked)
-        write_atomic(comparison.folder / "table.md", f"{as_markdown(ranked)}\n{baseline}\n")
+        write_atomic(
+            comparison.folder / "table.md", f"{markdown_table(HEADINGS, list(map(cells, ranked)))}\n{baseline}\n"
+        )
     return ranked
 
 

@@ -46,7 +46,7 @@ def test_growth_and_crossover(report: ModuleType) -> None:
     assert report.crossover(power) is None
 
 
-def test_tables_mark_what_stopped(report: ModuleType, tmp_path: Path) -> None:
+def test_tables_mark_what_stopped(script: ModuleType, report: ModuleType, tmp_path: Path) -> None:
     cells = [
         report.Cell(attn="full", rival="", length=2048, seconds=0.2, peak_bytes=2.0**20, turns=3, spread=1.1),
         report.Cell(
@@ -60,8 +60,8 @@ def test_tables_mark_what_stopped(report: ModuleType, tmp_path: Path) -> None:
     assert "| `hard` | 800 | > 60 s |  | nowhere |\n" in text
     assert "| `hard` | 0.25 | > 60 s |\n" in text
     assert "| `hard` | 1020 | > 60 s |\n" in text
-    report.write_csv(cells, tmp_path / "results.csv")
-    assert repr(report.read_csv(tmp_path / "results.csv")) == repr(cells)
+    script.write_rows(script.Cell, cells, tmp_path / "results.csv")
+    assert repr(script.read_rows(script.Cell, tmp_path / "results.csv")) == repr(cells)
     report.plot(cells, tmp_path / "scaling.png")
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
@@ -141,7 +141,7 @@ def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
     assert call("--draw").returncode == 0
     assert Path("out/table.md").read_text() == table
     assert Path("out/scaling.png").exists()
-    assert "another set-up" in call(*fixed, "--causal").stderr
+    assert "found those of another" in call(*fixed, "--causal").stderr
 
 
 def test_nothing_to_draw_is_one_line(script, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

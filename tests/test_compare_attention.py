@@ -51,5 +51,5 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
         assert part in done.stderr
         assert done.stderr.count("\n") == 1
     Path("runs/compare_attention").mkdir(parents=True)
-    Path("runs/compare_attention/comparison.json").write_text('{"overrides": []}')
-    assert "found one with others" in compare(folder, "attn=full").stderr
+    Path("runs/compare_attention/setup.json").write_text('{"overrides": []}')
+    assert "found those of another" in compare(folder, "attn=full").stderr
