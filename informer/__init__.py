@@ -19,7 +19,7 @@ Layers of the package; a module imports from its own line or from the lines belo
   metrics  plots  runtime  files  errors
 
     from informer import Forecaster
-    Forecaster.load("runs/latest").predict(frame)
+    Forecaster.fit(frame, target="sales", model="small").predict(frame)
 """
 
 import os

@@ -111,6 +111,7 @@ def build_data(config: "TrainConfig", device: torch.device, scaler: PanelScaler 
         calendar=CalendarKind(config.model.embed.value),
         data_dir=Path(config.data_dir),
         device=device,
+        calibration=config.trainer.calibration,
     )
 
 

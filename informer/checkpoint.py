@@ -18,6 +18,8 @@ FORMAT = 2
 """Raised whenever a reader of an older format would misread the file."""
 
 BEST, LAST = "best.pt", "last.pt"
+CALIBRATION = "calibration."
+"""How the names of its tensors begin in a .safetensors file."""
 MECHANISM = re.compile(r"informer\.attention\.\w+\.\w+")
 """What a `_target_` may name."""
 
@@ -46,6 +48,8 @@ class Checkpoint:
     epoch: int
     step: int
     val_loss: float
+    calibration: dict[str, Tensor] | None = None
+    """State of the `Calibration` of intervals."""
     training: dict[str, Any] | None = None
     """Optimiser, early stopping and random-number states; only in `last.pt`."""
 
@@ -65,7 +69,18 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
         InputError: the safetensors library is not there.
     """
     plain = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint) if field.name != "weights"}
-    return archive.safetensors_bytes(checkpoint.weights, {"format": FORMAT} | plain | {"training": None})
+    tensors = checkpoint.weights | {
+        f"{CALIBRATION}{name}": part for name, part in (checkpoint.calibration or {}).items()
+    }
+    return archive.safetensors_bytes(tensors, {"format": FORMAT} | plain | {"calibration": None, "training": None})
+
+
+def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
+    """Content of a .safetensors file, whose tensors lie all in one place, with the calibration in its own."""
+    found = {name: part for name, part in content["weights"].items() if name.startswith(CALIBRATION)}
+    weights = {name: part for name, part in content["weights"].items() if name not in found}
+    own = {name.removeprefix(CALIBRATION): part for name, part in found.items()}
+    return content | {"weights": weights, "calibration": own or None}
 
 
 def locate(path: Path) -> Path:
@@ -89,7 +104,9 @@ def load(path: Path) -> Checkpoint:
         InputError: there is none, it is no checkpoint of this program, or its format is not the one read here.
     """
     path = locate(path)
-    content = archive.read_safetensors(path) if path.suffix == archive.SAFETENSORS else archive.read(path)
+    content = (
+        _with_calibration(archive.read_safetensors(path)) if path.suffix == archive.SAFETENSORS else archive.read(path)
+    )
     if not isinstance(content, dict) or "format" not in content:
         raise InputError(f"checkpoint: {path} was not written by this program (it has no format number)")
     return from_content(content, path)

@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from logging.handlers import MemoryHandler
@@ -74,6 +74,46 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted")
             sys.exit(EXIT_INTERRUPTED)
+
+
+def compose(name: str, settings: Mapping[str, Any]) -> Any:
+    """The typed configuration of an entry point from Python values.
+
+    Args:
+        name: train, eval or predict.
+        settings: by the keys of the command line; `{"trainer": {"max_epochs": 3}}` and `{"trainer.max_epochs": 3}` are
+            one, and `{"model": "small"}` chooses from a group.
+
+    Raises:
+        InputError: an unknown key, or a value out of range.
+    """
+    config.register()
+    try:
+        with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
+            return config.to_typed(hydra.compose(name, overrides=list(_overrides(settings))))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise InputError(_unknown_key(error, config.known_keys(name)) or one_line(error)) from error
+
+
+def _overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _overrides(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={_written(value)}"
+
+
+def _written(value: Any) -> str:
+    """A Python value in Hydra's grammar."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_written, value))}]"
+    if isinstance(value, int | float):
+        return repr(value)
+    # a backslash escapes only where a quote, or the end, follows
+    text = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), str(value))
+    return f"'{text}'"
 
 
 def one_line(error: BaseException) -> str:

@@ -174,6 +174,8 @@ class PredictConfig:
     """How the files are written, where not as the training data."""
     horizon: int | None = None
     """Rows to forecast; null: pred_len. Rows beyond it come from the model's own output and are marked."""
+    intervals: list[int] = field(default_factory=list)
+    """Levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
     format: Format = Format.csv
     batch_size: int = 64
     """Files of many that go through the model together."""
@@ -189,6 +191,8 @@ class PredictConfig:
         for name, value in [("horizon", self.horizon), ("batch_size", self.batch_size)]:
             if value is not None and value < 1:
                 found.append(f"{name}: expected at least 1, found {value}")
+        if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
+            found.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
         if self.resume and self.format is Format.long:
             found.append("resume: expected format=csv or parquet; the one file of format=long is written whole")
         return [*found, *self.dataset.problems()]

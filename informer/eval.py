@@ -20,6 +20,7 @@ from informer.data.scaler import PanelScaler
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference.attention_maps import attention_maps
+from informer.inference.conformal import saved_calibration
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
 from informer.model import Informer
@@ -50,7 +51,8 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         data = build_data(_as_trained(saved, settings), device, PanelScaler.from_state(saved.scaler))
         _check(data, saved)
         model = restore_model(saved).to(device)
-        evaluation = score(model, data, batch_size=settings.batch_size)
+        calibration = saved_calibration(saved)
+        evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)
         output = Path(settings.output) if settings.output else path.parent / "eval"
         cli.make_folder(output)
         evaluation.save(output)

@@ -1,4 +1,4 @@
-"""Forecasts from Python: pandas tables in, pandas tables out.
+"""Models and forecasts from Python: pandas tables in, pandas tables out.
 
 forecaster = Forecaster.load("runs/latest")
 ahead = forecaster.predict(frame, horizon=48)
@@ -6,23 +6,30 @@ ahead = forecaster.predict(frame, horizon=48)
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, final, overload
 
 import pandas as pd
+from rich.console import Console
 from sklearn.exceptions import NotFittedError
 
 from informer import checkpoint as checkpoints
+from informer import cli
 from informer.data.future import Future
-from informer.data.table import listed
+from informer.data.table import listed, table_of_frame
 from informer.errors import InputError
+from informer.files import write_atomic
 from informer.inference.forecast import TrainedModel
+from informer.inference.rolling import no_errors, roll
+from informer.run_folder import RunFolder
+from informer.train import train
 
 Key = TypeVar("Key")
 
 
 @final
 class Forecaster:
-    """A trained model for use on tables; made by `load`.
+    """A trained model for use on tables; made by `fit` or `load`.
 
     Args:
         trained: the model; None makes a forecaster that can do nothing yet.
@@ -43,6 +50,35 @@ class Forecaster:
         """
         return cls(TrainedModel.load(Path(path), device=device))
 
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, *, verbose: bool = False, **config: Any) -> "Forecaster":
+        """Train on a table as `python -m informer.train` trains on a file.
+
+        Args:
+            frame: time a column or the index; every other column of numbers is used unless `dataset` says otherwise.
+            verbose: print what the command line prints.
+            config: keys of the command line, dotted or nested: `target="OT", model="small", trainer={"max_epochs": 3},
+                **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are kept there, else nowhere.
+
+        Raises:
+            InputError: an unknown key, a value out of range, or a table that cannot be trained on.
+        """
+        table = table_of_frame(frame, "frame", None).frame
+        with TemporaryDirectory() as scratch:
+            run_dir = Path(config.pop("run_dir", None) or Path(scratch) / "run")
+            path = run_dir / "data.csv"
+            settings = cli.compose("train", {"dataset": "csv", "dataset.path": str(path), **config})
+            if RunFolder(run_dir).holds_a_run:
+                raise InputError(f"run_dir={run_dir}: expected a new folder, found a run in it; choose another")
+            write_atomic(path, table.to_csv(index=False))
+            try:
+                train(settings, run_dir, Console(quiet=not verbose))
+            except InputError:
+                if not RunFolder(run_dir).holds_a_run:
+                    path.unlink()
+                raise
+            return cls.load(run_dir, device=settings.device.value)
+
     @property
     def trained(self) -> TrainedModel:
         """The model.
@@ -51,7 +87,9 @@ class Forecaster:
             NotFittedError: there is none.
         """
         if self._trained is None:
-            raise NotFittedError("this Forecaster has no model yet: use Forecaster.load(path)")
+            raise NotFittedError(
+                "this Forecaster has no model: make one with Forecaster.fit(frame) or Forecaster.load(path)"
+            )
         return self._trained
 
     def save(self, path: str | Path) -> None:
@@ -63,7 +101,12 @@ class Forecaster:
         checkpoints.save(Path(path), self.trained.checkpoint)
 
     def predict(
-        self, frame: pd.DataFrame, *, horizon: int | None = None, future: pd.DataFrame | None = None
+        self,
+        frame: pd.DataFrame,
+        *,
+        horizon: int | None = None,
+        intervals: Sequence[int] = (),
+        future: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
         """The rows that follow a table.
 
@@ -71,6 +114,7 @@ class Forecaster:
             frame: history, at least seq_len rows; time a column or the index; columns in any order, others besides.
             horizon: rows to forecast, pred_len unless given; those beyond it come from the model's own output and are
                 marked in a column `rolled`.
+            intervals: levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
             future: future covariates at the times that follow, as many as the model forecasts at once, if it has any.
 
         Returns:
@@ -80,7 +124,7 @@ class Forecaster:
             InputError: the table cannot be continued (rows, columns, numbers, timestamps, step).
         """
         futures = None if future is None else {"frame": future}
-        return self.predict_many({"frame": frame}, horizon=horizon, futures=futures)["frame"]
+        return self.predict_many({"frame": frame}, horizon=horizon, intervals=intervals, futures=futures)["frame"]
 
     @overload
     def predict_many(
@@ -88,6 +132,7 @@ class Forecaster:
         frames: Mapping[Key, pd.DataFrame],
         *,
         horizon: int | None = None,
+        intervals: Sequence[int] = (),
         futures: Mapping[Key, pd.DataFrame] | None = None,
     ) -> dict[Key, pd.DataFrame]: ...
 
@@ -97,6 +142,7 @@ class Forecaster:
         frames: Sequence[pd.DataFrame],
         *,
         horizon: int | None = None,
+        intervals: Sequence[int] = (),
         futures: Sequence[pd.DataFrame] | None = None,
     ) -> list[pd.DataFrame]: ...
 
@@ -105,6 +151,7 @@ class Forecaster:
         frames: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame],
         *,
         horizon: int | None = None,
+        intervals: Sequence[int] = (),
         futures: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame] | None = None,
     ) -> dict[Key, pd.DataFrame] | list[pd.DataFrame]:
         """`predict` for many tables, which go through the model together.
@@ -119,8 +166,27 @@ class Forecaster:
         tables = _by_name(frames)
         series = [self.trained.reader.frame(frame, str(name)) for name, frame in tables.items()]
         known = None if futures is None else self._futures(list(tables), _by_name(futures))
-        forecasts = [forecast.frame() for forecast in self.trained.forecast(series, horizon=horizon, futures=known)]
+        found = self.trained.forecast(series, horizon=horizon, levels=intervals, futures=known)
+        forecasts = [forecast.frame() for forecast in found]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
+
+    def backtest(self, frame: pd.DataFrame, *, stride: int | None = None) -> pd.DataFrame:
+        """What the model would have forecast at every origin in a table, beside what then came.
+
+        Args:
+            frame: as for `predict`; future covariates are taken from it too.
+            stride: rows between two origins, pred_len unless given; the first origin is row seq_len.
+
+        Returns:
+            One row an origin (the last time known), target and step: origin, step, timestamp, column, forecast, actual.
+
+        Raises:
+            InputError: as `predict`, or too few rows for one origin.
+        """
+        model = self.trained
+        series = model.reader.frame(frame, "frame")
+        stride = model.sizes.pred_len if stride is None else stride
+        return pd.concat(roll(model, series, stride=stride, errors=no_errors(model)), ignore_index=True)
 
     def _futures(self, names: Sequence[Any], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
         absent = [str(name) for name in names if name not in futures]

@@ -67,6 +67,7 @@ def _job(settings: PredictConfig, *, many: bool) -> Job:
         written=settings.dataset,
         future=None if settings.future is None else Path(settings.future),
         horizon=settings.horizon,
+        levels=tuple(settings.intervals),
         writer=Writer(folder=Path(settings.output), format=settings.format, plots=plots),
         batch_size=settings.batch_size if many else 1,
     )

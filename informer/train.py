@@ -22,6 +22,7 @@ from informer.checkpoint import Checkpoint
 from informer.config import TrainConfig
 from informer.data.pipeline import Data
 from informer.errors import InputError
+from informer.inference.conformal import calibrate
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
 from informer.layers.framing import Highway
@@ -275,8 +276,7 @@ def _score(
     tracker: Tracker,
     stopping: EarlyStopping,
 ) -> Evaluation:
-    best = restore_model(checkpoint.load(folder.path)).to(device)
-    evaluation = score(best, data, batch_size=settings.trainer.eval_batch_size)
+    evaluation = _score_best(folder.path, data, device, settings.trainer.eval_batch_size)
     errors = evaluation.errors[evaluation.model].scaled.overall()
     tracker.final(
         _flat(config.to_plain(settings)),
@@ -288,6 +288,16 @@ def _score(
         },
     )
     return evaluation
+
+
+def _score_best(run_dir: Path, data: Data, device: torch.device, batch_size: int) -> Evaluation:
+    """The best checkpoint on the test part, after it has been given its intervals."""
+    saved = checkpoint.load(run_dir)
+    best = restore_model(saved).to(device)
+    calibration = calibrate(best, data.calibration, batch_size=batch_size) if data.calibration else None
+    if calibration is not None:
+        checkpoint.save(run_dir / checkpoint.BEST, replace(saved, calibration=calibration.state()))
+    return score(best, data, batch_size=batch_size, calibration=calibration)
 
 
 def _unchanging(settings: TrainConfig, data: Data) -> dict[str, Any]:

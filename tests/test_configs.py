@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from informer import config
 from informer.build import build_data, build_model, dims_of, resolve_decoder
 from informer.config import TrainConfig
-from informer.inference.forecast import model_forecast
+from informer.inference.network import model_forecast
 from informer.runtime import resource
 from informer.training.loss import LOSSES
 from informer.training.optim import build_optimizer

@@ -66,8 +66,83 @@ def test_a_name_that_the_forecast_needs(forecaster: Forecaster, frame: pd.DataFr
 
 
 def test_without_a_model_there_is_no_forecast(frame: pd.DataFrame) -> None:
-    with pytest.raises(NotFittedError, match=r"use Forecaster\.load"):
-        Forecaster().predict(frame)
+    for use in (Forecaster().predict, Forecaster().backtest):
+        with pytest.raises(NotFittedError, match=r"Forecaster\.fit\(frame\) or Forecaster\.load\(path\)"):
+            use(frame)
+
+
+SIZES = {"seq_len": 24, "label_len": 11, "pred_len": 6, "model": "tiny", "device": "cpu"}
+
+
+def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same weights, from keys nested and dotted; nothing printed, nothing left in the folder."""
+    table = pd.read_csv(resource("data/sample.csv")).iloc[:320]
+    table.to_csv("t.csv", index=False)
+    arguments = ["dataset=csv", "dataset.path=t.csv", *SMALL, "features=S", "target=price", "trainer.max_steps=2"]
+    assert call("train", *arguments, "run_dir=run").status == 0
+    config = {"features": "S", "target": "price", "trainer": {"max_steps": 2}, "dataset.split.kind": "rows"}
+    split = {"dataset": {"split": {"train": 200, "val": 50, "test": 70}}}
+    before = {path.name for path in folder.iterdir()}
+    capsys.readouterr()
+    fitted = Forecaster.fit(
+        table.assign(date=pd.to_datetime(table["date"])).set_index("date"), **SIZES, **config, **split
+    )
+    assert {path.name for path in folder.iterdir()} == before
+    assert capsys.readouterr() == ("", "")
+    trained = Forecaster.load("run", device="cpu")
+    pd.testing.assert_frame_equal(fitted.predict(table, intervals=[80]), trained.predict(table, intervals=[80]))
+
+
+def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) -> None:
+    config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
+    with pytest.raises(InputError, match=r"column|few"):
+        Forecaster.fit(frame.iloc[:30], run_dir="kept", **config)
+    assert not any(path.is_file() for path in folder.rglob("*"))
+    fitted = Forecaster.fit(frame, run_dir="kept", **config)
+    assert call("eval", "checkpoint=kept", "plots=none").status == 0
+    pd.testing.assert_frame_equal(Forecaster.load("kept", device="cpu").predict(frame), fitted.predict(frame))
+    with pytest.raises(InputError, match="run_dir=kept: expected a new folder"):
+        Forecaster.fit(frame, run_dir="kept", **config)
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"modle": "tiny"}, "unknown key 'modle'"),
+        ({"model": "tine"}, "Could not find 'model/tine'"),
+        ({"trainer": {"max_epoch": 1}}, "unknown key 'trainer.max_epoch': expected one such as trainer.max_epochs"),
+        ({"seed": -1}, "seed: expected"),
+        ({**SIZES, "target": "sales' [1]", "dataset.short": "pad"}, r"sales' \[1\]"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str, frame: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=says):
+        Forecaster.fit(frame, **config)
+
+
+def test_a_backtest_forecasts_from_every_origin(forecaster: Forecaster, frame: pd.DataFrame) -> None:
+    """Each origin against the forecast of the rows up to it."""
+    found = forecaster.backtest(frame, stride=7)
+    assert list(found.columns) == ["origin", "step", "timestamp", "column", "forecast", "actual"]
+    origins = range(24, 100 - 6 + 1, 7)
+    assert list(found["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
+    ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
+    for origin, table in zip(origins, ahead, strict=True):
+        rows = found[found["origin"] == frame["date"].iloc[origin - 1]]
+        for name in ("temperature", "visitors", "price", "demand"):
+            own = rows[rows["column"] == name]
+            assert list(own["step"]) == [1, 2, 3, 4, 5, 6]
+            assert list(own["timestamp"]) == list(table["date"])
+            np.testing.assert_allclose(own["forecast"], table[name], rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(own["actual"], frame[name].iloc[origin : origin + 6], rtol=1e-5, atol=1e-5)
+    assert len(forecaster.backtest(frame)) == len(range(24, 95, 6)) * 6 * 4
+
+
+def test_a_backtest_needs_one_origin(forecaster: Forecaster, frame: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"at least seq_len \+ pred_len = 30 rows for one origin, found 29"):
+        forecaster.backtest(frame.iloc[:29])
+    with pytest.raises(InputError, match="stride: expected at least 1"):
+        forecaster.backtest(frame, stride=0)
 
 
 def test_saved_and_loaded_it_says_the_same(forecaster: Forecaster, frame: pd.DataFrame, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
     "export": {"cli", "config", "inference", "checkpoint", "files"},
-    "forecaster": {"inference", "data", "checkpoint", "errors"},
+    "forecaster": {"train", "run_folder", "cli", "inference", "data", "checkpoint", "files", "errors"},
     "predict": {"cli", "config", "forecaster", "inference", "checkpoint", "data", "files", "errors"},
     "__init__": {"forecaster"},
 }

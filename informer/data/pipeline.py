@@ -47,6 +47,7 @@ class Data:
         mark_sizes: one entry a mark column (see `time_features.mark_sizes`).
         splits: target rows of each series' parts.
         train, val, test: windows.
+        calibration: windows of the later rows of the validation part, which are then no part of `val`; None without.
         provenance: files and checksum.
     """
 
@@ -61,6 +62,7 @@ class Data:
     train: Windows
     val: Windows
     test: Windows
+    calibration: Windows | None
     provenance: Provenance
 
     @property
@@ -83,6 +85,7 @@ def load_data(
     calendar: CalendarKind,
     data_dir: Path,
     device: torch.device | str,
+    calibration: float = 0.0,
 ) -> Data:
     """Read, split, scale and lay out a dataset.
 
@@ -91,6 +94,7 @@ def load_data(
         scaler: the kind to fit on training rows, or one over the input columns that was fitted before.
         data_dir: folder of the datasets' files.
         device: where the rows lie, once.
+        calibration: share of the validation rows, the later ones, that intervals are made from.
 
     Raises:
         InputError: whatever a user can mend in the files, the split or the sizes.
@@ -113,10 +117,10 @@ def load_data(
         device=device,
     )
 
-    def windows(part: str) -> Windows:
-        starts = _starts([getattr(split, part) for split in splits], store.first_rows.cpu().numpy(), sizes)
+    def windows(name: str, parts: list[range]) -> Windows:
+        starts = _starts(parts, store.first_rows.cpu().numpy(), sizes)
         if not len(starts):
-            raise InputError(f"{dataset.name}: no series has a window in its {part} part; use longer series")
+            raise InputError(f"{dataset.name}: no series has a window in its {name} part; use longer series")
         return Windows(
             store,
             starts=torch.from_numpy(starts),
@@ -125,6 +129,9 @@ def load_data(
             future=columns.positions(columns.future_covariates),
         )
 
+    val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
+    if calibration and not any(later):
+        log.warning("validation part too short to be divided: no calibration, so this model gives no intervals")
     return Data(
         panel=panel,
         columns=columns,
@@ -134,11 +141,19 @@ def load_data(
         calendar=calendar,
         mark_sizes=mark_sizes(panel[0].frequency, calendar),
         splits=splits,
-        train=windows("train"),
-        val=windows("val"),
-        test=windows("test"),
+        train=windows("train", [split.train for split in splits]),
+        val=windows("val", list(val)),
+        test=windows("test", [split.test for split in splits]),
+        calibration=windows("calibration", list(later)) if any(later) else None,
         provenance=_provenance(paths, dataset),
     )
+
+
+def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, range]:
+    """Rows of a validation part that choose the model, and those after them that calibrate it: none if too few."""
+    cut = part.stop - int(len(part) * share)
+    earlier, later = range(part.start, cut), range(cut, part.stop)
+    return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))
 
 
 def _starts(parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes) -> Int64[np.ndarray, "n"]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention
 from informer.data.windows import Batch
-from informer.inference.forecast import model_forecast
+from informer.inference.network import model_forecast
 from informer.model import Informer
 
 log = logging.getLogger(__name__)

@@ -33,6 +33,7 @@ class Job:
         written: how the files are written, where not as the training data.
         future: file of future covariates, the same for all; None where the model has none.
         horizon: rows to forecast; None: pred_len.
+        levels: of intervals, in percent.
         writer: what becomes of the forecasts.
         batch_size: files that go through the model together.
     """
@@ -41,12 +42,14 @@ class Job:
     written: InputFormat
     future: Path | None
     horizon: int | None
+    levels: tuple[int, ...]
     writer: Writer
     batch_size: int
 
     def check(self, model: TrainedModel) -> None:
         """Raise the InputError of what would be wrong for every file."""
         model.check_horizon(self.horizon)
+        model.half_widths(self.levels)
         self.read_future(model)
 
     def read_future(self, model: TrainedModel) -> Future | None:
@@ -60,6 +63,7 @@ class Job:
             "future": None if self.future is None else file_sha256(self.future),
             "written": asdict(self.written),
             "horizon": self.horizon,
+            "levels": self.levels,
             "format": self.writer.format.value,
         }
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -108,6 +112,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     forecasts = model.forecast(
         list(histories.values()),
         horizon=job.horizon,
+        levels=job.levels,
         futures=None if future is None else [future] * len(histories),
         pad_to=job.batch_size,
     )

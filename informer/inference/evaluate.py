@@ -1,6 +1,7 @@
 """Errors of a forecaster over windows, and of two baselines over exactly the same windows."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -11,9 +12,14 @@ from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
-from informer.inference.forecast import model_forecast
+from informer.inference.conformal import Calibration
+from informer.inference.coverage import IntervalSums
+from informer.inference.network import model_forecast
 from informer.inference.report import Evaluation
 from informer.metrics import Errors, MaseScale, seasonal_scale
+
+REPORTED_LEVELS = (80, 95)
+"""Of intervals, in percent."""
 
 Forecast = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 """Scaled targets for a batch; must not look at `batch.target` but for its shape."""
@@ -89,7 +95,17 @@ def compare(
     )
 
 
-def score(model: nn.Module, data: Data, *, batch_size: int) -> Evaluation:
-    """The model and the baselines on the test part; the model is put into eval mode."""
+def score(model: nn.Module, data: Data, *, batch_size: int, calibration: Calibration | None = None) -> Evaluation:
+    """The model, its intervals, and the baselines on the test part; the model is put into eval mode."""
     model.eval()
-    return compare(lambda batch: model_forecast(model, batch), data.test, data=data, batch_size=batch_size)
+    levels = [level for level in REPORTED_LEVELS if calibration is not None and calibration.holds(level)]
+    intervals = {level: IntervalSums() for level in levels}
+
+    def forecast(batch: Batch) -> Tensor:
+        values = model_forecast(model, batch)
+        for level, sums in intervals.items():
+            assert calibration is not None
+            sums.add(calibration.inside(level, values, batch.target), 2 * calibration.half_width(level))
+        return values
+
+    return replace(compare(forecast, data.test, data=data, batch_size=batch_size), intervals=intervals)

@@ -1,6 +1,6 @@
 """From a trained model and new series to forecasts with timestamps, in the data's own units."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64
-from torch import Tensor, nn
 
 from informer import checkpoint as checkpoints
 from informer.data.columns import Columns
@@ -22,15 +21,12 @@ from informer.data.table import listed
 from informer.data.time_features import CalendarKind
 from informer.data.windows import Batch, WindowSizes
 from informer.errors import InputError
+from informer.inference.conformal import saved_calibration
+from informer.inference.network import model_forecast
 from informer.inference.reading import Reader
 from informer.inference.result import Forecast
 from informer.restore import restore_model
 from informer.runtime import pick_device
-
-
-def model_forecast(model: nn.Module, batch: Batch) -> Tensor:
-    """Scaled targets [b pred_len n_targets] of a batch; the one place that feeds a batch to a model."""
-    return model(batch.enc_x, batch.enc_mark, batch.dec_x, batch.dec_mark)
 
 
 @final
@@ -53,6 +49,7 @@ class TrainedModel:
         config = checkpoint.config
         self.sizes = WindowSizes(**{name: config[name] for name in ("seq_len", "label_len", "pred_len")})
         self.calendar = CalendarKind(config["model"]["embed"])
+        self.calibration = saved_calibration(checkpoint)
 
     @classmethod
     def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
@@ -94,6 +91,7 @@ class TrainedModel:
         series: Sequence[Series],
         *,
         horizon: int | None = None,
+        levels: Sequence[int] = (),
         futures: Sequence[Future] | None = None,
         pad_to: int | None = None,
     ) -> list[Forecast]:
@@ -102,32 +100,54 @@ class TrainedModel:
         Args:
             series: at least seq_len rows each, with the input columns in any order and among others.
             horizon: rows to forecast, pred_len unless given. Rows beyond pred_len come from the model's own output.
+            levels: of intervals, in percent; they reach as far as pred_len.
             futures: one a series: future covariates of as many whole pred_len as the horizon takes.
             pad_to: fill the batch up to so many, so that no forecast depends on how many others there are (products of
                 matrices may round differently for another number of rows).
 
         Raises:
             InputError: too few rows, future covariates that are missing, or a horizon beyond pred_len of a model that
-                reads columns which it does not forecast.
+                reads columns which it does not forecast, or a level that it was not calibrated for.
         """
         horizon = self.check_horizon(horizon)
+        widths = self.half_widths(levels)
         if not series:
             return []
-        histories, blocks = list(series), [self._next_rows(series, futures, pad_to)]
+        batch = self._batch(series, futures)
+        histories, blocks = list(series), [self._next_rows(batch, pad_to)]
         while len(blocks) * self.sizes.pred_len < horizon:
             ahead: Sequence[Future | None] = futures or [None] * len(series)
             histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
-            blocks.append(self._next_rows(histories, futures, pad_to))
+            blocks.append(self._next_rows(self._batch(histories, futures), pad_to))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
+        bands = _bands(values, widths, batch.scale.cpu().numpy())
         return [
-            Forecast(series=one, targets=self.columns.targets, values=rows, pred_len=self.sizes.pred_len)
-            for one, rows in zip(series, values, strict=True)
+            Forecast(
+                series=one,
+                targets=self.columns.targets,
+                values=values[i],
+                pred_len=self.sizes.pred_len,
+                bands={suffix: ends[i] for suffix, ends in bands.items()},
+            )
+            for i, one in enumerate(series)
         ]
 
-    def _next_rows(
-        self, series: Sequence[Series], futures: Sequence[Future] | None, pad_to: int | None
-    ) -> Float64[np.ndarray, "b pred_len n"]:
-        batch = history_batch(
+    def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
+        """Scaled half widths of the intervals of these levels.
+
+        Raises:
+            InputError: the model was not calibrated, or not for such a level.
+        """
+        calibration = self.calibration
+        if levels and calibration is None:
+            raise InputError(
+                "intervals: the model was trained without calibration; train with trainer.calibration=0.5 and a "
+                "validation part of two windows at least"
+            )
+        return {level: calibration.half_width(level).double().numpy() for level in levels} if calibration else {}
+
+    def _batch(self, series: Sequence[Series], futures: Sequence[Future] | None) -> Batch:
+        return history_batch(
             series,
             columns=self.columns,
             scaler=self.scaler,
@@ -137,7 +157,9 @@ class TrainedModel:
             futures=futures,
             pad=self.reader.pads,
         )
-        scaled = model_forecast(self.model, _padded(batch, pad_to or 0))[: len(series)]
+
+    def _next_rows(self, batch: Batch, pad_to: int | None) -> Float64[np.ndarray, "b pred_len n"]:
+        scaled = model_forecast(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
         return batch.in_units(scaled).cpu().numpy()
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
@@ -153,6 +175,21 @@ class TrainedModel:
             values=np.concatenate([history, rows]),
             columns=tuple(names),
         )
+
+
+def _bands(
+    values: Float64[np.ndarray, "b h n"],
+    widths: Mapping[int, Float64[np.ndarray, "pred_len n"]],
+    scale: Float64[np.ndarray, "b n"],
+) -> dict[str, Float64[np.ndarray, "b h n"]]:
+    """Lower and upper ends of each level, NaN after pred_len."""
+    bands: dict[str, Float64[np.ndarray, "b h n"]] = {}
+    for level, width in widths.items():
+        reach = np.full(values.shape[1:], np.nan)
+        reach[: len(width)] = width[: len(reach)]
+        half = reach * scale[:, None]
+        bands |= {f"lo{level}": values - half, f"hi{level}": values + half}
+    return bands
 
 
 def _padded(batch: Batch, n: int) -> Batch:

@@ -4,14 +4,15 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from informer.files import write_atomic
+from informer.inference.coverage import IntervalSums
 from informer.metrics import METRICS, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
@@ -27,12 +28,14 @@ class Evaluation:
         columns: names of the targets.
         errors: by name, the model's and every baseline's.
         notes: how the baselines were made.
+        intervals: of the model, by level in percent.
     """
 
     model: str
     columns: Sequence[str]
     errors: dict[str, Errors]
     notes: Sequence[str] = ()
+    intervals: Mapping[int, IntervalSums] = field(default_factory=dict)
 
     @property
     def windows(self) -> int:
@@ -74,6 +77,12 @@ class Evaluation:
         """What a reader should know: how the baselines were made, and what MAPE and MASE leave out."""
         sums = self.errors[self.model].original
         remarks = list(self.notes)
+        for level, interval in self.intervals.items():
+            found = interval.overall()
+            remarks.append(
+                f"intervals of {level} % hold {found['coverage']:.1f} % of what came, "
+                f"{found['width']:.3g} wide in scaled units"
+            )
         if sums.zero_actuals:
             remarks.append(f"MAPE in original units leaves out {sums.zero_actuals} actuals that are zero")
         if sums.no_mase:
@@ -95,6 +104,7 @@ class Evaluation:
                     name: {units: self._scores(getattr(errors, units)) for units in UNITS}
                     for name, errors in self.errors.items()
                 },
+                "intervals": {str(level): self._interval(interval) for level, interval in self.intervals.items()},
             }
         )
 
@@ -110,6 +120,16 @@ class Evaluation:
                         yield name, units, "all", step, metric, value
                     for column, value in zip(self.columns, by_column[metric], strict=True):
                         yield name, units, column, "all", metric, value
+
+        for level, interval in self.intervals.items():
+            steps, columns = interval.by_step(), interval.by_column()
+            for metric, value in interval.overall().items():
+                name = f"{metric}{level}"
+                yield self.model, "scaled", "all", "all", name, value
+                for step, value in enumerate(steps[metric], start=1):
+                    yield self.model, "scaled", "all", step, name, value
+                for column, value in zip(self.columns, columns[metric], strict=True):
+                    yield self.model, "scaled", column, "all", name, value
 
     def to_csv(self) -> str:
         """`rows` with a header; what is undefined or not finite is an empty cell."""
@@ -141,6 +161,17 @@ class Evaluation:
 
     def _mse(self, name: str) -> float:
         return self.errors[name].scaled.overall()["mse"]
+
+    def _interval(self, sums: IntervalSums) -> dict[str, Any]:
+        columns = [
+            dict(zip(("coverage", "width"), values, strict=True))
+            for values in zip(*sums.by_column().values(), strict=True)
+        ]
+        return {
+            "overall": sums.overall(),
+            "by_step": sums.by_step(),
+            "by_column": dict(zip(self.columns, columns, strict=True)),
+        }
 
     def _scores(self, sums: ErrorSums) -> dict[str, Any]:
         columns = [dict(zip(METRICS, values, strict=True)) for values in zip(*sums.by_column().values(), strict=True)]

@@ -1,6 +1,7 @@
 """A forecast of one series as a table: timestamps, targets, and what else is known about each row."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -23,12 +24,15 @@ class Forecast:
         targets: names of the n columns.
         values: one row a step ahead.
         pred_len: rows that the model gives at once; those after them were made from its own output.
+        bands: ends of intervals by the suffix of their columns (lo80, hi80); NaN in rows after pred_len, of whose
+            errors nothing is known.
     """
 
     series: Series
     targets: tuple[str, ...]
     values: Float64[np.ndarray, "h n"]
     pred_len: int
+    bands: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
 
     @property
     def timestamps(self) -> pd.DatetimeIndex:
@@ -52,7 +56,11 @@ class Forecast:
             InputError: two columns of one name.
         """
         columns = dict(zip(self.targets, self.values.T, strict=True))
-        more = {ROLLED: self.rolled} if self.is_rolled else {}
+        more = {
+            f"{target}_{suffix}": ends[:, i]
+            for i, target in enumerate(self.targets)
+            for suffix, ends in self.bands.items()
+        } | ({ROLLED: self.rolled} if self.is_rolled else {})
         taken = [name for name in more if name in (self.series.time_col, *self.targets)]
         if taken:
             raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")

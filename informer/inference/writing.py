@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from informer.data.timestamps import EPOCHS
 from informer.errors import InputError
 from informer.files import write_atomic, writing
 from informer.inference.result import ROLLED, Forecast
-from informer.plots import plot_forecast, save_figure
+from informer.plots import Band, plot_forecast, save_figure
 
 
 class Format(Enum):
@@ -74,14 +75,27 @@ def picture(name: str, forecast: Forecast) -> Figure:
     """The forecast after the end of its history."""
     series = forecast.series
     ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
-    return plot_forecast(pd.DataFrame(series.values, series.timestamps, list(series.columns)), ahead, title=name)
+    history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
+    return plot_forecast(history, ahead, band=_widest_band(forecast), title=name)
+
+
+def _widest_band(forecast: Forecast) -> Band | None:
+    """The interval of the highest level."""
+    levels = [int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")]
+    if not levels:
+        return None
+    low, high = (
+        pd.DataFrame(forecast.bands[f"{end}{max(levels)}"], forecast.timestamps, list(forecast.targets))
+        for end in ("lo", "hi")
+    )
+    return low, high
 
 
 def to_csv(forecast: Forecast) -> bytes:
     """A header and one row a step, in the dialect, and with the way of writing time, of the file that is continued."""
     dialect = forecast.series.dialect
     columns = forecast.columns()
-    cells = [_numerals(values, dialect.decimal) for values in columns.values()]
+    cells = [_cells(values, dialect.decimal) for values in columns.values()]
     rows = [[forecast.series.time_col, *columns], *zip(stamps(forecast), *cells, strict=True)]
     return _text(rows, separator=dialect.separator).encode(dialect.encoding)
 
@@ -109,10 +123,11 @@ def to_long(forecasts: Mapping[str, Forecast]) -> str:
     rows: list[Sequence[object]] = []
     for name, forecast in forecasts.items():
         marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
-        header = [*LONG, *marks]
+        header = [*LONG, *forecast.bands, *marks]
         times = list(map(str, forecast.timestamps))
-        for target, values in zip(forecast.targets, forecast.values.T, strict=True):
-            cells = zip(times, values.tolist(), *marks.values(), strict=True)
+        for i, target in enumerate(forecast.targets):
+            numbers = [_cells(values[:, i]) for values in (forecast.values, *forecast.bands.values())]
+            cells = zip(times, *numbers, *marks.values(), strict=True)
             rows += [(name, time, target, *others) for time, *others in cells]
     return _text([header, *rows]) if forecasts else ""
 
@@ -150,9 +165,11 @@ def _has_dates_only(series: Series) -> bool:
     )
 
 
-def _numerals(values: np.ndarray, decimal: str) -> list[object]:
-    cells = values.tolist()
-    return cells if decimal == "." or values.dtype.kind != "f" else [repr(cell).replace(".", decimal) for cell in cells]
+def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
+    """A column as it is written; what is not known is an empty cell."""
+    if values.dtype.kind != "f":
+        return values.tolist()
+    return ["" if math.isnan(value) else repr(value).replace(".", decimal) for value in values.tolist()]
 
 
 def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:

@@ -23,6 +23,9 @@ class TrainerConfig:
     deterministic: bool = False
     """Refuse algorithms that may give other bits each time; GPUs have some, and are slower without."""
 
+    calibration: float = 0.5
+    """Share of the validation rows, the later ones, that make intervals and do not stop training; 0: no intervals."""
+
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
         values = {
@@ -33,6 +36,8 @@ class TrainerConfig:
             "patience": self.patience,
         }
         found = [f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1]
+        if not 0 <= self.calibration < 1:
+            found.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
         if self.save_every_minutes is not None and not self.save_every_minutes > 0:
             found.append(f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}")
         return found

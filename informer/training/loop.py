@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.inference.forecast import model_forecast
+from informer.inference.network import model_forecast
 from informer.training.config import TrainerConfig, n_steps
 from informer.training.distributed import Processes
 from informer.training.divergence import divergence, is_finite

@@ -8,7 +8,7 @@ from torch import nn
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.inference.forecast import model_forecast
+from informer.inference.network import model_forecast
 from informer.plots import plot_windows
 from informer.training.distributed import Processes
 from informer.training.loss import Loss

@@ -12,7 +12,7 @@ from test_configs import composed
 from informer import checkpoint
 from informer.build import build_data, build_model, dims_of
 from informer.inference.baselines import fit_ridge
-from informer.inference.forecast import model_forecast
+from informer.inference.network import model_forecast
 from informer.restore import restore_model
 from informer.training.highway import fit_highway
 from informer.training.optim import OptimConfig, Schedule, learning_rate
