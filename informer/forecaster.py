@@ -184,7 +184,7 @@ class Forecaster:
             InputError: as `predict`, or too few rows for one origin.
         """
         model = self.trained
-        series = model.reader.frame(frame, "frame")
+        series = model.reader.frame(frame, "frame", whole=True)
         stride = model.sizes.pred_len if stride is None else stride
         return pd.concat(roll(model, series, stride=stride, errors=no_errors(model)), ignore_index=True)
 

@@ -67,17 +67,18 @@ class Reader:
         self.pads = self._as_trained.short is Short.pad
         """A history shorter than seq_len is lengthened."""
 
-    def frame(self, frame: pd.DataFrame, name: str) -> Series:
+    def frame(self, frame: pd.DataFrame, name: str, *, whole: bool = False) -> Series:
         """A table to continue; time a column or the index.
 
         Args:
             name: what to call it in errors; where each series has its own scaler, it says which.
+            whole: all of its rows, not only the last seq_len.
 
         Raises:
             InputError: it cannot be continued (columns, numbers, timestamps, step, rows).
         """
         config = self._reading(list(map(str, frame.columns)))
-        return self._checked(series_from_frame(frame, config, name, history=self._seq_len))
+        return self._checked(series_from_frame(frame, config, name, history=None if whole else self._seq_len))
 
     def file(self, path: Path, written: InputFormat, name: str) -> Series:
         """A file to continue, checked as training data is; only the columns that the model reads matter.
