@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 
 def run(name: str, act: Callable[[Any], object]) -> None:
     """Compose `conf/<name>.yaml` with the command line, `act` on the typed result; ends the process on a mistake."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Hydra prints a traceback of its own and exits with 1 unless it is told to raise
     os.environ["HYDRA_FULL_ERROR"] = "1"
     config.register()

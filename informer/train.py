@@ -5,9 +5,15 @@ TensorBoard's event file, best.pt and last.pt, and the test report metrics.json 
 a run that was stopped, as if it had not been.
 """
 
+import sys
+
+if __name__ == "__main__":  # the imports below take seconds, and Ctrl-C meanwhile is no reason for a traceback
+    import signal
+
+    signal.signal(signal.SIGINT, lambda number, frame: sys.exit(128 + number))
+
 import logging
 import os
-import sys
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path

@@ -1,0 +1,94 @@
+"""Search hyper-parameters with Optuna (the extra `search`): the lowest validation loss wins, not the test part's.
+
+    python scripts/search.py --trials 20 --output runs/search dataset=ETTh1 pred_len=24
+
+What is tried stands in conf/experiment/search.yaml; another file of that folder is taken with experiment=NAME, and
+every other key=value holds for all trials. A trial is a run like any other, in a folder of its own below --output; the
+same command again goes on with the search.
+"""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import optuna
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
+from omegaconf import OmegaConf
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from rich.console import Console
+
+from informer import checkpoint, config
+from informer.errors import InputError
+from informer.runtime import resource
+from informer.train import train
+from informer.training.signals import Interrupted
+
+
+def space(overrides: list[str]) -> dict[str, Any]:
+    """The sweeps of `hydra.sweeper.params`, by key."""
+    composed = compose("train", overrides, return_hydra_config=True)
+    params = OmegaConf.to_container(composed.hydra.sweeper)["params"] or {}  # type: ignore[index, call-overload]
+    parser = OverridesParser.create()
+    return {key: parser.parse_override(f"{key}={sweep}").value() for key, sweep in params.items()}
+
+
+def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
+    """A value of one sweep: choice(...), interval(...) or range(...), log-scaled with tag(log, ...)."""
+    if isinstance(sweep, ChoiceSweep):
+        return trial.suggest_categorical(key, sweep.list)
+    if isinstance(sweep, IntervalSweep):
+        return trial.suggest_float(key, float(sweep.start), float(sweep.end), log="log" in sweep.tags)
+    if isinstance(sweep, RangeSweep):
+        return trial.suggest_int(key, int(sweep.start), int(sweep.stop) - 1, step=int(sweep.step))
+    raise InputError(f"{key}: expected choice(...), interval(...) or range(...), found {sweep}")
+
+
+def main() -> None:
+    """Run the trials and print the best."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--output", type=Path, default=Path("runs/search"))
+    parser.add_argument("overrides", nargs="*", metavar="key=value")
+    given = parser.parse_args()
+    fixed = given.overrides
+    if not any(key.startswith("experiment=") for key in fixed):
+        fixed = ["experiment=search", *fixed]
+    config.register()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    console = Console()
+    given.output.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        study_name="informer",
+        storage=JournalStorage(JournalFileBackend(str(given.output / "study.log"))),
+        load_if_exists=True,
+    )
+    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # going on, other draws than the first time
+    with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
+        sweeps = space(fixed)
+
+        def objective(trial: optuna.Trial) -> float:
+            drawn = [f"{key}={suggest(trial, key, sweep)}" for key, sweep in sweeps.items()]
+            console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
+            run_dir = given.output / f"trial-{trial.number}"
+            train(config.to_typed(compose("train", [*fixed, *drawn])), run_dir, console)
+            return checkpoint.load(run_dir).val_loss
+
+        study.optimize(objective, n_trials=given.trials)
+    best = study.best_trial
+    values = " ".join(f"{key}={value}" for key, value in best.params.items())
+    console.print(f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")
+
+
+if __name__ == "__main__":
+    logging.getLogger("informer").setLevel(logging.WARNING)
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    except Interrupted as interrupted:
+        sys.exit(interrupted.exit_status)

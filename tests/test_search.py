@@ -1,0 +1,47 @@
+"""The search script: Hydra's sweeps as Optuna's, and a study that goes on."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from entry_points import ROOT, SMALL
+from hydra import initialize_config_dir
+
+from informer import config
+
+optuna = pytest.importorskip("optuna")
+
+
+def _script():
+    spec = importlib.util.spec_from_file_location("search", ROOT / "scripts" / "search.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_space_is_that_of_the_file() -> None:
+    search = _script()
+    config.register()
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        sweeps = search.space(["experiment=search"])
+    drawn = {"optim.lr": 1e-4, "optim.schedule": "cosine", "model.d_model": 64, "model.dropout": 0.1}
+    trial = optuna.trial.FixedTrial(drawn | {"trainer.batch_size": 16})
+    found = {key: search.suggest(trial, key, sweep) for key, sweep in sweeps.items()}
+    assert found == drawn | {"trainer.batch_size": 16}
+    rate = trial.distributions["optim.lr"]
+    assert (rate.low, rate.high, rate.log) == (1e-5, 3e-3, True)
+    assert trial.distributions["model.d_model"].choices == (64, 128, 256, 512)
+    assert not trial.distributions["model.dropout"].log
+
+
+@pytest.mark.slow
+def test_a_search_goes_on(folder: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "search.py"), "--trials", "1", "--output", "found"]
+    for n in (1, 2):
+        arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
+        done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert f"best of {n}: trial " in done.stdout
+        assert (folder / "found" / f"trial-{n - 1}" / "best.pt").exists()
