@@ -18,8 +18,6 @@ from informer.inference.forecast import TrainedModel
 from informer.inference.network import model_forecast
 from informer.metrics import Errors, MaseScale
 
-COLUMNS = ("origin", "step", "timestamp", "column", "forecast", "actual")
-
 
 def no_errors(model: TrainedModel) -> Errors:
     """Sums to add to. MASE, which takes the training rows, stays undefined."""
@@ -30,7 +28,9 @@ def no_errors(model: TrainedModel) -> Errors:
 def roll(
     model: TrainedModel, series: Series, *, stride: int, errors: Errors, batch_size: int = 256
 ) -> Iterator[pd.DataFrame]:
-    """Forecasts from every `stride`-th origin, oldest first, as tables of COLUMNS in data units.
+    """Forecasts from every `stride`-th origin, oldest first, as tables in data units.
+
+    Each has the columns origin (the last time known), step, timestamp, column, forecast, actual.
 
     Args:
         series: with the model's columns; its first origin is its seq_len-th row, its last has pred_len rows after it.
@@ -50,19 +50,6 @@ def roll(
         forecast, actual = (batch.in_units(part).cpu().numpy() for part in (scaled, batch.target))
         first_rows = windows.starts[chosen].cpu().numpy() + model.sizes.seq_len
         yield _table(series, model.columns.targets, first_rows, forecast, actual)
-
-
-def errors_table(errors: Errors) -> pd.DataFrame:
-    """Errors in both units: of each step over all columns, and of all steps together."""
-    rows = [
-        (units, step, metric, value)
-        for units in ("scaled", "original")
-        for sums in [getattr(errors, units)]
-        for metric, by_step in sums.by_step().items()
-        if metric != "mase"
-        for step, value in [("all", sums.overall()[metric]), *enumerate(by_step, start=1)]
-    ]
-    return pd.DataFrame(rows, columns=["units", "step", "metric", "value"])
 
 
 def _windows(model: TrainedModel, series: Series, stride: int) -> Windows:

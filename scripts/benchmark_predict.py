@@ -1,0 +1,107 @@
+"""Reading, writing and bookkeeping of many small files against what pandas alone takes to read and write them.
+
+    python scripts/benchmark_predict.py --checkpoint runs/latest --files 10000
+
+Writes as many files into a temporary folder, then takes turns between pandas and the job of `informer.predict` over
+slices of them, so that both see the same machine. Time inside the network is counted apart.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+import torch
+from torch import nn
+
+from informer import checkpoint
+from informer.inference.batch import Job, chunks, local_engine
+from informer.inference.forecast import TrainedModel
+from informer.inference.inputs import Source, name_sources
+from informer.inference.reading import InputFormat
+from informer.inference.summary import Journal
+from informer.inference.writing import Format, Writer
+
+
+class Stopwatch:
+    """Seconds spent inside a network."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.seconds = 0.0
+        self._started = 0.0
+        model.register_forward_pre_hook(lambda *_: self._start())
+        model.register_forward_hook(lambda *_: self._stop())
+
+    def _start(self) -> None:
+        self._started = time.perf_counter()
+
+    def _stop(self) -> None:
+        self.seconds += time.perf_counter() - self._started
+
+
+def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_rows: int) -> list[Source]:
+    """Small files with the model's columns."""
+    stamps = pd.date_range("2020-01-01", periods=n_rows, freq=step)
+    values = torch.randn(n_rows, len(columns), generator=torch.Generator().manual_seed(0)).numpy().round(3)
+    text = pd.DataFrame(values, stamps, columns).rename_axis("date").to_csv()
+    paths = [folder / f"s{i:06d}.csv" for i in range(n_files)]
+    for path in paths:
+        path.write_text(text)
+    return name_sources(paths)
+
+
+def pandas_alone(sources: list[Source], folder: Path, horizon: int) -> float:
+    """Seconds to read each file with its dates and to write as many rows as a forecast has."""
+    started = time.perf_counter()
+    for source in sources:
+        frame = pd.read_csv(source.path, parse_dates=["date"])
+        frame.iloc[:horizon].to_csv(folder / f"{source.name}.csv", index=False)
+    return time.perf_counter() - started
+
+
+def job_alone(sources: list[Source], model: TrainedModel, job: Job, journal: Journal) -> float:
+    """Seconds of the job over the same files."""
+    started = time.perf_counter()
+    for rows, _ in local_engine(model)(job, chunks(sources, job.batch_size, journal)):
+        journal.add(rows)
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """Print seconds and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", type=Path, default=Path("runs/latest"))
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--slice", type=int, default=256, help="files between two turns")
+    given = parser.parse_args()
+    model = TrainedModel.load(given.checkpoint)
+    watch = Stopwatch(model.model)
+    with TemporaryDirectory() as scratch:
+        inputs, plain, out = (Path(scratch) / name for name in ("in", "pandas", "out"))
+        for folder in (inputs, plain, out):
+            folder.mkdir()
+        names = list(model.columns.inputs)
+        sources = write_inputs(inputs, names, model.checkpoint.frequency, given.files, given.rows)
+        job = Job(
+            checkpoint=checkpoint.locate(given.checkpoint), written=InputFormat(), future=None, horizon=None, levels=(),
+            writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64,
+        )  # fmt: skip
+        journal = Journal(out, job.digest(), resume=False)
+        alone = whole = 0.0
+        for first in range(0, len(sources), given.slice):
+            turn = sources[first : first + given.slice]
+            alone += pandas_alone(turn, plain, model.sizes.pred_len)
+            whole += job_alone(turn, model, job, journal)
+        started = time.perf_counter()
+        failed = [row for row in journal.finish(sources) if row.status != "ok"]
+        whole += time.perf_counter() - started
+    around = whole - watch.seconds
+    print(f"{given.files} files of {given.rows} rows, {len(failed)} failed")
+    print(f"pandas {alone:.1f} s; job {whole:.1f} s, of which network {watch.seconds:.1f} s, all else {around:.1f} s")
+    print(f"all else / pandas: {around / alone:.2f}")
+
+
+if __name__ == "__main__":
+    main()
