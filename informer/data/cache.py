@@ -30,23 +30,32 @@ class Cache:
         """The folder within `folder` that belongs to `key`, plain containers."""
         return cls(folder / _digest(key))
 
-    def array(
-        self, key: Any, blocks: Callable[[], Iterable[np.ndarray]], *, dtype: DTypeLike, n_columns: int
-    ) -> np.ndarray:
-        """A map of the file that holds the rows of these blocks, one below the other; what is written to it is lost.
+    def array(self, key: Any, blocks: Callable[[], Iterable[np.ndarray]], *, dtype: DTypeLike) -> np.ndarray:
+        """The values of these blocks one after the other, as a map of a file; what is written to the map is lost.
 
         Args:
             key: plain containers; the file of the same key is taken as it is, if its checksum still holds.
-            blocks: makes the blocks [n n_columns], where there is no such file.
+            blocks: makes the blocks, where there is no such file.
 
         Raises:
             InputError: the folder cannot be written.
         """
-        path = self.folder / f"{_digest(key)}.{np.dtype(dtype).name}"
+        path = self._path(key, dtype)
         if not _is_whole(path):
             _write(path, (np.ascontiguousarray(block, dtype=dtype).tobytes() for block in blocks()))
         # copy on write: torch wants memory that can be written
-        return np.memmap(path, dtype=dtype, mode="c").reshape(-1, n_columns)
+        return np.memmap(path, dtype=dtype, mode="c")
+
+    def forget(self, key: Any, *, dtype: DTypeLike) -> None:
+        """Make an array anew when it is next asked for."""
+        _checksum(self._path(key, dtype)).unlink(missing_ok=True)
+
+    def _path(self, key: Any, dtype: DTypeLike) -> Path:
+        return self.folder / f"{_digest(key)}.{np.dtype(dtype).name}"
+
+
+def _checksum(path: Path) -> Path:
+    return path.with_suffix(path.suffix + ".sha256")
 
 
 def _digest(key: Any) -> str:
@@ -54,7 +63,7 @@ def _digest(key: Any) -> str:
 
 
 def _is_whole(path: Path) -> bool:
-    checksum = path.with_suffix(path.suffix + ".sha256")
+    checksum = _checksum(path)
     if not (path.exists() and checksum.exists()):
         return False
     with path.open("rb") as file:
@@ -84,4 +93,4 @@ def _write(path: Path, blocks: Iterable[bytes]) -> None:
         raise InputError(
             f"{path.parent}: expected a place for arrays, found: {reason}; set dataset.cache_dir"
         ) from error
-    write_atomic(path.with_suffix(path.suffix + ".sha256"), digest.hexdigest())
+    write_atomic(_checksum(path), digest.hexdigest())

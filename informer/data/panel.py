@@ -46,7 +46,7 @@ def read_panel(paths: Sequence[Path], config: DatasetConfig, sizes: WindowSizes)
                     # the step of the first is expected of the others
                     step = panel[0].frequency.code if panel else config.frequency
                     series = series_from_table(table, replace(own, frequency=step), one, sizes=least)
-                    panel.append(_aligned(series, panel[0]) if panel else series)
+                    panel.append(aligned(series, panel[0]) if panel else series)
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
@@ -135,12 +135,13 @@ class _Reader:
 
 def _single(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
     """The rows of each series, and its name."""
-    names = _series_names(table, series_col)
+    names = names_in(table, series_col)
     for one, rows in table.frame.drop(columns=series_col).groupby(names, sort=False):
         yield replace(table, name=f"{table.name}, {series_col} {one}", frame=rows), str(one)
 
 
-def _series_names(table: Table, column: str) -> np.ndarray:
+def names_in(table: Table, column: str) -> np.ndarray:
+    """The name of the series of each row."""
     if column not in table.columns:
         raise table.missing("dataset.series_col", column)
     cells = table.frame[column]
@@ -150,7 +151,7 @@ def _series_names(table: Table, column: str) -> np.ndarray:
     return cells.to_numpy()
 
 
-def _aligned(series: Series, first: Series) -> Series:
+def aligned(series: Series, first: Series) -> Series:
     """The series with its columns in the order of the first one's, and with its timestamps where they are equal."""
     missing, more = (
         [column for column in one if column not in other]

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
+from informer.data.cache import Cache
 from informer.data.columns import Columns, Roles
 from informer.data.download import file_sha256, find_files
 from informer.data.frequency import Frequency
+from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel
 from informer.data.scaler import PanelScaler, ScalerConfig
 from informer.data.source import DatasetConfig, Series
@@ -100,10 +102,12 @@ def load_data(
         InputError: whatever a user can mend in the files, the split or the sizes.
     """
     paths = find_files(dataset, data_dir)
-    panel = read_panel(paths, dataset, sizes)
+    provenance = _provenance(paths, dataset)
+    cache = _cache(dataset, data_dir, provenance) if dataset.memmap else None
+    panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes)
     roles = replace(roles, target=roles.target or dataset.target)
     columns = roles.choose(panel[0].columns, name=panel[0].name)
-    panel, splits = divide(narrowed(panel, columns.inputs), dataset, sizes)
+    panel, splits = divide(narrowed(panel, columns.inputs, cache), dataset, sizes)
     training = {
         series.name: series.values[split.train.start : split.train.stop]
         for series, split in zip(panel, splits, strict=True)
@@ -115,6 +119,7 @@ def load_data(
         scalers=[scaler.of(name, rows) for name, rows in training.items()],
         calendar=calendar,
         device=device,
+        cache=cache,
     )
 
     def windows(name: str, parts: list[range]) -> Windows:
@@ -145,7 +150,7 @@ def load_data(
         val=windows("val", list(val)),
         test=windows("test", [split.test for split in splits]),
         calibration=windows("calibration", list(later)) if any(later) else None,
-        provenance=_provenance(paths, dataset),
+        provenance=provenance,
     )
 
 
@@ -163,6 +168,14 @@ def _starts(parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: W
     firsts = first_rows + np.array([starts.start for starts in ranges])
     # one count over all windows, less the number of those in the series before
     return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
+
+
+def _cache(dataset: DatasetConfig, data_dir: Path, provenance: Provenance) -> Cache:
+    """The arrays of these files, read in this way."""
+    keys = ("time_col", "time_format", "frequency", "columns", "series_col", "separator", "decimal", "encoding")
+    reading = {key: getattr(dataset, key) for key in keys}
+    folder = Path(dataset.cache_dir).expanduser() if dataset.cache_dir else data_dir / "cache"
+    return Cache.below(folder, {"sha256": provenance.sha256, **reading})
 
 
 def _provenance(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:

@@ -132,7 +132,10 @@ class PanelScaler:
 
 
 def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
-    """The rows of all tables in blocks of BLOCK values or less, where small tables share one."""
+    """The rows of all tables in blocks of BLOCK values or less, where small tables share one.
+
+    They are laid out alike whatever the tables are, because sums depend on it in their last digit.
+    """
     most = max(1, BLOCK // max(1, tables[0].shape[1]))
     gathered: list[Table] = []
     n_rows = 0
@@ -140,8 +143,8 @@ def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
         for begin in range(0, len(table), most):
             piece = table[begin : begin + most]
             if n_rows + len(piece) > most:
-                yield np.concatenate(gathered)
+                yield np.ascontiguousarray(np.concatenate(gathered))
                 gathered, n_rows = [], 0
             gathered.append(piece)
             n_rows += len(piece)
-    yield np.concatenate(gathered)
+    yield np.ascontiguousarray(np.concatenate(gathered))

@@ -39,6 +39,8 @@ class DatasetConfig:
         packaged: `file` ships with this package (the sample) instead.
         series_col: the column that names the series of each row, where one file holds many; None: it holds one.
         short: what to do with series too short for a window in each part.
+        memmap: keep the values in files of the cache instead of in memory, and read CSV files in pieces.
+        cache_dir: the folder of these files; None: `cache` in the data folder.
         time_col: the time column; None finds it.
         time_format: strptime format of its cells, or s, ms, us, ns for counts since 1970; None finds it.
         frequency: step between rows; None infers it.
@@ -58,6 +60,8 @@ class DatasetConfig:
     packaged: bool = False
     series_col: str | None = None
     short: Short = Short.error
+    memmap: bool = False
+    cache_dir: str | None = None
     time_col: str | None = None
     time_format: str | None = None
     frequency: str | None = None

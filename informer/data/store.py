@@ -71,7 +71,7 @@ def narrowed(panel: Sequence[Series], names: Sequence[str], cache: Cache | None 
             for block in row_blocks(series.values):
                 yield column_values(replace(series, values=block), names)
 
-    values = cache.array(["columns", *names], blocks, dtype=np.float64, n_columns=len(names))
+    values = cache.array(["columns", *names], blocks, dtype=np.float64).reshape(-1, len(names))
     ends = np.cumsum([len(series) for series in panel])
     return [
         replace(series, values=values[end - len(series) : end], columns=tuple(names))
@@ -116,7 +116,7 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
         return _filled(blocks(), sum(map(len, panel)), n_columns)
     units = hashlib.sha256(b"".join(part.tobytes() for one in scalers for part in (one.center, one.scale)))
     key = ["scaled", panel[0].columns, [(series.name, len(series)) for series in panel], units.hexdigest()]
-    return cache.array(key, blocks, dtype=np.float32, n_columns=n_columns)
+    return cache.array(key, blocks, dtype=np.float32).reshape(-1, n_columns)
 
 
 def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float32[np.ndarray, "rows c"]:
@@ -158,7 +158,7 @@ def _shared_marks(
     if cache is None:
         return _filled(marks(), end, n_marks), first_marks
     name = ["marks", calendar.value, frequency.code, [span(block) for block in blocks]]
-    return cache.array(name, marks, dtype=np.float32, n_columns=n_marks), first_marks
+    return cache.array(name, marks, dtype=np.float32).reshape(-1, n_marks), first_marks
 
 
 def _union(indices: list[pd.DatetimeIndex]) -> pd.DatetimeIndex:

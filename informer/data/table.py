@@ -10,8 +10,9 @@ import io
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,9 @@ from informer.errors import InputError
 
 HEAD = 1 << 16
 """Bytes of a file that its dialect is found in."""
+
+PIECE = 1 << 25
+"""Bytes of a piece of a file that is read in pieces."""
 
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
@@ -103,19 +107,50 @@ def read_table(
     Raises:
         InputError: no such file, nothing in it, not text, or rows of unequal length.
     """
-    if separator == r"\t":  # a tab as a command line writes it
-        separator = "\t"
-    for setting, mark in (("separator", separator), ("decimal", decimal)):
-        if mark is not None and len(mark) != 1:
-            raise InputError(f"dataset.{setting}: expected one character, found {mark!r}")
+    separator = _separator(separator, decimal)
+    with _told(path, encoding), _opened(path) as (file, is_parquet):
+        return _parquet_table(path, file) if is_parquet else _csv_table(path, file, separator, decimal, encoding)
+
+
+def read_pieces(
+    path: Path, *, separator: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> Iterator[Table]:
+    """The same, PIECE bytes at a time, for CSV files larger than memory; no cell may run over the end of its line.
+
+    The first piece settles the dialect; a parquet file comes in one piece.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    separator = _separator(separator, decimal)
+    with _told(path, encoding), _opened(path) as (file, is_parquet):
+        if is_parquet:
+            yield _parquet_table(path, file)
+            return
+        header, n_rows = file.readline(), 0
+        while (lines := file.readlines(PIECE)) or not n_rows:
+            with _told(path, encoding):
+                table = _csv_table(path, io.BytesIO(header + b"".join(lines)), separator, decimal, encoding)
+            separator, decimal, encoding = astuple(table.dialect)
+            if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
+                yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
+            n_rows += max(len(lines), 1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[io.BufferedIOBase, bool]]:
+    """The content of a file, unpacked, and whether it is parquet."""
+    with path.open("rb") as raw:
+        start = raw.read(4)
+        raw.seek(0)
+        yield gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw, start == _PARQUET
+
+
+@contextmanager
+def _told(path: Path, encoding: str | None) -> Iterator[None]:
+    """What goes wrong in reading, as a user's mistake."""
     try:
-        with path.open("rb") as raw:
-            start = raw.read(4)
-            raw.seek(0)
-            if start == _PARQUET:
-                return _parquet_table(path, raw)
-            file: io.BufferedIOBase = gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw
-            return _csv_table(path, file, separator, decimal, encoding)
+        yield
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file, check the path") from error
     except EmptyDataError as error:
@@ -126,6 +161,16 @@ def read_table(
         raise InputError(f"{path}: rows of unequal length ({' '.join(str(error).split())})") from error
     except (OSError, EOFError, LookupError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
+
+
+def _separator(separator: str | None, decimal: str | None) -> str | None:
+    """As it was meant, where it is one character and `decimal` is."""
+    if separator == r"\t":  # a tab as a command line writes it
+        separator = "\t"
+    for setting, mark in (("separator", separator), ("decimal", decimal)):
+        if mark is not None and len(mark) != 1:
+            raise InputError(f"dataset.{setting}: expected one character, found {mark!r}")
+    return separator
 
 
 def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:

@@ -1,0 +1,148 @@
+"""A panel larger than memory: its files are read in pieces, its values stay in a file of the cache."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from informer.data.cache import Cache
+from informer.data.frequency import Frequency
+from informer.data.panel import aligned, names_in, series_names
+from informer.data.source import DatasetConfig, Series, inspect_table
+from informer.data.table import Table, read_pieces
+from informer.errors import InputError
+from informer.files import write_atomic
+
+VALUES = "values"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Facts:
+    """What is to know of a series beside its values: with equal steps, the first time tells all."""
+
+    name: str
+    rows: int
+    first: str
+    zone: str | None
+
+
+def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> list[Series]:
+    """The series that `read_panel` gives, their values a map of a file; the rows of a series must stand together.
+
+    Args:
+        cache: the folder that belongs to these files and this way of reading them.
+
+    Raises:
+        InputError: the first that is wrong with the files.
+    """
+    if config.sort or config.duplicates or config.fill:
+        raise InputError("dataset.memmap: repairs (sort, duplicates, fill) need the files in memory; mend them first")
+    facts_file = cache.folder / "panel.json"
+    if not facts_file.exists():
+        cache.forget(VALUES, dtype=np.float64)
+    reader = _Reader(config)
+    values = cache.array(VALUES, lambda: reader.blocks(paths), dtype=np.float64)
+    if reader.first is not None:
+        write_atomic(facts_file, json.dumps(reader.facts()))
+    return _panel(json.loads(facts_file.read_text()), values)
+
+
+class _Reader:
+    """Goes through the files once; what it saw is in `facts` when all blocks are out."""
+
+    def __init__(self, config: DatasetConfig) -> None:
+        self.config = config
+        self.first: Series | None = None
+        self._last: Series | None = None
+        self._seen: dict[str, _Facts] = {}
+
+    def blocks(self, paths: Sequence[Path]) -> Iterator[np.ndarray]:
+        """Values, one series below the other."""
+        config = self.config
+        for path, file_name in zip(paths, series_names(paths), strict=True):
+            time_format = config.time_format
+            for table in read_pieces(
+                path, separator=config.separator, decimal=config.decimal, encoding=config.encoding
+            ):
+                for own, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
+                    series, report = inspect_table(own, replace(self.config, time_format=time_format), name)
+                    report.refuse()
+                    assert series is not None  # else there is something to refuse
+                    time_format = series.time_format or time_format
+                    yield self._take(series, own)
+
+    def facts(self) -> dict[str, Any]:
+        """Plain containers."""
+        assert self.first is not None
+        return {
+            "columns": self.first.columns,
+            "time_col": self.first.time_col,
+            "time_format": self.first.time_format,
+            "frequency": self.first.frequency.code,
+            "series": [asdict(one) for one in self._seen.values()],
+        }
+
+    def _take(self, series: Series, table: Table) -> np.ndarray:
+        if self.first is None:
+            self.first = series
+            self.config = replace(self.config, frequency=series.frequency.code)
+        series, before = aligned(series, self.first), self._last
+        if before is not None and before.name == series.name:
+            expected = before.frequency.future(before.timestamps[-1], 1)[0]
+            if series.timestamps[0] != expected:
+                raise InputError(
+                    f"{table.at(0, series.time_col)}: expected {expected} (step {series.frequency.code}), "
+                    f"found {series.timestamps[0]}; add or remove rows so that the steps are equal"
+                )
+        elif series.name in self._seen:
+            raise InputError(
+                f"{table.at(0, series.time_col)}: more rows of {series.name}, after those of others; "
+                "dataset.memmap needs the rows of a series together: sort the file"
+            )
+        zone = None if series.timestamps.tz is None else str(series.timestamps.tz)
+        facts = self._seen.setdefault(
+            series.name, _Facts(name=series.name, rows=0, first=series.timestamps[0].isoformat(), zone=zone)
+        )
+        facts.rows += len(series)
+        self._last = series
+        return series.values
+
+
+def _runs(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
+    """Rows that follow each other and are of one series, and its name."""
+    names = names_in(table, series_col)
+    borders = [0, *np.flatnonzero(names[1:] != names[:-1]) + 1, len(names)]
+    frame = table.frame.drop(columns=series_col)
+    for begin, end in pairwise(borders):
+        name = str(names[begin])
+        yield replace(table, name=f"{table.name}, {series_col} {name}", frame=frame[begin:end]), name
+
+
+def _panel(facts: dict[str, Any], values: np.ndarray) -> list[Series]:
+    frequency = Frequency.parse(facts["frequency"])
+    columns = tuple(facts["columns"])
+    values = values.reshape(-1, len(columns))
+    panel: list[Series] = []
+    end = 0
+    for one in (_Facts(**each) for each in facts["series"]):
+        begin, end = end, end + one.rows
+        first = pd.Timestamp(one.first)
+        panel.append(
+            Series(
+                name=one.name,
+                timestamps=pd.date_range(
+                    first.tz_convert(one.zone) if one.zone else first, periods=one.rows, freq=frequency.offset
+                ),
+                values=values[begin:end],
+                columns=columns,
+                frequency=frequency,
+                time_col=facts["time_col"],
+                time_format=facts["time_format"],
+            )
+        )
+    return panel

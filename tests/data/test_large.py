@@ -1,0 +1,211 @@
+"""Panels in files: the same windows as in memory, however the file is cut, written once and checked."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from dataset_cases import SIZES, made, write
+
+from informer.data import large, scaler, store, table
+from informer.data.cache import Cache
+from informer.data.columns import Features, Roles
+from informer.data.pipeline import Data, load_data
+from informer.data.scaler import ScalerConfig, ScalerKind
+from informer.data.source import DatasetConfig
+from informer.data.split import Short
+from informer.data.time_features import CalendarKind
+from informer.errors import InputError
+from informer.inference.evaluate import training_scale
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of a few kilobytes are cut into many pieces; sizes that no row or series ends with."""
+    monkeypatch.setattr(table, "PIECE", 1500)
+    monkeypatch.setattr(store, "ROWS", 17)
+    monkeypatch.setattr(scaler, "BLOCK", 100)
+
+
+def load(config: DatasetConfig, roles: Roles, scaling: ScalerConfig) -> Data:
+    return load_data(
+        config,
+        sizes=SIZES,
+        roles=roles,
+        scaler=scaling,
+        calendar=CalendarKind.timeF,
+        data_dir=Path(str(config.path)).parent,
+        device="cpu",
+    )
+
+
+def frames() -> dict[str, pd.DataFrame]:
+    return {"p": made(150), "q": made(130, start="2020-01-02"), "r": made(20), "s": made(100)}
+
+
+def one_file(path: Path) -> DatasetConfig:
+    return DatasetConfig(name="one", path=str(write(made(301), path / "one.csv")))
+
+
+def german(path: Path) -> DatasetConfig:
+    made(200).to_csv(path / "german.csv", index=False, sep=";", decimal=",", date_format="%d.%m.%Y %H:%M")
+    return DatasetConfig(name="german", path=str(path / "german.csv"), time_format="%d.%m.%Y %H:%M")
+
+
+def folder(path: Path) -> DatasetConfig:
+    (path / "in").mkdir(exist_ok=True)
+    for name, frame in frames().items():
+        write(frame, path / "in" / f"{name}.csv")
+    return DatasetConfig(name="many", path=str(path / "in"), short=Short.skip)
+
+
+def padded(path: Path) -> DatasetConfig:
+    return replace(folder(path), short=Short.pad)
+
+
+def long_file(path: Path) -> DatasetConfig:
+    rows = pd.concat(frame.assign(id=name) for name, frame in frames().items())
+    return DatasetConfig(path=str(write(rows, path / "long.csv.gz")), series_col="id", short=Short.skip)
+
+
+ROLES = [Roles(), Roles(features=Features.S, target="b"), Roles(targets=["b"], future_covariates=["a"])]
+
+
+@pytest.mark.parametrize("stored", [one_file, german, folder, padded, long_file])
+@pytest.mark.parametrize("roles", ROLES, ids=["M", "S", "lists"])
+def test_batches_are_those_of_memory(stored: Callable[[Path], DatasetConfig], roles: Roles, tmp_path: Path) -> None:
+    config = stored(tmp_path)
+    for scaling in (ScalerConfig(), ScalerConfig(kind=ScalerKind.robust, per_series=True)):
+        here, there = (load(replace(config, memmap=memmap), roles, scaling) for memmap in (False, True))
+        assert here.scaler.state() == there.scaler.state()
+        assert here.columns == there.columns
+        assert [one.name for one in here.panel] == [one.name for one in there.panel]
+        assert all(one.timestamps.equals(other.timestamps) for one, other in zip(here.panel, there.panel, strict=True))
+        for part in ("train", "val", "test"):
+            ours, theirs = (
+                getattr(data, part).batches(7, generator=torch.Generator().manual_seed(1)) for data in (here, there)
+            )
+            for one, other in zip(ours, theirs, strict=True):
+                assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
+        assert all(torch.equal(*pair) for pair in zip(training_scale(here), training_scale(there), strict=True))
+        assert isinstance(there.panel[0].values, np.memmap)
+
+
+def written(path: Path) -> dict[Path, tuple[bytes, int]]:
+    return {
+        file: (file.read_bytes(), file.stat().st_mtime_ns) for file in (path / "cache").rglob("*") if file.is_file()
+    }
+
+
+def test_files_are_written_once_and_anew_where_they_changed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = replace(long_file(tmp_path), memmap=True)
+    load(config, Roles(), ScalerConfig())
+    first = written(tmp_path)
+    assert {file.suffix for file in first} == {".float64", ".float32", ".json", ".sha256"}
+    load(config, Roles(), ScalerConfig())
+    assert written(tmp_path) == first
+    # another scaler is another file, of the same values
+    load(config, Roles(), ScalerConfig(kind=ScalerKind.minmax))
+    more = written(tmp_path)
+    assert {file.suffix for file in set(more) - set(first)} == {".float32", ".sha256"}
+    assert all(more[file] == first[file] for file in first)
+    for file in first:
+        if file.suffix.startswith(".float"):
+            file.write_bytes(b"\1" + first[file][0][1:])
+    load(config, Roles(), ScalerConfig())
+    assert caplog.text.count("not as it was written; written again") == 3
+    assert {file: content for file, (content, _) in written(tmp_path).items() if file in first} == {
+        file: content for file, (content, _) in first.items()
+    }
+
+
+def test_other_data_or_another_way_of_reading_are_other_files(tmp_path: Path) -> None:
+    config = replace(one_file(tmp_path), memmap=True, cache_dir=str(tmp_path / "cache"))
+    load(config, Roles(), ScalerConfig())
+    n_files = len(written(tmp_path))
+    load(replace(config, columns=["a", "b"]), Roles(), ScalerConfig())
+    assert len(written(tmp_path)) == 2 * n_files
+    write(made(302), tmp_path / "one.csv")
+    assert len(load(config, Roles(), ScalerConfig()).panel[0]) == 302
+
+
+def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    def blocks() -> list[np.ndarray]:
+        raise InputError("stop")
+
+    cache = Cache.below(tmp_path, "key")
+    with pytest.raises(InputError, match="stop"):
+        cache.array("values", blocks, dtype=np.float32)
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        InputError, match=r"expected a place for arrays, found: Not a directory; set dataset\.cache_dir"
+    ):
+        Cache.below(tmp_path / "file", "key").array("x", lambda: [np.ones(3)], dtype=np.float32)
+
+
+def worded(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(b=["x" if row == 200 else value for row, value in enumerate(frame["b"])])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (worded, r"one\.csv, row 202, column 'b': expected a number, found 'x'"),
+        (lambda frame: frame.drop(index=140), r"one\.csv, row \d+, column 'date': expected 2020-01-"),
+        (lambda frame: pd.concat([frame, frame[250:]]), r"one\.csv, row 303, column 'date': expected "),
+    ],
+)
+def test_mistakes_are_named_by_their_row(
+    change: Callable[[pd.DataFrame], pd.DataFrame], message: str, tmp_path: Path
+) -> None:
+    config = replace(one_file(tmp_path), memmap=True)
+    write(change(made(301).assign(date=lambda frame: frame["date"].astype(str))), tmp_path / "one.csv")
+    with pytest.raises(InputError, match=message):
+        load(config, Roles(), ScalerConfig())
+    assert written(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"date,a\n", "f.csv: a header without rows"),
+        (b"date,a\n" + b"2020-01-01,1\n" * 200 + b"2020-01-01,1,2\n", "rows of unequal length"),
+        (b"date,a\n" + b"2020-01-01,1\n" * 400 + b"\xff\xfe,1\n", "f.csv"),
+    ],
+)
+def test_files_that_are_no_series(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        load(DatasetConfig(path=str(tmp_path / "f.csv"), memmap=True), Roles(), ScalerConfig())
+    with pytest.raises(InputError, match="no such file"):
+        load(DatasetConfig(path=str(tmp_path / "g.csv"), memmap=True), Roles(), ScalerConfig())
+    with pytest.raises(InputError, match=r"dataset\.memmap: repairs \(sort"):
+        load(DatasetConfig(path=str(tmp_path / "f.csv"), memmap=True, sort=True), Roles(), ScalerConfig())
+
+
+def test_blank_lines_at_the_end_do_not_matter(tmp_path: Path) -> None:
+    config = replace(one_file(tmp_path), memmap=True)
+    path = tmp_path / "one.csv"
+    path.write_bytes(path.read_bytes() + b",,,\n" * 1000)
+    assert len(load(config, Roles(), ScalerConfig()).panel[0]) == 301
+
+
+def test_a_series_in_two_places_is_refused(tmp_path: Path) -> None:
+    rows = pd.concat([made(50).assign(id="x"), made(50).assign(id="y"), made(60)[50:].assign(id="x")])
+    config = DatasetConfig(path=str(write(rows, tmp_path / "f.csv")), series_col="id", memmap=True)
+    with pytest.raises(InputError, match=r"f\.csv, id x, row 102, .* more rows of x, after those of others"):
+        load(config, Roles(), ScalerConfig())
+
+
+def test_no_more_than_a_piece_of_text_is_held(tmp_path: Path) -> None:
+    """Red if the reader keeps what it has passed on."""
+    config = one_file(tmp_path)
+    reader = large._Reader(config)
+    blocks = [len(block) for block in reader.blocks([Path(str(config.path))])]
+    assert sum(blocks) == 301
+    assert max(blocks) < 50
