@@ -81,3 +81,12 @@ def test_one_long_file_gives_the_same_model(run: Path, folder: Path) -> None:
     first, second = (checkpoint.load(path).weights for path in (run, Path("long")))
     assert all((first[name] == second[name]).all() for name in first)
     assert Path("long/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
+
+
+def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:
+    more = [f"dataset.path={run.parent / 'in'}", "dataset.short=skip", "scaler.per_series=true", "run_dir=mapped"]
+    assert call("train", *RUN, *more, "dataset.memmap=true", "dataset.cache_dir=arrays").status == 0
+    first, second = (checkpoint.load(path).weights for path in (run, Path("mapped")))
+    assert all((first[name] == second[name]).all() for name in first)
+    assert Path("mapped/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
+    assert list(Path("arrays").rglob("*.float32"))
