@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pooch
 
 from informer.data.source import DatasetConfig
+from informer.data.table import told
 from informer.errors import InputError
 from informer.files import write_atomic
 from informer.runtime import resource
@@ -119,6 +120,10 @@ def _reason(error: OSError | ValueError, sha256: str | None) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """Hex digest of a file."""
-    with path.open("rb") as file:
+    """Hex digest of a file.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    with told(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

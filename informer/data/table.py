@@ -108,7 +108,7 @@ def read_table(
         InputError: no such file, nothing in it, not text, or rows of unequal length.
     """
     separator = _separator(separator, decimal)
-    with _told(path, encoding), _opened(path) as (file, is_parquet):
+    with told(path, encoding), _opened(path) as (file, is_parquet):
         return _parquet_table(path, file) if is_parquet else _csv_table(path, file, separator, decimal, encoding)
 
 
@@ -123,13 +123,13 @@ def read_pieces(
         InputError: see `read_table`.
     """
     separator = _separator(separator, decimal)
-    with _told(path, encoding), _opened(path) as (file, is_parquet):
+    with told(path, encoding), _opened(path) as (file, is_parquet):
         if is_parquet:
             yield _parquet_table(path, file)
             return
         header, n_rows = file.readline(), 0
         while (lines := file.readlines(PIECE)) or not n_rows:
-            with _told(path, encoding):
+            with told(path, encoding):
                 table = _csv_table(path, io.BytesIO(header + b"".join(lines)), separator, decimal, encoding)
             separator, decimal, encoding = astuple(table.dialect)
             if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
@@ -147,7 +147,7 @@ def _opened(path: Path) -> Iterator[tuple[io.BufferedIOBase, bool]]:
 
 
 @contextmanager
-def _told(path: Path, encoding: str | None) -> Iterator[None]:
+def told(path: Path, encoding: str | None = None) -> Iterator[None]:
     """What goes wrong in reading, as a user's mistake."""
     try:
         yield

@@ -169,13 +169,16 @@ def test_mistakes_are_named_by_their_row(
     assert written(tmp_path) == {}
 
 
+DAYS = b"".join(f"{day:%Y-%m-%d},1\n".encode() for day in pd.date_range("2020-01-01", periods=200))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "the file is empty"),
         (b"date,a\n", "f.csv: a header without rows"),
-        (b"date,a\n" + b"2020-01-01,1\n" * 200 + b"2020-01-01,1,2\n", "rows of unequal length"),
-        (b"date,a\n" + b"2020-01-01,1\n" * 400 + b"\xff\xfe,1\n", "f.csv"),
+        (b"date,a\n" + DAYS + b"2020-09-01,1,2\n", "rows of unequal length"),
+        (b"date,a\n" + DAYS + b"\xff\xfe,1\n", r"f\.csv: not utf-8.* text"),
     ],
 )
 def test_files_that_are_no_series(content: bytes, message: str, tmp_path: Path) -> None:
