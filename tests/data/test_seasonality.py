@@ -1,0 +1,63 @@
+"""Periods that were put in are found again; what has none shows none."""
+
+import numpy as np
+import pytest
+
+from informer.data.seasonality import autocorrelation, find_seasons
+
+TIME = np.arange(2000.0)
+
+
+def wave(period: float, shape: str = "sine") -> np.ndarray:
+    phase = TIME % period / period
+    return {"sine": np.sin(2 * np.pi * phase), "saw": phase, "spike": (phase < 0.2) * 1.0}[shape]
+
+
+@pytest.mark.parametrize("shape", ["sine", "saw", "spike"])
+@pytest.mark.parametrize("period", [7, 24, 52, 365])
+@pytest.mark.parametrize("trend", [0, 0.05, -3])
+def test_one_period(period: int, shape: str, trend: float) -> None:
+    noise = np.random.default_rng(period).normal(size=len(TIME))
+    (season,) = find_seasons(1e4 + 10 * wave(period, shape) + trend * TIME + noise)
+    assert abs(season.period - period) <= max(1, 0.02 * period)
+    assert season.strength > 0.7
+    (clear,) = find_seasons(wave(period, shape))
+    assert abs(clear.period - period) <= 0.02 * period
+    assert clear.strength == pytest.approx(1, abs=0.03)
+
+
+def test_a_day_within_a_week() -> None:
+    """The week is stronger, for every day of it is alike a week later."""
+    random = np.random.default_rng(1)
+    hours = 3 * wave(24) + 2 * wave(168) + random.normal(size=len(TIME)) * 0.3
+    found = find_seasons(hours)
+    assert [season.period for season in found] == [168, 24]
+
+
+def test_a_strength_is_the_correlation_with_the_values_a_period_later() -> None:
+    values = wave(24) + np.random.default_rng(2).normal(size=len(TIME))
+    (season,) = find_seasons(values)
+    by_hand = np.corrcoef(values[: -season.period], values[season.period :])[0, 1]
+    assert season.strength == pytest.approx(by_hand, abs=0.02)
+
+
+def test_autocorrelation_is_the_loop() -> None:
+    values = np.random.default_rng(3).normal(size=61) + np.arange(61) * 0.3
+    rest = values - np.polyval(np.polyfit(np.arange(61), values, 1), np.arange(61))
+    loop = [np.mean(rest[: 61 - lag] * rest[lag:]) for lag in range(21)]
+    np.testing.assert_allclose(autocorrelation(values), np.array(loop) / loop[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(0),
+        np.ones(1),
+        np.full(50, 7.0),
+        np.arange(500.0) * 1e12,
+        np.random.default_rng(4).normal(size=1000),
+        wave(24)[:60],
+    ],
+)
+def test_what_has_no_season(values: np.ndarray) -> None:
+    assert find_seasons(values) == []
