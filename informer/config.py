@@ -213,9 +213,38 @@ class ExportConfig:
         return []
 
 
-Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig, ExportConfig)
+@dataclass(kw_only=True, slots=True)
+class InspectConfig:
+    """`python -m informer.inspect`."""
+
+    input: str | None = None
+    """The file."""
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    """How it is written, what to repair, how to split it."""
+    seq_len: int = 96
+    label_len: int = 48
+    pred_len: int = 24
+
+    @property
+    def sizes(self) -> WindowSizes:
+        """The three lengths."""
+        return WindowSizes(seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len)
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        found = self.dataset.problems()
+        if not self.input:
+            found.append("input: expected a file, found none: python -m informer.inspect FILE.csv")
+        try:
+            self.sizes  # noqa: B018 (made to be checked)
+        except InputError as error:
+            found.append(str(error))
+        return found
+
+
+Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig, ExportConfig, InspectConfig)
 SCHEMAS: dict[str, type] = {
-    "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig
+    "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig, "inspect": InspectConfig
 }  # fmt: skip
 
 

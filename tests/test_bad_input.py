@@ -405,7 +405,7 @@ def test_a_process_of_its_own_says_the_same(entry: str, arguments: list[str], fo
     assert tree(folder) == {}
 
 
-@pytest.mark.parametrize("entry", ["train", "eval", "predict"])
+@pytest.mark.parametrize("entry", ["train", "eval", "predict", "inspect"])
 def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
     page = call(entry, "--help")
     assert page.status == 0
@@ -415,5 +415,6 @@ def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
     assert call(entry, "--hydra-help").status == 0
     listing = call(entry, "--cfg", "job")
     assert listing.status == 0
-    assert ("checkpoint: runs/latest" if entry != "train" else "factor: 5") in listing.out
+    shown = {"train": "factor: 5", "inspect": "seq_len: 96"}.get(entry, "checkpoint: runs/latest")
+    assert shown in listing.out
     assert tree(folder) == {}

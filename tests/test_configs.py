@@ -78,12 +78,11 @@ def test_dataset(name: str, tmp_path: Path) -> None:
     step(settings)
 
 
-@pytest.mark.parametrize("entry", ["eval", "predict", "export"])
+@pytest.mark.parametrize("entry", ["eval", "predict", "export", "inspect"])
 def test_the_other_entry_points(entry: str) -> None:
-    overrides = ["input=a.csv"] if entry == "predict" else []
-    assert composed(*overrides, entry=entry) == config.SCHEMAS[entry](
-        **({"input": "a.csv"} if entry == "predict" else {})
-    )
+    needs_input = entry in ("predict", "inspect")
+    overrides = ["input=a.csv"] if needs_input else []
+    assert composed(*overrides, entry=entry) == config.SCHEMAS[entry](**({"input": "a.csv"} if needs_input else {}))
 
 
 def test_no_folder_of_conf_is_left_out() -> None:

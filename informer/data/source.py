@@ -195,7 +195,8 @@ def inspect_table(
             report.warnings += constant_columns(found.rows)
         if sizes is not None:
             times = found.frequency.grid(found.rows.timestamps[0], found.n_rows)
-            split_rows(times, found.frequency, config.split, sizes=sizes, name=name)
+            with report.gathering():
+                split_rows(times, found.frequency, config.split, sizes=sizes, name=name)
         return _series(found, found.frequency, table, name), report
     return None, report
 

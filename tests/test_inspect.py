@@ -1,0 +1,180 @@
+"""The report of a file, and its command: pasted into a shell it trains."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import Outcome, call
+
+from informer.runtime import resource
+
+QUICK = ["model=tiny", "trainer.max_steps=1", "run_dir=run"]
+ROWS = 400
+
+
+def table(n: int = ROWS, freq: str = "h", **columns: object) -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    time = np.arange(n)
+    values = {
+        "load": 5 + np.sin(2 * np.pi * time / 24) + random.normal(size=n) * 0.05,
+        "price": random.normal(size=n).round(3),
+    }
+    return pd.DataFrame({"date": pd.date_range("2021-01-01", periods=n, freq=freq), **values, **columns})
+
+
+def command(outcome: Outcome) -> list[str]:
+    """The arguments of the command that is offered."""
+    (line,) = (line for line in outcome.out.splitlines() if line.startswith("  python -m informer.train "))
+    return shlex.split(line)[3:]
+
+
+def trains(outcome: Outcome) -> None:
+    done = call("train", *command(outcome), *QUICK)
+    assert done.status == 0, done.err
+    assert Path("run/best.pt").exists()
+
+
+def test_a_sound_file(folder: Path) -> None:
+    outcome = call("inspect", str(resource("data/sample.csv")))
+    assert (outcome.status, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[:3] == [
+        "file:     sample.csv, 6000 rows, 5 columns",
+        "time:     date, 2023-01-02 00:00:00 to 2023-09-08 23:00:00, step h",
+        "columns:  temperature, visitors, price, demand",
+    ]
+    # a day and a week are what the sample is made of
+    assert next(line for line in lines if "visitors repeats after" in line).count(" rows (") == 2
+    assert "seasons:  visitors repeats after 168 rows (0.98), 24 rows (0.64)" in lines
+    assert "problems: none" in lines
+    assert command(outcome) == ["dataset=csv", f"dataset.path={resource('data/sample.csv')}"]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("named", [["my file.csv"], ["input=my file.csv"], ["pred_len=12", "my file.csv"]])
+def test_the_file_stands_alone_or_is_named(named: list[str], folder: Path) -> None:
+    table().to_csv("my file.csv", index=False)
+    outcome = call("inspect", *named)
+    assert outcome.status == 0, outcome
+    assert "my file.csv, 400 rows" in outcome.out
+
+
+def test_another_dialect_needs_no_word(folder: Path) -> None:
+    frame = table().rename(columns={"load": "größe", "date": "tag"})
+    frame.assign(tag=frame["tag"].dt.strftime("%d.%m.%Y %H:%M")).to_csv(
+        "x=1;y's.csv", index=False, sep=";", decimal=",", encoding="latin-1"
+    )
+    outcome = call("inspect", "x=1;y's.csv")
+    assert outcome.status == 0, outcome
+    assert "written:  separator ';', decimal mark ',', encoding latin-1" in outcome.out
+    trains(outcome)
+
+
+def broken() -> pd.DataFrame:
+    """All that repairs mend, and two columns that none does."""
+    frame = table(note=1.0).astype({"note": object}).assign(spike=1.0)
+    frame.loc[[50, 51], "load"] = np.nan
+    frame.loc[[7, 300], "note"] = "?"
+    frame.loc[9, "spike"] = np.inf
+    frame = frame.drop(index=range(100, 105))
+    frame = pd.concat([frame, frame.iloc[[30, 31]]])
+    return frame.sample(frac=1, random_state=1)
+
+
+def test_all_problems_are_listed_and_the_command_mends_them(folder: Path) -> None:
+    broken().to_csv("broken.csv", index=False)
+    outcome = call("inspect", "broken.csv")
+    assert (outcome.status, outcome.err) == (2, "")
+    assert "problems: 6" in outcome.out.splitlines()
+    places = ["stands twice (2 rows", "expected a time after", "5 rows are missing", "column 'note': expected a number"]
+    for part in [
+        *places,
+        "column 'spike': expected a number, found 'inf'",
+        "column 'load': expected a number, found an",
+    ]:
+        assert sum(part in line and line.startswith("broken.csv, row ") for line in outcome.out.splitlines()) == 1, part
+    asked = command(outcome)
+    assert {"dataset.sort=true", "dataset.duplicates=first", "dataset.fill=linear"} < set(asked)
+    assert "dataset.columns=[load,price]" in asked
+    refused = call("train", *asked[:2], *QUICK)
+    assert (refused.status, refused.err.count("error: broken.csv, row ")) == (2, 6)
+    assert not Path("run").exists()
+    trains(outcome)
+
+
+def test_what_repairs_did_is_told(folder: Path) -> None:
+    table().drop(index=[20, 21]).to_csv("gap.csv", index=False)
+    outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=2")
+    assert outcome.status == 0
+    assert "repaired: gap.csv: fill=zero put 2 missing rows in, first 2021-01-01 20:00:00 before row 22" in outcome.out
+    assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=2"]
+    trains(outcome)
+
+
+def test_a_column_that_begins_late_is_left_out(folder: Path) -> None:
+    frame = table()
+    frame.loc[:9, "price"] = np.nan
+    frame.to_csv("late.csv", index=False)
+    outcome = call("inspect", "late.csv")
+    assert command(outcome)[2:] == ["dataset.columns=[load]", "dataset.fill=linear"]
+    trains(outcome)
+
+
+@pytest.mark.parametrize("n", [40, 80, 223])
+def test_few_rows_get_short_windows(n: int, folder: Path) -> None:
+    table(n).to_csv("short.csv", index=False)
+    outcome = call("inspect", "short.csv")
+    assert outcome.status == 2
+    assert f"short: {n} rows are too few for seq_len=96, pred_len=24" in outcome.out
+    assert "val needs" in outcome.out
+    trains(outcome)
+
+
+def test_names_of_columns_that_mean_something_to_a_shell(folder: Path) -> None:
+    names = {"load": "it's a $load, [kW]", "price": "007"}
+    frame = table(note="?").rename(columns=names).astype({"note": object})
+    frame.loc[3, "note"] = 1
+    frame.to_csv("odd.csv", index=False)
+    outcome = call("inspect", "odd.csv")
+    assert outcome.status == 2
+    trains(outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("date,a\n01/02/2010,1\n02/02/2010,2\n03/02/2010,3\n", ["problems: 1", "dataset.time_format='%d/%m/%Y' or"]),
+        ("date,a\nx,1\ny,2\n", ["expected a date such as"]),
+        ("a,b\n1,2\n", ["no time column found"]),
+        ("date,a\n", ["a header without rows"]),
+        ("date,a\n2020-01-01,1\n2020-01-02,2\n2020-01-03,3\n", ["3 rows are too few to train on"]),
+    ],
+)
+def test_files_that_no_setting_mends(text: str, parts: list[str], folder: Path) -> None:
+    Path("bad.csv").write_text(text)
+    outcome = call("inspect", "bad.csv")
+    assert (outcome.status, outcome.err) == (2, "")
+    assert "informer.train" not in outcome.out
+    for part in parts:
+        assert part in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ([], "input: expected a file, found none"),
+        (["absent.csv"], "absent.csv: no such file"),
+        (["input=absent.csv", "seq_len=0"], "seq_len: expected at least 1, found 0"),
+        (["absent.csv", "dataset.fil=linear"], "unknown key 'dataset.fil'"),
+        (["absent.csv", "dataset.fill=cubic"], "cubic"),
+        (["absent.csv", "dataset.max_gap=0"], "dataset.max_gap: expected at least 1, found 0"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], part: str, folder: Path) -> None:
+    outcome = call("inspect", *arguments)
+    assert outcome.status == 2
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.count("\n") == 1
+    assert part in outcome.err
