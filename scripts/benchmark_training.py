@@ -1,43 +1,54 @@
-"""Seconds of a training step at the paper's size, beside the matrix products that such a step consists of.
+"""Seconds and memory of a training step at the paper's size, beside its matrix products and the published Informers.
 
-    python scripts/benchmark_training.py [--threads 1] [--steps 12]
+    python scripts/benchmark_training.py [--threads 1] [--steps 12] [--clock cpu] [--settings 96/48/24]
 
-For each setting (seq/label/pred) one step is forward, loss, backward and Adam on a batch of 32. The products of its
-linear maps are noted as the step runs, then run alone, same shapes, same process: through torch's BLAS, which is what
-`torch.mm` runs and "the matrix rate of the machine" means, and through oneDNN, which the network's linear maps take on
-the CPU. Steps and products alternate, medians are printed; the ratio is the time of the products over that of the step.
-Products inside attention are counted but not among those run alone.
+For each setting (seq/label/pred) one step is forward, loss, backward and Adam on a batch of 32, in float32 and in
+bfloat16. The products of its linear maps are noted as the step runs, then run alone, same shapes, same process: through
+torch's BLAS, which is what `torch.mm` runs and "the matrix rate of the machine" means, and through oneDNN, which the
+network's linear maps take on the CPU. With the extra `bench`, the Informers of neuralforecast and transformers take
+their steps too (`published_informers.py` says what differs). Everything alternates, medians are printed; a share is the
+time of the products alone over that of the step. Products inside attention are not among those run alone. Peak memory
+is what a process with that one network adds between its first line and the end of its third step.
 """
 
 import argparse
+import csv
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from published_informers import PUBLISHED
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from informer.build import attention_node, build_model
 from informer.layers.linear import ONEDNN, _product
 from informer.model import Informer, ModelConfig, ModelDims
 from informer.training.optim import OptimConfig, build_optimizer, gradient_norm
 
-SETTINGS = [(96, 48, 24), (48, 48, 24), (336, 336, 720), (720, 336, 336)]
+SETTINGS = ["96/48/24", "336/336/720", "720/336/336"]
+TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 BATCH, COLUMNS, MARKS = 32, 7, 4
+
+Act = Callable[[], None]
+Shapes = Counter[tuple[int, int, int]]
 
 
 class Products(TorchDispatchMode):
-    """Counts the matrix products of linear maps by shape (rows, inner, columns); batched ones of attention apart."""
+    """Counts the matrix products of linear maps by shape (rows, inner, columns)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.shapes: Counter[tuple[int, int, int]] = Counter()
+        self.shapes: Shapes = Counter()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
@@ -49,9 +60,9 @@ class Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def make_step(sizes: tuple[int, int, int], attn: str, device: str) -> Callable[[], None]:
+def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
     """One step of the paper's model on random data."""
-    seq_len, label_len, pred_len = sizes
+    seq_len, label_len, pred_len = map(int, setting.split("/"))
     dims = ModelDims(
         enc_in=COLUMNS, dec_in=COLUMNS, c_out=COLUMNS, mark_sizes=(1,) * MARKS,
         seq_len=seq_len, label_len=label_len, pred_len=pred_len,
@@ -67,7 +78,9 @@ def make_step(sizes: tuple[int, int, int], attn: str, device: str) -> Callable[[
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        F.mse_loss(model(*batch), target).backward()
+        with torch.autocast(device, TYPES[precision], enabled=precision == "bf16"):
+            forecast = model(*batch)
+        F.mse_loss(forecast.float(), target).backward()
         gradient_norm(model, None)
         optimizer.step()
         if device == "cuda":
@@ -76,12 +89,18 @@ def make_step(sizes: tuple[int, int, int], attn: str, device: str) -> Callable[[
     return step
 
 
-def make_products(
-    shapes: Counter[tuple[int, int, int]], product: Callable[[Tensor, Tensor], Tensor], device: str
-) -> Callable[[], None]:
+def make_step(arm: str, setting: str, attn: str, device: str) -> Act:
+    """The step of one of ours (by type) or of a published package (by name)."""
+    if arm in TYPES:
+        return our_step(setting, arm, attn, device)
+    seq_len, label_len, pred_len = map(int, setting.split("/"))
+    return PUBLISHED[arm]((seq_len, label_len, pred_len), batch=BATCH, columns=COLUMNS, marks=MARKS)
+
+
+def make_products(shapes: Shapes, product: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype, device: str) -> Act:
     """The same products alone: x [rows inner] times weight [columns inner] transposed."""
     operands = [
-        (torch.randn(m, k, device=device), torch.randn(n, k, device=device), times)
+        (torch.randn(m, k, device=device, dtype=dtype), torch.randn(n, k, device=device, dtype=dtype), times)
         for (m, k, n), times in shapes.items()
     ]
 
@@ -95,42 +114,66 @@ def make_products(
     return run
 
 
-def seconds(act: Callable[[], None]) -> float:
-    """Wall time of one call."""
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started
-
-
-def measure(sizes: tuple[int, int, int], attn: str, steps: int, device: str) -> list[str]:
-    """One row of the table."""
-    step = make_step(sizes, attn, device)
-    with Products() as counted, FlopCounterMode(display=False) as flops:
-        step()
-    runs = {"step": step, "BLAS": make_products(counted.shapes, lambda x, w: x @ w.t(), device)}
-    if ONEDNN and device == "cpu":
-        runs["oneDNN"] = make_products(counted.shapes, _product, device)
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(steps + 2):
-        for name, act in runs.items():
-            took = seconds(act)
+def medians(acts: dict[str, Act], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
+    """Median seconds of each; they take turns, and the first two rounds do not count."""
+    times: dict[str, list[float]] = {name: [] for name in acts}
+    for turn in range(rounds + 2):
+        for name, act in acts.items():
+            started = clock()
+            act()
             if turn >= 2:
-                times[name].append(took)
-    median = {name: statistics.median(values) for name, values in times.items()}
-    work = sum(2 * m * k * n * times for (m, k, n), times in counted.shapes.items())
-    batched = flops.get_total_flops() - sum(
-        count for op, count in flops.get_flop_counts()["Global"].items() if str(op) in ("aten.mm", "aten.addmm")
-    )
-    shares = [f"{median[name] / median['step']:.2f}" if name in median else "-" for name in ("BLAS", "oneDNN")]
-    rates = [f"{work / median[name] / 1e9:.0f}" if name in median else "-" for name in ("BLAS", "oneDNN")]
+                times[name].append(clock() - started)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def peak_memory(arm: str, setting: str, given: argparse.Namespace) -> float:
+    """MiB that a process of its own adds by making the network and taking three steps."""
+    alone = ["--only-memory-of", arm, "--settings", setting, "--attn", given.attn]
+    command = [sys.executable, __file__, *alone, "--device", given.device, "--threads", str(given.threads)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
+    """The same, in the process of its own; the card's memory with device=cuda."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step = make_step(arm, setting, attn, device)
+    for _ in range(3):
+        step()
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+
+
+def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | float]]:
+    """One row for each network."""
+    published = list(PUBLISHED) if given.device == "cpu" else []
+    arms = [*TYPES, *published]
+    steps = {arm: make_step(arm, setting, given.attn, given.device) for arm in arms}
+    acts = dict(steps)
+    work = 0.0
+    for name, dtype in TYPES.items():
+        with Products() as counted:
+            steps[name]()
+        work = sum(2 * m * k * n * times for (m, k, n), times in counted.shapes.items())
+        acts[f"{name} BLAS"] = make_products(counted.shapes, lambda x, w: x @ w.t(), dtype, given.device)
+        if ONEDNN and given.device == "cpu":
+            acts[f"{name} oneDNN"] = make_products(counted.shapes, _product, dtype, given.device)
+    clock = time.process_time if given.clock == "cpu" else time.perf_counter
+    took = medians(acts, given.steps, clock)
     return [
-        "/".join(map(str, sizes)),
-        f"{median['step'] * 1e3:.0f}",
-        f"{BATCH / median['step']:.0f}",
-        f"{work / 1e9:.0f}",
-        f"{batched / 1e9:.1f}",
-        *rates,
-        *shares,
+        {
+            "setting": setting,
+            "network": f"informer {arm}" if arm in TYPES else arm,
+            "step_ms": took[arm] * 1e3,
+            "samples_per_s": BATCH / took[arm],
+            "peak_mib": peak_memory(arm, setting, given),
+            "blas_gflops": work / took[f"{arm} BLAS"] / 1e9 if arm in TYPES else float("nan"),
+            "onednn_gflops": work / took[f"{arm} oneDNN"] / 1e9 if f"{arm} oneDNN" in took else float("nan"),
+            "blas_share": took[f"{arm} BLAS"] / took[arm] if arm in TYPES else float("nan"),
+            "onednn_share": took[f"{arm} oneDNN"] / took[arm] if f"{arm} oneDNN" in took else float("nan"),
+            "times_as_fast_as_neuralforecast": took.get("neuralforecast", float("nan")) / took[arm],
+        }
+        for arm in arms
     ]
 
 
@@ -141,19 +184,29 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--steps", type=int, default=10, help="timed repetitions of each")
-    parser.add_argument("--settings", nargs="*", default=["/".join(map(str, sizes)) for sizes in SETTINGS])
+    parser.add_argument("--clock", default="wall", choices=["wall", "cpu"], help="cpu: on a busy machine, one thread")
+    parser.add_argument("--settings", nargs="*", default=SETTINGS)
+    parser.add_argument("--output", type=Path, help="CSV file for the figures")
+    parser.add_argument("--only-memory-of", help=argparse.SUPPRESS)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    table = Table(
-        title=f"d_model 512, batch {BATCH}, float32, attn={given.attn}, {given.device}, {given.threads} threads"
-    )
-    for heading in ("seq/label/pred", "step ms", "samples/s", "GFLOP linear", "GFLOP attention",
-                    "BLAS GFLOP/s", "oneDNN GFLOP/s", "BLAS time/step", "oneDNN time/step"):  # fmt: skip
-        table.add_column(heading, justify="right")
-    for setting in given.settings:
-        torch.manual_seed(0)
-        table.add_row(*measure(tuple(map(int, setting.split("/"))), given.attn, given.steps, given.device))
-    Console().print(table)
+    torch.manual_seed(0)
+    if given.only_memory_of:
+        print(own_peak_memory(given.only_memory_of, given.settings[0], given.attn, given.device))
+        return
+    title = f"d_model 512, batch {BATCH}, attn={given.attn}, {given.device}, {given.threads} threads, {given.clock} time"
+    rows = [row for setting in given.settings for row in measure(setting, given)]
+    table = Table(title=title)
+    for heading in rows[0]:
+        table.add_column(heading.replace("_", " "), justify="right")
+    for row in rows:
+        table.add_row(*(value if isinstance(value, str) else f"{value:.4g}" for value in row.values()))
+    Console(width=170).print(table)
+    if given.output:
+        with given.output.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":
