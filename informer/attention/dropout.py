@@ -29,9 +29,11 @@ def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tenso
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p, training)
-    # the scale would lose digits in a 16-bit mask; one mask that holds it saves two passes over x
-    mask = _kept(x, p).to(torch.promote_types(x.dtype, torch.float32)).mul_(1.0 / (1.0 - p))
-    return (x * mask).to(x.dtype)
+    scale = 1.0 / (1.0 - p)
+    mask = _kept(x, p).to(x.dtype)
+    if x.element_size() < 4:  # the scale would lose digits in a 16-bit mask; as a number it is applied in float32
+        return (x * mask).mul_(scale)
+    return x * mask.mul_(scale)  # one mask that holds the scale saves a pass over x, there and back
 
 
 @final
