@@ -34,6 +34,7 @@ from informer.build import attention_node, build_model
 from informer.layers.linear import ONEDNN, _product
 from informer.model import Informer, ModelConfig, ModelDims
 from informer.training.optim import OptimConfig, build_optimizer, gradient_norm
+from informer.training.precision import Precision
 
 SETTINGS = ["96/48/24", "336/336/720", "720/336/336"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
@@ -77,12 +78,12 @@ def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
     target = torch.randn(BATCH, pred_len, COLUMNS, device=device)
 
     def step() -> None:
+        with Precision(precision).context(torch.device(device)):
+            forecast = model(*batch).float()
+        loss = F.mse_loss(forecast, target)
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device, TYPES[precision], enabled=precision == "bf16"):
-            forecast = model(*batch)
-        F.mse_loss(forecast.float(), target).backward()
-        gradient_norm(model, None)
-        optimizer.step()
+        loss.backward()
+        optimizer.step_while_finite(loss.detach(), gradient_norm(model, None))
         if device == "cuda":
             torch.cuda.synchronize()
 
