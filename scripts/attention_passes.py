@@ -103,12 +103,12 @@ def peak_bytes(setup: Setup, contender: Contender, length: int) -> float:
         return float(torch.cuda.max_memory_allocated() - before)
     if not Path("/proc/self/status").exists():
         return math.nan
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     setup.make_pass(contender, inputs)()
-    return float(_resident("VmHWM") - before)
+    return float(resident("VmHWM") - before)
 
 
-def _resident(key: str) -> int:
+def resident(key: str) -> int:
     """Bytes of this process: VmRSS now, VmHWM at its highest."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(key))

@@ -13,7 +13,6 @@ is what a process with that one network adds between its first line and the end 
 
 import argparse
 import csv
-import resource
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from attention_passes import resident
 from published_informers import PUBLISHED
 from rich.console import Console
 from rich.table import Table
@@ -136,13 +136,13 @@ def peak_memory(arm: str, setting: str, given: argparse.Namespace) -> float:
 
 def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
     """The same, in the process of its own; the card's memory with device=cuda."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident("VmRSS")
     step = make_step(arm, setting, attn, device)
     for _ in range(3):
         step()
     if device == "cuda":
         return torch.cuda.max_memory_allocated() / 2**20
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+    return (resident("VmHWM") - before) / 2**20
 
 
 def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | float]]:
@@ -195,7 +195,9 @@ def main() -> None:
     if given.only_memory_of:
         print(own_peak_memory(given.only_memory_of, given.settings[0], given.attn, given.device))
         return
-    title = f"d_model 512, batch {BATCH}, attn={given.attn}, {given.device}, {given.threads} threads, {given.clock} time"
+    title = (
+        f"d_model 512, batch {BATCH}, attn={given.attn}, {given.device}, {given.threads} threads, {given.clock} clock"
+    )
     rows = [row for setting in given.settings for row in measure(setting, given)]
     table = Table(title=title)
     for heading in rows[0]:

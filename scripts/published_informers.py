@@ -1,4 +1,4 @@
-"""Training steps of the Informers in two published packages, for `benchmark_training.py` (`pip install 'informer[bench]'`).
+"""Training steps of the Informers in two published packages (extra `bench`), for `benchmark_training.py`.
 
 Each function makes one step (forward, the package's own loss, backward, Adam) of a network with the sizes of the
 paper's, on random data of the same lengths. What differs cannot be set from outside: neuralforecast forecasts one
