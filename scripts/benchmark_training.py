@@ -199,7 +199,7 @@ def main() -> None:
         f"d_model 512, batch {BATCH}, attn={given.attn}, {given.device}, {given.threads} threads, {given.clock} clock"
     )
     rows = [row for setting in given.settings for row in measure(setting, given)]
-    table = Table(title=title)
+    table = Table(title=f"d_model 512, batch {BATCH}, attn={given.attn}, {where}")
     for heading in rows[0]:
         table.add_column(heading.replace("_", " "), justify="right")
     for row in rows:
