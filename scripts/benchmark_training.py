@@ -195,9 +195,7 @@ def main() -> None:
     if given.only_memory_of:
         print(own_peak_memory(given.only_memory_of, given.settings[0], given.attn, given.device))
         return
-    title = (
-        f"d_model 512, batch {BATCH}, attn={given.attn}, {given.device}, {given.threads} threads, {given.clock} clock"
-    )
+    where = f"{given.device}, {given.threads} threads, {given.clock} time"
     rows = [row for setting in given.settings for row in measure(setting, given)]
     table = Table(title=f"d_model 512, batch {BATCH}, attn={given.attn}, {where}")
     for heading in rows[0]:
