@@ -193,17 +193,23 @@ def _data_facts(data: Data) -> dict[str, Any]:
         "series": len(data.panel),
         "rows": sum(map(len, data.panel)),
         "time_col": data.panel[0].time_col,
-        "windows": {"train": len(data.train), "val": len(data.val), "test": len(data.test)},
+        "windows": _window_counts(data),
     }
+
+
+def _window_counts(data: Data) -> dict[str, int]:
+    parts = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
+    return {name: len(windows) for name, windows in parts.items() if windows is not None}
 
 
 def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.device) -> None:
     n_parameters = sum(p.numel() for p in model.parameters())
     series = f"{len(data.panel)} series, " if len(data.panel) > 1 else ""
     n_rows = sum(map(len, data.panel))
+    windows = ", ".join(f"{n} {part}" for part, n in _window_counts(data).items())
     log.info(
         f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {len(data.inputs)} columns in, "
-        f"{len(data.targets)} out; windows {len(data.train)} train, {len(data.val)} val, {len(data.test)} test"
+        f"{len(data.targets)} out; windows {windows}"
     )
     precision = settings.precision.on(device).value
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")

@@ -19,8 +19,8 @@ from informer.data.windows import Windows
 from informer.training import loop
 
 SAMPLE = ["dataset=sample", *SMALL]
-N_TRAIN, N_VAL, N_TEST = 200 - 24 - 6 + 1, 50 - 6 + 1, 70 - 6 + 1
-"""Windows of SMALL: training ones lie within their rows, the others look back."""
+N_TRAIN, N_VAL, N_TEST = 200 - 24 - 6 + 1, 25 - 6 + 1, 70 - 6 + 1
+"""Windows of SMALL: training ones lie within their rows, others look back; half of the validation rows calibrate."""
 STEPS = math.ceil(N_TRAIN / 32)
 """Steps of one epoch."""
 
@@ -50,7 +50,7 @@ def test_the_run_directory(trained: Trained) -> None:
     assert facts["seed"] == 0
     assert facts["versions"]["torch"]
     assert facts["command"][0] == "informer-train"
-    assert facts["data"]["windows"] == {"train": N_TRAIN, "val": N_VAL, "test": N_TEST}
+    assert facts["data"]["windows"] == {"train": N_TRAIN, "val": N_VAL, "calibration": N_VAL, "test": N_TEST}
 
 
 def test_the_log_holds_what_was_printed(trained: Trained) -> None:
