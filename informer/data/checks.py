@@ -16,6 +16,9 @@ from informer.data.rows import Rows
 from informer.data.table import shown
 from informer.errors import InputError
 
+LARGEST = 1e30
+"""Values that are larger, scaled by a scaler of training, could overflow the float32 of the network."""
+
 
 def check_times(name: str, unread: pd.Series, time_format: str | None, report: Report) -> None:
     """Every cell of the time column is a time.
@@ -113,15 +116,15 @@ def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], 
 
 
 def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str, report: Report) -> None:
-    """Every value is a finite number.
+    """Every value is a number that the network's float32 can hold.
 
     Args:
         text: by column, its cells that are text, indexed by their lines.
         advice: what to do about cells without a value.
     """
-    finite = np.isfinite(rows.values).all(axis=0)
+    sound = (np.abs(rows.values) <= LARGEST).all(axis=0)
     for place, column in enumerate(rows.columns):
-        if not finite[place] or column in text:  # text may have been filled over
+        if not sound[place] or column in text:  # text may have been filled over
             _check_column(rows, place, text.get(column, pd.Series(dtype=object)), advice, report)
 
 
@@ -129,13 +132,14 @@ def _check_column(rows: Rows, place: int, text: pd.Series, advice: str, report: 
     column, values = rows.columns[place], rows.values[:, place]
     worded = np.isin(rows.lines, text.index)
     empty, infinite = np.isnan(values) & ~worded, np.isinf(values)
+    huge = (np.abs(values) > LARGEST) & ~infinite
     leave_out = "or leave the column out of dataset.columns"
-    for bad in (worded, infinite):
+    for bad, expected in ((worded, "a number"), (infinite, "a number"), (huge, f"a number of at most {LARGEST:g}")):
         if bad.any():
             row = int(bad.argmax())
             found = shown(text[rows.lines[row]] if bad is worded else values[row])
             report.add(
-                f"{rows.at(row, column)}: expected a number, found {found}{several(int(bad.sum()), 'such cells')}; "
+                f"{rows.at(row, column)}: expected {expected}, found {found}{several(int(bad.sum()), 'such cells')}; "
                 f"{_decimal_advice(found)}, {leave_out}",
                 column=column,
             )

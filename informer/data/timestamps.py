@@ -13,6 +13,9 @@ from informer.errors import InputError
 NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
 """Column names, in any case, that mean time."""
 
+YEARS = range(1000, 9000)
+"""Years in which pandas can count steps forth and back; near the years 1 and 9999 its offsets fail."""
+
 EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 """Values of `time_format` that count from 1970."""
 
@@ -54,7 +57,7 @@ def find_format(table: Table, column: str, wanted: str | None) -> str | None:
 
 
 def parse_timestamps(table: Table, column: str, time_format: str | None) -> pd.DatetimeIndex:
-    """The timestamps, NaT where a cell is none.
+    """The timestamps, NaT where a cell is none, or one outside of YEARS.
 
     Args:
         time_format: strptime format, ISO8601, or s, ms, us, ns for counts since 1970; not needed where the cells are
@@ -64,9 +67,12 @@ def parse_timestamps(table: Table, column: str, time_format: str | None) -> pd.D
         InputError: the cells are of more than one time zone.
     """
     cells = table.frame[column]
-    if time_format is None or is_datetime64_any_dtype(cells):
-        return pd.DatetimeIndex(cells, name=None)
-    return pd.DatetimeIndex(_parse(table, column, time_format), name=None)
+    if time_format is not None and not is_datetime64_any_dtype(cells):
+        cells = _parse(table, column, time_format)
+    times = pd.DatetimeIndex(cells, name=None)
+    if not len(times) or (times.min().year in YEARS and times.max().year in YEARS):
+        return times
+    return pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
 
 
 def _looks_dated(cells: pd.Series) -> bool:

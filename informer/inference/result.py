@@ -53,8 +53,12 @@ class Forecast:
         """Every column beside time by its name, in order.
 
         Raises:
-            InputError: two columns of one name.
+            InputError: two columns of one name, or a forecast that is not finite.
         """
+        if not np.isfinite(self.values).all():
+            raise InputError(
+                f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
+            )
         columns = dict(zip(self.targets, self.values.T, strict=True))
         more = {
             f"{target}_{suffix}": ends[:, i]
