@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from informer.config import TrainConfig
 
 ATTENTION_PACKAGE = "informer.attention."
+SLOTS = ("attn", "decoder_attn", "cross_attn")
+"""Nodes of the configuration that hold a mechanism, `_target_` and parameters."""
 
 
 def attention_names() -> list[str]:

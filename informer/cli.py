@@ -24,6 +24,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from rich.console import Console
 
 from informer import config
+from informer.build import SLOTS
 from informer.errors import InputError, ReportError
 from informer.files import writing
 from informer.runtime import process_rank, resource
@@ -32,9 +33,6 @@ log = logging.getLogger(__name__)
 
 NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
 """How lines of Hydra's and OmegaConf's messages begin that tell a user nothing."""
-
-SLOTS = ("attn", "decoder_attn", "cross_attn")
-"""Nodes whose keys are the parameters of the mechanism chosen."""
 
 EXIT_USER_ERROR, EXIT_INTERRUPTED = 2, 130
 

@@ -13,14 +13,13 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from informer.build import attention_class, build_model
+from informer.build import SLOTS, attention_class, build_model
 from informer.checkpoint import Checkpoint
 from informer.data.frequency import Frequency
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError
 from informer.model import Informer, ModelConfig, ModelDims
 
-SLOTS = ("attn", "decoder_attn", "cross_attn")
 MAX_LENGTH = 1 << 20
 """Rows of a window that a network is built for."""
 MAX_TABLE_BYTES = 1 << 30
@@ -36,9 +35,8 @@ def restore_model(checkpoint: Checkpoint) -> Informer:
     try:
         model_config, dims = _sizes(checkpoint)
         slots = {slot: checkpoint.config[slot] for slot in SLOTS}
-        for (
-            slot
-        ) in slots.values():  # imported before anything is laid out, lest constants of a module lose their values
+        # imported before anything is laid out, lest constants of a module lose their values
+        for slot in slots.values():
             attention_class(slot["_target_"])
         with FakeTensorMode():
             skeleton = build_model(model_config, dims, **slots)

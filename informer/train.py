@@ -23,7 +23,7 @@ import torch
 from rich.console import Console
 
 from informer import checkpoint, cli, config
-from informer.build import build_data, build_model, check_attention, dims_of, picked_by_length, resolve_decoder
+from informer.build import SLOTS, build_data, build_model, check_attention, dims_of, picked_by_length, resolve_decoder
 from informer.checkpoint import Checkpoint
 from informer.config import TrainConfig
 from informer.data.pipeline import Data
@@ -151,7 +151,7 @@ def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Check
 
 def _begin_with_weights(settings: TrainConfig, data: Data, last: Checkpoint | None) -> Informer:
     """The network with fresh weights (or a fitted highway), those of `init_from`, or those it was stopped with."""
-    slots = {"attn": settings.attn, "decoder_attn": settings.decoder_attn, "cross_attn": settings.cross_attn}
+    slots = {slot: getattr(settings, slot) for slot in SLOTS}
     model = build_model(settings.model, dims_of(data), **slots)
     if last is not None:
         model.load_state_dict(last.weights)

@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "training": {"training", "inference", "data", "plots", "files", "errors"},
     "config": {"training", "inference", "model", "data", "errors"},
     "warm_start": {"checkpoint", "model", "errors"},
-    "cli": {"config", "files", "runtime", "errors"},
+    "cli": {"config", "build", "files", "runtime", "errors"},
     "run_folder": {"config", "checkpoint", "files", "errors"},
     "train": {
         "cli",

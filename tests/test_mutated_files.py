@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import Trained, call
 
+from informer import Forecaster
 from informer.runtime import resource
 
 N_FILES = 1000
@@ -82,17 +83,18 @@ DAMAGES: list[Damage] = [flipped, cut, rows_cut, columns_dropped, cell_replaced,
 
 @pytest.mark.slow
 def test_a_damaged_file_ends_in_a_forecast_or_in_a_message(trained: Trained, folder: Path) -> None:
-    """Red on any exception but InputError, on a warning, and on an output that is not whole."""
+    """Red on an exception but InputError, a warning, an output that is not whole, damage that reaches a sound file."""
     rng = np.random.default_rng(0)
     lines = resource("data/sample.csv").read_bytes().splitlines(keepends=True)
     sound = b"".join(lines[:61])
     Path("in").mkdir()
     for i in range(N_FILES):
         Path(f"in/{i:04d}.csv").write_bytes(DAMAGES[i % len(DAMAGES)](sound, rng))
+    Path("in/sound.csv").write_bytes(sound)
     outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
     assert (outcome.status, outcome.err) == (1, "")
     summary = pd.read_csv("out/summary.csv", keep_default_na=False)
-    assert len(summary) == N_FILES
+    assert len(summary) == N_FILES + 1
     failed = summary["status"] == "error"
     assert 0 < failed.sum() < N_FILES
     assert (summary.loc[failed, "message"].str.len() > 0).all()
@@ -103,6 +105,10 @@ def test_a_damaged_file_ends_in_a_forecast_or_in_a_message(trained: Trained, fol
         forecast = pd.read_csv(Path("out", name))
         assert forecast.shape == (6, 5)
         assert np.isfinite(forecast.drop(columns=forecast.columns[0]).to_numpy()).all()
+    table = pd.read_csv("in/sound.csv", parse_dates=["date"])
+    expected = Forecaster.load(trained.run_dir, device="cpu").predict(table)
+    found = pd.read_csv("out/sound.forecast.csv", parse_dates=["date"])
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-5)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

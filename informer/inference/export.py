@@ -74,10 +74,9 @@ def example(checkpoint: Checkpoint, batch: int) -> tuple[Tensor, ...]:
     dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
     sizes = torch.tensor(dims["mark_sizes"])
     linear = checkpoint.config["model"]["embed"] == CalendarKind.timeF.value
-    arrays = []
+    arrays: list[Tensor] = []
     for columns, rows in (("enc_in", dims["seq_len"]), ("dec_in", dims["label_len"] + dims["pred_len"])):
         marks = torch.rand(batch, rows, len(sizes), generator=draw)
-        linear = checkpoint.config["model"]["embed"] == CalendarKind.timeF.value
         arrays += [
             torch.randn(batch, rows, dims[columns], generator=draw),
             marks - 0.5 if linear else (marks * sizes).floor(),
@@ -132,9 +131,8 @@ def _need_onnx() -> None:
 def _onnx(program: ExportedProgram) -> tuple[bytes, Run]:
     import onnxruntime
 
-    logging.getLogger("torch.onnx").setLevel(
-        logging.ERROR
-    )  # it would tell that torchvision, which is not used, is absent
+    # it would tell that torchvision, which is not used, is absent
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     converted = torch.onnx.export(program, input_names=INPUTS, output_names=[OUTPUT], dynamo=True, verbose=False)
     assert converted is not None
     content = converted.model_proto.SerializeToString()
