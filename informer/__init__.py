@@ -16,7 +16,7 @@ Layers of the package; a module imports from its own line or from the lines belo
   layers  | checkpoint      one file that holds a trained model
   attention                 one mechanism a file; base says what one is
   archive                   reading files of tensors that may come from anyone
-  metrics  plots  runtime  files  errors
+  metrics  quantiles  plots  runtime  files  errors
 
     from informer import Forecaster
     Forecaster.fit(frame, target="sales", model="small").predict(frame)

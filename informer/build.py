@@ -2,7 +2,7 @@
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +139,7 @@ def build_model(
     attn: Mapping[str, Any],
     decoder_attn: Mapping[str, Any],
     cross_attn: Mapping[str, Any],
+    quantiles: Sequence[float] = (),
 ) -> Informer:
     """The network, with fresh weights from torch's generator.
 
@@ -146,6 +147,7 @@ def build_model(
         config: sizes the user chose.
         dims: sizes the data decides.
         attn, decoder_attn, cross_attn: `_target_` and parameters of the three slots (see `resolve_decoder`).
+        quantiles: levels that the network forecasts; none: one value for each column.
 
     Raises:
         InputError: a mechanism cannot serve its slot, or a parameter of it is wrong; the line names the slot.
@@ -154,6 +156,7 @@ def build_model(
         config,
         dims,
         Attentions(_factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)),
+        quantiles,
     )
 
 

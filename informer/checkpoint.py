@@ -53,6 +53,11 @@ class Checkpoint:
     training: dict[str, Any] | None = None
     """Optimiser, early stopping and random-number states; only in `last.pt`."""
 
+    @property
+    def quantiles(self) -> list[float]:
+        """Levels that the network forecasts; none where it gives one value for each column."""
+        return self.config["loss"].get("quantiles", [])  # a run of before quantiles has no word of them
+
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Write atomically: the file is there whole or not at all."""

@@ -181,7 +181,7 @@ def dims(arguments: Mapping[str, Any]) -> ModelDims:
     )
 
 
-def attention_nodes(arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def attention_nodes(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`_target_` and parameters of the three slots."""
     full = attention_node("full")
     chosen = attention_node("prob") | FAITHFUL_PROB | {"factor": arguments["factor"]}

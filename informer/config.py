@@ -98,7 +98,8 @@ class TrainConfig:
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        found = [*self.dataset.problems(), *self.model.problems(), *self.trainer.problems(), *self.optim.problems()]
+        parts = (self.dataset, self.model, self.loss, self.trainer, self.optim)
+        found = [problem for part in parts for problem in part.problems()]
         if not 0 <= self.seed < 2**32:
             found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         try:

@@ -1,7 +1,7 @@
 """Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, final
 
@@ -14,8 +14,9 @@ from informer.layers.decoder import Decoder, DecoderLayer
 from informer.layers.embedding import CalendarEmbed, Embedding
 from informer.layers.encoder import Encoder, EncoderLayer, EncoderStack
 from informer.layers.feed_forward import Activation, FeedForward
-from informer.layers.framing import Framing, Highway, LinearHighway
+from informer.layers.framing import Framing, Highway, LinearHighway, beside
 from informer.layers.linear import Linear
+from informer.layers.quantile_head import QuantileHead
 from informer.layers.recompute import Recompute
 
 
@@ -232,9 +233,12 @@ class Informer(nn.Module):
         config: sizes the user chose.
         dims: sizes the data decides.
         attentions: makers of the three kinds of attention.
+        quantiles: levels to forecast of each column, in increasing order, the median among them; none: one value each.
     """
 
-    def __init__(self, config: ModelConfig, dims: ModelDims, attentions: Attentions) -> None:
+    def __init__(
+        self, config: ModelConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
+    ) -> None:
         super().__init__()
         inside = dims.inside(config)
         blueprint = _Blueprint(config, inside, attentions)
@@ -243,7 +247,10 @@ class Informer(nn.Module):
         self.dec_embedding = blueprint.embedding(inside.dec_in, inside.dec_len)
         self.encoder = blueprint.encoder()
         self.decoder = blueprint.decoder(self.encoder.out_length)
-        self.head = Linear(config.d_model, inside.c_out)
+        self.quantiles = tuple(quantiles)
+        self.head = (
+            QuantileHead(config.d_model, inside.c_out, quantiles) if quantiles else Linear(config.d_model, inside.c_out)
+        )
         self.highway: LinearHighway | None = None
         if config.highway is not Highway.none:
             self.highway = LinearHighway(dims.seq_len, dims.pred_len, learnt=config.highway is Highway.linear)
@@ -266,8 +273,8 @@ class Informer(nn.Module):
         enc_mark: Float[Tensor, "b seq_len m"],
         dec_x: Float[Tensor, "b dec_len dec_in"],
         dec_mark: Float[Tensor, "b dec_len m"],
-    ) -> Float[Tensor, "b pred_len c_out"]:
-        """Forecast of the scaled targets.
+    ) -> Float[Tensor, "b pred_len c_out *q"]:
+        """Forecast of the scaled targets, or all its quantiles where the network has any.
 
         Args:
             enc_x, enc_mark: history and its calendar marks.
@@ -278,9 +285,9 @@ class Informer(nn.Module):
         out = self.head(self.decoder(self.dec_embedding(inside.dec_x, inside.dec_mark), memory))
         forecast = self.framing.undo(out, enc_x)
         if self.highway is not None:
-            return forecast + self.highway(self.framing.own(enc_x))
+            return forecast + beside(self.highway(self.framing.own(enc_x)), forecast)
         if self.framing.instance_norm:
-            return forecast + self.framing.own(enc_x).mean(dim=1, keepdim=True)
+            return forecast + beside(self.framing.own(enc_x).mean(dim=1, keepdim=True), forecast)
         return forecast
 
 

@@ -39,7 +39,7 @@ def restore_model(checkpoint: Checkpoint) -> Informer:
         for slot in slots.values():
             attention_class(slot["_target_"])
         with FakeTensorMode():
-            skeleton = build_model(model_config, dims, **slots)
+            skeleton = build_model(model_config, dims, **slots, quantiles=checkpoint.quantiles)
     except InputError:
         raise
     except OmegaConfBaseException as error:
@@ -48,7 +48,7 @@ def restore_model(checkpoint: Checkpoint) -> Informer:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"checkpoint: no network fits its configuration: {reason}") from error
     _compare(skeleton, checkpoint.weights)
-    model = build_model(model_config, dims, **slots)
+    model = build_model(model_config, dims, **slots, quantiles=checkpoint.quantiles)
     model.load_state_dict(checkpoint.weights)
     return model.eval()
 

@@ -44,7 +44,7 @@ from informer.training.events import NAME as EVENTS
 from informer.training.freezing import freeze
 from informer.training.highway import fit_highway
 from informer.training.loop import fit
-from informer.training.loss import LOSSES
+from informer.training.loss import build_loss
 from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import State
 from informer.training.tracker import Tracker
@@ -152,7 +152,7 @@ def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Check
 def _begin_with_weights(settings: TrainConfig, data: Data, last: Checkpoint | None) -> Informer:
     """The network with fresh weights (or a fitted highway), those of `init_from`, or those it was stopped with."""
     slots = {slot: getattr(settings, slot) for slot in SLOTS}
-    model = build_model(settings.model, dims_of(data), **slots)
+    model = build_model(settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles)
     if last is not None:
         model.load_state_dict(last.weights)
     elif settings.init_from is not None:
@@ -265,7 +265,7 @@ def _fit(
                 data,
                 trainer=settings.trainer,
                 optim=settings.optim,
-                loss=LOSSES[settings.loss.kind],
+                loss=build_loss(settings.loss),
                 seed=settings.seed,
                 tracker=tracker,
                 save=save,
@@ -297,6 +297,7 @@ def _score(
             "test/mae": errors["mae"],
             "test/skill": evaluation.skill,
             "val/best_loss": stopping.best_loss,
+            **({"test/pinball": evaluation.mean_pinball} if evaluation.quantiles else {}),
         },
     )
     return evaluation

@@ -32,7 +32,7 @@ def warm_start(
         model: with fresh weights; updated in place.
         checkpoint: of a network with the same sizes and mechanisms.
         inputs, targets: columns of the new data. Other inputs than the checkpoint's leave the value embeddings fresh,
-            other targets the head.
+            other targets the head, and so do other quantiles.
         mark_sizes: of the new data's calendar; others than the checkpoint's leave the calendar embeddings fresh.
 
     Raises:
@@ -40,7 +40,7 @@ def warm_start(
     """
     fresh_parts = (
         *(INPUT_PARTS if list(inputs) != checkpoint.inputs else ()),
-        *(HEAD if list(targets) != checkpoint.targets else ()),
+        *(HEAD if list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles] else ()),
         *(CALENDAR_PARTS if list(mark_sizes) != list(checkpoint.dims["mark_sizes"]) else ()),
     )
     own = model.state_dict()

@@ -11,9 +11,9 @@ from hydra import compose, initialize_config_dir
 from informer import config
 from informer.build import build_data, build_model, dims_of, resolve_decoder
 from informer.config import TrainConfig
-from informer.inference.network import model_forecast
+from informer.inference.network import model_output
 from informer.runtime import resource
-from informer.training.loss import LOSSES
+from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer
 
 CONF = resource("conf")
@@ -38,12 +38,12 @@ def step(settings: TrainConfig) -> None:
     data = build_data(settings, torch.device("cpu"))
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
     slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
-    model = build_model(settings.model, dims_of(data), **slots)
+    model = build_model(settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles)
     before = {name: weight.clone() for name, weight in model.named_parameters()}
     optimizer = build_optimizer(settings.optim, model)
     batch = data.train.batch(torch.tensor([0, len(data.train) - 1]))
     for _ in range(2):
-        loss = LOSSES[settings.loss.kind](model_forecast(model, batch), batch.target)
+        loss = build_loss(settings.loss)(model_output(model, batch), batch.target)
         loss.backward()
         optimizer.step()
     assert loss.isfinite()

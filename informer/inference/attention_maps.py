@@ -12,7 +12,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention
 from informer.data.windows import Batch
-from informer.inference.network import model_forecast
+from informer.inference.network import model_output
 from informer.model import Informer
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def attention_maps(model: Informer, batch: Batch) -> list[AttentionMap]:
         for place, layer in model.attention_layers().items():
             hook = layer.attention.register_forward_pre_hook(partial(_note, maps, place))
             hooks.callback(hook.remove)
-        model_forecast(model, batch)
+        model_output(model, batch)
     return maps
 
 

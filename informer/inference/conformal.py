@@ -94,7 +94,10 @@ def saved_calibration(checkpoint: Checkpoint) -> Calibration | None:
 
 @torch.inference_mode()
 def calibrate(model: nn.Module, windows: Windows, *, batch_size: int) -> Calibration:
-    """The errors of a model, in eval mode, on windows that had no part in its training."""
+    """The errors of a model, in eval mode, on windows that had no part in its training.
+
+    Of a model of quantiles those of the median, so that every level can be had, and levels lie within each other.
+    """
     per_window = windows.batch(torch.tensor([0])).target.numel()
     thinned = torch.arange(0, len(windows), -(-len(windows) * per_window // MAX_NUMBERS))
     batches = (windows.batch(numbers) for numbers in thinned.split(batch_size))

@@ -1,30 +1,36 @@
-"""How often what came lies inside an interval, and how wide the interval is, over many windows."""
+"""How often what came lies inside an interval or below a quantile, and how sharp those are, over many windows."""
 
+from collections.abc import Mapping, Sequence
 from typing import final
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from informer.metrics import Scores
+from informer.inference.conformal import Calibration
+from informer.inference.network import point
+from informer.metrics import Scores, wide
+from informer.quantiles import central_pairs, pinball, quantile_name
+
+REPORTED_LEVELS = (80, 95)
+"""Of conformal intervals, in percent."""
 
 
 @final
-class IntervalSums:
-    """Running sums per step and column for one kind of interval; widths in scaled units."""
+class Means:
+    """Running means per step and column, by name."""
 
     def __init__(self) -> None:
         self.windows = 0
-        self._sums: Tensor | None = None
+        self._sums: dict[str, Tensor] = {}
 
-    def add(self, inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> None:
+    def add(self, parts: Mapping[str, Float[Tensor, "b pred_len n"]]) -> None:
         """Count the windows of one batch."""
-        sums = torch.stack([inside.double().sum(dim=0), width.double().expand(inside.shape).sum(dim=0)]).cpu()
-        self._sums = sums if self._sums is None else self._sums + sums
-        self.windows += len(inside)
+        sums = {name: wide(values).sum(dim=0).cpu() for name, values in parts.items()}
+        self._sums = {name: self._sums.get(name, 0.0) + own for name, own in sums.items()}
+        self.windows += len(next(iter(parts.values())))
 
     def overall(self) -> dict[str, float]:
-        """Coverage in percent and mean width over all steps and columns."""
+        """Means over all steps and columns."""
         return {name: values[0] for name, values in self._mean(-2, -1).items()}
 
     def by_step(self) -> Scores:
@@ -36,6 +42,52 @@ class IntervalSums:
         return self._mean(-2)
 
     def _mean(self, *axes: int) -> Scores:
-        assert self._sums is not None
-        covered, width = self._sums.mean(dim=axes) / self.windows
-        return {"coverage": (100 * covered).flatten().tolist(), "width": width.flatten().tolist()}
+        return {name: (sums.mean(dim=axes) / self.windows).flatten().tolist() for name, sums in self._sums.items()}
+
+
+@final
+class Spread:
+    """What a model says beside its point forecast, against what came; all in scaled units.
+
+    Args:
+        quantiles: levels that it forecasts.
+        calibration: of its intervals, if it has any.
+    """
+
+    def __init__(self, quantiles: Sequence[float], calibration: Calibration | None) -> None:
+        self._levels, self._calibration = quantiles, calibration
+        held = [level for level in REPORTED_LEVELS if calibration is not None and calibration.holds(level)]
+        self._conformal = {level: Means() for level in held}
+        self._central = {pair: Means() for pair in central_pairs(quantiles)}
+        self._quantiles = {level: Means() for level in quantiles}
+
+    @property
+    def intervals(self) -> dict[str, Means]:
+        """Coverage in percent and width: of conformal intervals by level (`80`), of central ones by quantiles
+        (`q10_q90`)."""
+        central = {f"{quantile_name(low)}_{quantile_name(high)}": means for (low, high), means in self._central.items()}
+        return {str(level): means for level, means in self._conformal.items()} | central
+
+    @property
+    def quantiles(self) -> dict[str, Means]:
+        """Pinball loss, and the percentage of what came that is not above (`coverage`), by name."""
+        return {quantile_name(level): means for level, means in self._quantiles.items()}
+
+    def add(self, output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"]) -> None:
+        """Count the windows of one batch."""
+        forecast = point(output, self._levels)
+        for level, means in self._conformal.items():
+            assert self._calibration is not None
+            width = 2 * self._calibration.half_width(level).to(forecast)
+            means.add(_interval(self._calibration.inside(level, forecast, actual), width))
+        quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
+        for (low, high), means in self._central.items():
+            inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
+            means.add(_interval(inside, quantiles[high] - quantiles[low]))
+        for quantile, values in quantiles.items():
+            below = 100.0 * (actual <= values).float()
+            self._quantiles[quantile].add({"pinball": pinball(values, actual, quantile), "coverage": below})
+
+
+def _interval(inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> dict[str, Tensor]:
+    return {"coverage": 100.0 * inside.float(), "width": width.expand(inside.shape)}

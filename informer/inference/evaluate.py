@@ -13,13 +13,10 @@ from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
 from informer.inference.conformal import Calibration
-from informer.inference.coverage import IntervalSums
-from informer.inference.network import model_forecast
+from informer.inference.coverage import Spread
+from informer.inference.network import model_output, point, quantiles_of
 from informer.inference.report import Evaluation
 from informer.metrics import Errors, MaseScale, seasonal_scale
-
-REPORTED_LEVELS = (80, 95)
-"""Of intervals, in percent."""
 
 Forecast = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 """Scaled targets for a batch; must not look at `batch.target` but for its shape."""
@@ -96,16 +93,15 @@ def compare(
 
 
 def score(model: nn.Module, data: Data, *, batch_size: int, calibration: Calibration | None = None) -> Evaluation:
-    """The model, its intervals, and the baselines on the test part; the model is put into eval mode."""
+    """The model, its intervals and quantiles, and the baselines on the test part; the model is put into eval mode."""
     model.eval()
-    levels = [level for level in REPORTED_LEVELS if calibration is not None and calibration.holds(level)]
-    intervals = {level: IntervalSums() for level in levels}
+    quantiles = quantiles_of(model)
+    spread = Spread(quantiles, calibration)
 
     def forecast(batch: Batch) -> Tensor:
-        values = model_forecast(model, batch)
-        for level, sums in intervals.items():
-            assert calibration is not None
-            sums.add(calibration.inside(level, values, batch.target), 2 * calibration.half_width(level))
-        return values
+        output = model_output(model, batch)
+        spread.add(output, batch.target)
+        return point(output, quantiles)
 
-    return replace(compare(forecast, data.test, data=data, batch_size=batch_size), intervals=intervals)
+    evaluation = compare(forecast, data.test, data=data, batch_size=batch_size)
+    return replace(evaluation, intervals=spread.intervals, quantiles=spread.quantiles)

@@ -87,6 +87,7 @@ def example(checkpoint: Checkpoint, batch: int) -> tuple[Tensor, ...]:
 def description(checkpoint: Checkpoint) -> dict[str, Any]:
     """What a program needs to know that runs the network: inputs, columns, lengths, scaler, calendar."""
     dims, kind = checkpoint.dims, CalendarKind(checkpoint.config["model"]["embed"])
+    quantiles = checkpoint.quantiles
     dec_len, n_marks = dims["label_len"] + dims["pred_len"], len(dims["mark_sizes"])
     return {
         "inputs": {
@@ -95,7 +96,8 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "dec_x": ["batch", dec_len, dims["dec_in"]],
             "dec_mark": ["batch", dec_len, n_marks],
         },
-        "output": {OUTPUT: ["batch", dims["pred_len"], dims["c_out"]]},
+        "output": {OUTPUT: ["batch", dims["pred_len"], dims["c_out"], *([len(quantiles)] if quantiles else [])]},
+        "quantiles": quantiles,
         "columns": {
             "inputs": checkpoint.inputs,
             "targets": checkpoint.targets,
@@ -109,6 +111,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale",
             "dec_x: the last label_len of these rows, then pred_len rows of zeros (future covariates: their values)",
             "forecast: scaled values of the targets; x * scale + center gives their own units",
+            "quantiles: levels along a last axis of the forecast; [] is a forecast without that axis",
         ],
     }
 

@@ -8,7 +8,8 @@ from typing import final
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
+from torch import Tensor
 
 from informer import checkpoint as checkpoints
 from informer.data.columns import Columns
@@ -22,9 +23,10 @@ from informer.data.time_features import CalendarKind
 from informer.data.windows import Batch, WindowSizes
 from informer.errors import InputError
 from informer.inference.conformal import saved_calibration
-from informer.inference.network import model_forecast
+from informer.inference.network import model_output, point, quantiles_of
 from informer.inference.reading import Reader
 from informer.inference.result import Forecast
+from informer.quantiles import MEDIAN, quantile_name
 from informer.restore import restore_model
 from informer.runtime import pick_device
 
@@ -42,6 +44,7 @@ class TrainedModel:
         self.checkpoint = checkpoint
         self.device: torch.device = pick_device(device)
         self.model = restore_model(checkpoint).to(self.device)
+        self.quantiles = quantiles_of(self.model)
         self.reader = Reader(checkpoint)
         self.scaler = PanelScaler.from_state(checkpoint.scaler)
         roles = ("inputs", "targets", "future_covariates")
@@ -114,20 +117,22 @@ class TrainedModel:
         if not series:
             return []
         batch = self._batch(series, futures)
-        histories, blocks = list(series), [self._next_rows(batch, pad_to)]
+        first = self._output(batch, pad_to)
+        histories, blocks = list(series), [self._rows(batch, first)]
         while len(blocks) * self.sizes.pred_len < horizon:
             ahead: Sequence[Future | None] = futures or [None] * len(series)
             histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
-            blocks.append(self._next_rows(self._batch(histories, futures), pad_to))
+            more = self._batch(histories, futures)
+            blocks.append(self._rows(more, self._output(more, pad_to)))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
-        bands = _bands(values, widths, batch.scale.cpu().numpy())
+        bands = self.quantile_bands(batch, first) | interval_bands(blocks[0], widths, batch)
         return [
             Forecast(
                 series=one,
                 targets=self.columns.targets,
                 values=values[i],
                 pred_len=self.sizes.pred_len,
-                bands={suffix: ends[i] for suffix, ends in bands.items()},
+                bands={suffix: _reaching(rows[i], horizon) for suffix, rows in bands.items()},
             )
             for i, one in enumerate(series)
         ]
@@ -158,9 +163,18 @@ class TrainedModel:
             pad=self.reader.pads,
         )
 
-    def _next_rows(self, batch: Batch, pad_to: int | None) -> Float64[np.ndarray, "b pred_len n"]:
-        scaled = model_forecast(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
-        return batch.in_units(scaled).cpu().numpy()
+    def quantile_bands(
+        self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]
+    ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
+        """The quantiles beside the median, if the model has any, by name and in data units."""
+        parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
+        return {quantile_name(level): _numpy(batch.in_units(part)) for level, part in parts if level != MEDIAN}
+
+    def _output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
+        return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
+
+    def _rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
+        return _numpy(batch.in_units(point(output, self.quantiles)))
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
         """The end of a series with its forecast and its future covariates as if they had come, and no other column."""
@@ -177,19 +191,25 @@ class TrainedModel:
         )
 
 
-def _bands(
-    values: Float64[np.ndarray, "b h n"],
-    widths: Mapping[int, Float64[np.ndarray, "pred_len n"]],
-    scale: Float64[np.ndarray, "b n"],
-) -> dict[str, Float64[np.ndarray, "b h n"]]:
-    """Lower and upper ends of each level, NaN after pred_len."""
-    bands: dict[str, Float64[np.ndarray, "b h n"]] = {}
+def interval_bands(
+    values: Float64[np.ndarray, "b pred_len n"], widths: Mapping[int, Float64[np.ndarray, "pred_len n"]], batch: Batch
+) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
+    """Lower and upper ends of each level around forecasts of the windows of a batch, in data units."""
+    bands: dict[str, Float64[np.ndarray, "b pred_len n"]] = {}
     for level, width in widths.items():
-        reach = np.full(values.shape[1:], np.nan)
-        reach[: len(width)] = width[: len(reach)]
-        half = reach * scale[:, None]
+        half = width * _numpy(batch.scale)[:, None]
         bands |= {f"lo{level}": values - half, f"hi{level}": values + half}
     return bands
+
+
+def _reaching(rows: Float64[np.ndarray, "pred_len n"], horizon: int) -> Float64[np.ndarray, "h n"]:
+    """Cut, or lengthened by rows of NaN: nothing is known of the errors of a forecast made from forecasts."""
+    lacking = max(0, horizon - len(rows))
+    return np.pad(rows[:horizon], ((0, lacking), (0, 0)), constant_values=np.nan)
+
+
+def _numpy(values: Tensor) -> np.ndarray:
+    return values.cpu().numpy()
 
 
 def _padded(batch: Batch, n: int) -> Batch:

@@ -12,11 +12,13 @@ from typing import Any
 from rich.table import Table
 
 from informer.files import write_atomic
-from informer.inference.coverage import IntervalSums
+from informer.inference.coverage import Means
 from informer.metrics import METRICS, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
 ROW = ("model", "units", "column", "step", "metric", "value")
+MAX_COLUMNS = 12
+"""Columns that are told one by one."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -28,14 +30,16 @@ class Evaluation:
         columns: names of the targets.
         errors: by name, the model's and every baseline's.
         notes: how the baselines were made.
-        intervals: of the model, by level in percent.
+        intervals: of the model, by level in percent (`80`) or by the quantiles at their ends (`q10_q90`).
+        quantiles: of the model, by name.
     """
 
     model: str
     columns: Sequence[str]
     errors: dict[str, Errors]
     notes: Sequence[str] = ()
-    intervals: Mapping[int, IntervalSums] = field(default_factory=dict)
+    intervals: Mapping[str, Means] = field(default_factory=dict)
+    quantiles: Mapping[str, Means] = field(default_factory=dict)
 
     @property
     def windows(self) -> int:
@@ -73,14 +77,27 @@ class Evaluation:
         return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
 
     @property
+    def mean_pinball(self) -> float:
+        """Pinball loss over all quantiles, scaled; nan where there are none."""
+        losses = [means.overall()["pinball"] for means in self.quantiles.values()]
+        return sum(losses) / len(losses) if losses else math.nan
+
+    @property
     def remarks(self) -> list[str]:
-        """What a reader should know: how the baselines were made, and what MAPE and MASE leave out."""
+        """What a reader should know: how the baselines were made, how wide the model's spread is and how much of what
+        came it holds, and what MAPE and MASE leave out."""
         sums = self.errors[self.model].original
         remarks = list(self.notes)
-        for level, interval in self.intervals.items():
+        if self.quantiles:
+            parts = {name: means.overall() for name, means in self.quantiles.items()}
+            losses = ", ".join(f"{name} {part['pinball']:.3g}" for name, part in parts.items())
+            below = ", ".join(f"{name} {part['coverage']:.1f} %" for name, part in parts.items())
+            remarks.append(f"pinball loss {self.mean_pinball:.4g} in scaled units ({losses}); not above: {below}")
+        for name, interval in self.intervals.items():
             found = interval.overall()
+            what = f"intervals of {name} %" if name.isdigit() else f"quantiles {name.replace('_', ' to ')}"
             remarks.append(
-                f"intervals of {level} % hold {found['coverage']:.1f} % of what came, "
+                f"{what} hold {found['coverage']:.1f} % of what came ({self._by_column(interval)}), "
                 f"{found['width']:.3g} wide in scaled units"
             )
         if sums.zero_actuals:
@@ -104,7 +121,9 @@ class Evaluation:
                     name: {units: self._scores(getattr(errors, units)) for units in UNITS}
                     for name, errors in self.errors.items()
                 },
-                "intervals": {str(level): self._interval(interval) for level, interval in self.intervals.items()},
+                "intervals": {name: self._means(means) for name, means in self.intervals.items()},
+                "mean_pinball": self.mean_pinball,
+                "quantiles": {name: self._means(means) for name, means in self.quantiles.items()},
             }
         )
 
@@ -121,10 +140,10 @@ class Evaluation:
                     for column, value in zip(self.columns, by_column[metric], strict=True):
                         yield name, units, column, "all", metric, value
 
-        for level, interval in self.intervals.items():
-            steps, columns = interval.by_step(), interval.by_column()
-            for metric, value in interval.overall().items():
-                name = f"{metric}{level}"
+        for what, means in {**self.intervals, **self.quantiles}.items():
+            steps, columns = means.by_step(), means.by_column()
+            for metric, value in means.overall().items():
+                name = f"{metric}{what}" if what.isdigit() else f"{metric}_{what}"
                 yield self.model, "scaled", "all", "all", name, value
                 for step, value in enumerate(steps[metric], start=1):
                     yield self.model, "scaled", "all", step, name, value
@@ -162,24 +181,23 @@ class Evaluation:
     def _mse(self, name: str) -> float:
         return self.errors[name].scaled.overall()["mse"]
 
-    def _interval(self, sums: IntervalSums) -> dict[str, Any]:
-        columns = [
-            dict(zip(("coverage", "width"), values, strict=True))
-            for values in zip(*sums.by_column().values(), strict=True)
-        ]
-        return {
-            "overall": sums.overall(),
-            "by_step": sums.by_step(),
-            "by_column": dict(zip(self.columns, columns, strict=True)),
-        }
+    def _by_column(self, interval: Means) -> str:
+        """Coverage of each column, or of the two between which those of many columns lie."""
+        covered = dict(zip(self.columns, interval.by_column()["coverage"], strict=True))
+        ordered = sorted(covered, key=covered.__getitem__)
+        told, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
+        return between.join(f"{name} {covered[name]:.1f} %" for name in told)
 
     def _scores(self, sums: ErrorSums) -> dict[str, Any]:
-        columns = [dict(zip(METRICS, values, strict=True)) for values in zip(*sums.by_column().values(), strict=True)]
+        return self._means(sums) | {"zero_actuals": sums.zero_actuals}
+
+    def _means(self, sums: Means | ErrorSums) -> dict[str, Any]:
+        by_column = sums.by_column()
+        columns = [dict(zip(by_column, values, strict=True)) for values in zip(*by_column.values(), strict=True)]
         return {
             "overall": sums.overall(),
             "by_step": sums.by_step(),
             "by_column": dict(zip(self.columns, columns, strict=True)),
-            "zero_actuals": sums.zero_actuals,
         }
 
 

@@ -24,8 +24,8 @@ class Forecast:
         targets: names of the n columns.
         values: one row a step ahead.
         pred_len: rows that the model gives at once; those after them were made from its own output.
-        bands: ends of intervals by the suffix of their columns (lo80, hi80); NaN in rows after pred_len, of whose
-            errors nothing is known.
+        bands: ends of intervals (lo80, hi80) and quantiles (q10) by the suffix of their columns; NaN in rows after
+            pred_len, of whose errors nothing is known.
     """
 
     series: Series
@@ -55,7 +55,8 @@ class Forecast:
         Raises:
             InputError: two columns of one name, or a forecast that is not finite.
         """
-        if not np.isfinite(self.values).all():
+        known = (ends[: self.pred_len] for ends in self.bands.values())
+        if not all(np.isfinite(part).all() for part in (self.values, *known)):
             raise InputError(
                 f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
             )

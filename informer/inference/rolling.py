@@ -3,7 +3,7 @@
 It goes through the same store and windows as evaluation, so the same windows give the same numbers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference.forecast import TrainedModel
-from informer.inference.network import model_forecast
+from informer.inference.network import model_output, point
 from informer.metrics import Errors, MaseScale
 
 
@@ -30,7 +30,8 @@ def roll(
 ) -> Iterator[pd.DataFrame]:
     """Forecasts from every `stride`-th origin, oldest first, as tables in data units.
 
-    Each has the columns origin (the last time known), step, timestamp, column, forecast, actual.
+    Each has the columns origin (the last time known), step, timestamp, column, forecast, the model's quantiles if it
+    has any (q10), actual.
 
     Args:
         series: with the model's columns; its first origin is its seq_len-th row, its last has pred_len rows after it.
@@ -45,11 +46,13 @@ def roll(
     for chosen in torch.arange(len(windows)).split(batch_size):
         batch = windows.batch(chosen)
         with torch.inference_mode():
-            scaled = model_forecast(model.model, batch)
+            output = model_output(model.model, batch)
+        scaled = point(output, model.quantiles)
         errors.add(scaled, batch.target, center=batch.center, scale=batch.scale)
         forecast, actual = (batch.in_units(part).cpu().numpy() for part in (scaled, batch.target))
         first_rows = windows.starts[chosen].cpu().numpy() + model.sizes.seq_len
-        yield _table(series, model.columns.targets, first_rows, forecast, actual)
+        values = {"forecast": forecast, **model.quantile_bands(batch, output), "actual": actual}
+        yield _table(series, model.columns.targets, first_rows, values)
 
 
 def _windows(model: TrainedModel, series: Series, stride: int) -> Windows:
@@ -83,18 +86,15 @@ def _table(
     series: Series,
     targets: tuple[str, ...],
     first_rows: Int64[np.ndarray, "b"],
-    forecast: Float64[np.ndarray, "b pred_len n"],
-    actual: Float64[np.ndarray, "b pred_len n"],
+    values: Mapping[str, Float64[np.ndarray, "b pred_len n"]],
 ) -> pd.DataFrame:
     """One row a window, target and step."""
-    n_windows, pred_len, n = forecast.shape
+    n_windows, pred_len, n = values["actual"].shape
     rows = np.repeat(first_rows[:, None] + np.arange(pred_len), n, axis=0).ravel()
     columns: dict[str, object] = {
         "origin": series.timestamps[np.repeat(first_rows - 1, n * pred_len)],
         "step": np.tile(np.arange(1, pred_len + 1), n_windows * n),
         "timestamp": series.timestamps[rows],
         "column": np.tile(np.repeat(np.array(targets, dtype=object), pred_len), n_windows),
-        "forecast": forecast.swapaxes(1, 2).ravel(),
-        "actual": actual.swapaxes(1, 2).ravel(),
     }
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns | {name: part.swapaxes(1, 2).ravel() for name, part in values.items()})

@@ -80,13 +80,13 @@ def picture(name: str, forecast: Forecast) -> Figure:
 
 
 def _widest_band(forecast: Forecast) -> Band | None:
-    """The interval of the highest level."""
+    """The interval of the highest level; without any, what lies between the outer quantiles."""
     levels = [int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")]
-    if not levels:
+    ends = [f"lo{max(levels)}", f"hi{max(levels)}"] if levels else list(forecast.bands)
+    if len(ends) < 2:
         return None
     low, high = (
-        pd.DataFrame(forecast.bands[f"{end}{max(levels)}"], forecast.timestamps, list(forecast.targets))
-        for end in ("lo", "hi")
+        pd.DataFrame(forecast.bands[end], forecast.timestamps, list(forecast.targets)) for end in (ends[0], ends[-1])
     )
     return low, high
 

@@ -99,13 +99,13 @@ class Framing(nn.Module):
             enc_mark, dec_mark = (x[:, self.patch_len - 1 :: self.patch_len] for x in (enc_mark, dec_mark))
         return Framed(enc_x, enc_mark, dec_x, dec_mark)
 
-    def undo(self, out: Float[Tensor, "bn t pc"], enc_x: Float[Tensor, "b seq_len c"]) -> Tensor:
-        """What the network wrote for windows with this history: [b pred_len n] in their scale, less their mean."""
+    def undo(self, out: Float[Tensor, "bn t pc *q"], enc_x: Float[Tensor, "b seq_len c"]) -> Tensor:
+        """What the network wrote for windows with this history: [b pred_len n *q] in their scale, less their mean."""
         if self.patch_len > 1:
-            out = rearrange(out, "b t (p c) -> b (t p) c", p=self.patch_len)
+            out = rearrange(out, "b t (p c) ... -> b (t p) c ...", p=self.patch_len)
         if self.channel_independent:
-            out = rearrange(out, "(b n) l 1 -> b l n", n=self.n_targets)
-        return out * level(self.own(enc_x))[1] if self.instance_norm else out
+            out = rearrange(out, "(b n) l 1 ... -> b l n ...", n=self.n_targets)
+        return out * beside(level(self.own(enc_x))[1], out) if self.instance_norm else out
 
     def own(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l n"]:
         """The targets' columns."""
@@ -120,6 +120,11 @@ def level(history: Float[Tensor, "b l c"]) -> tuple[Float[Tensor, "b 1 c"], Floa
     """Mean and standard deviation of each column of each window."""
     variance, mean = torch.var_mean(history, dim=1, keepdim=True, correction=0)
     return mean, (variance + EPSILON).sqrt()
+
+
+def beside(forecast: Float[Tensor, "b l n"], out: Float[Tensor, "b pred_len n *q"]) -> Tensor:
+    """`forecast` with an axis of its own where `out` has one of quantiles, so that it meets each of them."""
+    return forecast if out.ndim == forecast.ndim else forecast[..., None]
 
 
 @final

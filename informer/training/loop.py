@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.inference.network import model_forecast
+from informer.inference.network import model_output
 from informer.training.config import TrainerConfig, n_steps
 from informer.training.distributed import Processes
 from informer.training.divergence import divergence, is_finite
@@ -181,9 +181,9 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     own, n = session.processes.share(indices)
     batch = session.data.train.batch(own)
     with session.precision.context(session.device):
-        forecast = model_forecast(session.network, batch).float()
+        output = model_output(session.network, batch).float()
     used = max(n, 1)  # a share with none that count weighs nothing
-    value = session.loss(forecast[:used], batch.target[:used]) * (n / len(indices))
+    value = session.loss(output[:used], batch.target[:used]) * (n / len(indices))
     optimizer = session.state.optimizer
     optimizer.zero_grad(set_to_none=True)
     (value * session.processes.size).backward()  # gradients are averaged over processes

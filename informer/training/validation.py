@@ -8,7 +8,7 @@ from torch import nn
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.inference.network import model_forecast
+from informer.inference.network import model_forecast, model_output
 from informer.plots import plot_windows
 from informer.training.distributed import Processes
 from informer.training.loss import Loss
@@ -33,7 +33,7 @@ def mean_loss(
     sums = torch.zeros(len(batches), device=windows.starts.device)
     for i in range(processes.rank, len(batches), processes.size):
         batch = windows.batch(batches[i])
-        sums[i] = loss(model_forecast(model, batch).float(), batch.target) * len(batches[i])
+        sums[i] = loss(model_output(model, batch).float(), batch.target) * len(batches[i])
         pause()
     return processes.sum(sums).sum().item() / len(windows)
 

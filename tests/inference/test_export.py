@@ -19,7 +19,7 @@ from informer.inference import export
 from informer.inference.export import ExportFormat, exported
 
 SAMPLE = ROOT / "data" / "sample.csv"
-CONVERTED = ["auto", "full", "linear", "prob"]
+CONVERTED = ["auto", "full", "linear", "prob", "quantiles"]
 """Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
 
 
@@ -27,7 +27,8 @@ CONVERTED = ["auto", "full", "linear", "prob"]
 def differences() -> dict[str, float | str]:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    cases = [*(f"torch_export:{name}" for name in attention_names()), *(f"onnx:{name}" for name in CONVERTED)]
+    programs = [*attention_names(), "quantiles"]
+    cases = [*(f"torch_export:{name}" for name in programs), *(f"onnx:{name}" for name in CONVERTED)]
     command = [sys.executable, str(Path(__file__).with_name("graphs_of_models.py")), *cases]
     done = subprocess.run(
         command, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, stdout=subprocess.PIPE, text=True
@@ -36,7 +37,7 @@ def differences() -> dict[str, float | str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", attention_names())
+@pytest.mark.parametrize("name", [*attention_names(), "quantiles"])
 def test_an_exported_program_gives_the_eager_numbers(differences: dict[str, float | str], name: str) -> None:
     """Red if a mechanism binds the batch of its example, or asks for values while it is traced."""
     found = differences[f"torch_export:{name}"]

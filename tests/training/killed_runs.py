@@ -30,7 +30,7 @@ MOMENTS: list[tuple[Any, str]] = [
     (loop, "train_step"),
     (loop, "gradient_norm"),  # in the middle of a step
     (optim.GuardedAdam, "step"),
-    (validation, "model_forecast"),
+    (validation, "model_output"),
     (state.EarlyStopping, "update"),
     (events.EventFile, "scalar"),
     (events.EventFile, "sync"),

@@ -1,0 +1,66 @@
+"""Quantiles of each forecast column that cannot cross (the increments of Park et al. 2022, "Learning Quantile Functions
+without Quantile Crossing for Distribution-free Time Series Forecasting").
+
+  median  q_m = raw_m
+  above   q_i = q_(i-1) + softplus(raw_i + gap_i)
+  below   q_i = q_(i+1) - softplus(raw_i + gap_i)
+
+The gaps are constants that make raw = 0 the quantiles of a standard normal, as which scaled data begin.
+"""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.layers.linear import Linear
+from informer.quantiles import MEDIAN, level_problem
+
+
+@final
+class QuantileHead(nn.Module):
+    """From the decoder's rows to quantiles, in increasing order.
+
+    Args:
+        d_model: width of the rows.
+        n_columns: columns that are forecast.
+        levels: of the quantiles (`level_problem`).
+    """
+
+    gaps: Tensor
+
+    def __init__(self, d_model: int, n_columns: int, levels: Sequence[float]) -> None:
+        super().__init__()
+        problem = level_problem(levels)
+        if problem:
+            raise ValueError(f"QuantileHead levels: {problem}")
+        self.n_levels, self.median = len(levels), list(levels).index(MEDIAN)
+        self.linear = Linear(d_model, n_columns * len(levels))
+        self.register_buffer("gaps", torch.tensor(_gaps(levels)), persistent=False)
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l n q"]:
+        """Quantiles of every column at every row."""
+        raw = rearrange(self.linear(x), "b l (n q) -> b l n q", q=self.n_levels)
+        steps = F.softplus(raw + self.gaps).unbind(-1)
+        found = [raw[..., self.median]]
+        # one by one: a sum of another order could round two of them past each other
+        for step in steps[self.median + 1 :]:
+            found.append(found[-1] + step)
+        for step in reversed(steps[: self.median]):
+            found.insert(0, found[0] - step)
+        return torch.stack(found, dim=-1)
+
+
+def _gaps(levels: Sequence[float]) -> list[float]:
+    """softplus(gap) is the distance in a standard normal to the next quantile towards the median; 0 at the median."""
+    places = [NormalDist().inv_cdf(level) for level in levels]
+    median = list(levels).index(MEDIAN)
+    towards = [place - (place > median) + (place < median) for place in range(len(levels))]
+    distances = [abs(places[i] - places[j]) for i, j in enumerate(towards)]
+    return [math.log(math.expm1(distance)) if distance else 0.0 for distance in distances]

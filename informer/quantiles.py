@@ -1,0 +1,42 @@
+"""Quantiles of a forecast: their levels, names, and loss (Koenker & Bassett 1978, "Regression Quantiles")."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+MEDIAN = 0.5
+MAX_DECIMALS = 6
+
+
+def level_problem(levels: Sequence[float]) -> str | None:
+    """What is wrong with the levels of a model, as `expected ..., found ...`; None where nothing is."""
+    inside = all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels)
+    increasing = all(low < high for low, high in pairwise(levels))
+    if inside and increasing and MEDIAN in levels:
+        return None
+    return (
+        f"expected increasing levels between 0 and 1 of at most {MAX_DECIMALS} decimals, with 0.5 among them for the "
+        f"point forecast, such as [0.1,0.5,0.9]; found {list(levels)}"
+    )
+
+
+def quantile_name(level: float) -> str:
+    """`q10` for 0.1, `q2.5` for 0.025."""
+    return f"q{100 * level:.{MAX_DECIMALS}g}"
+
+
+def central_pairs(levels: Sequence[float]) -> list[tuple[float, float]]:
+    """Levels as far below the median as above it; between the quantiles of (0.1, 0.9) lie 80 %."""
+    mirrored = ((level, round(1 - level, MAX_DECIMALS)) for level in levels if level < MEDIAN)
+    return [(low, high) for low, high in mirrored if high in levels]
+
+
+def pinball(
+    quantile: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"], level: float
+) -> Float[Tensor, "b pred_len n"]:
+    """max(level e, (level - 1) e) of the error e = actual - quantile; its mean is least at the level's quantile."""
+    error = actual - quantile
+    return torch.maximum(level * error, (level - 1) * error)

@@ -1,0 +1,113 @@
+"""Quantiles that cannot cross, whatever the weights, the windows and the parts of the network."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from test_framing import DIMS, SWITCHES, windows
+
+from informer.build import attention_node, build_model
+from informer.layers.quantile_head import QuantileHead
+from informer.model import Informer, ModelConfig
+from informer.quantiles import central_pairs, level_problem, quantile_name
+
+DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def network(levels: tuple[float, ...], **switches: object) -> Informer:
+    torch.manual_seed(0)
+    full = attention_node("full")
+    config = ModelConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
+    return build_model(config, DIMS, attn=full, decoder_attn=full, cross_attn=full, quantiles=levels).eval()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    levels=st.sets(st.integers(1, 99), max_size=12),
+    seed=st.integers(0, 2**31),
+    size=st.sampled_from([1e-4, 1.0, 1e3, 1e8]),
+    center=st.sampled_from([0.0, 1e4, -1e9]),
+)
+def test_they_never_cross(levels: set[int], seed: int, size: float, center: float) -> None:
+    """Red if increments may be negative, or are summed in an order that rounds two past each other."""
+    torch.manual_seed(seed)
+    head = QuantileHead(5, 3, [level / 100 for level in sorted({*levels, 50})])
+    for parameter in head.parameters():
+        torch.nn.init.normal_(parameter, std=size)
+    found = head(size * torch.randn(4, 7, 5)) + center
+    assert found.shape == (4, 7, 3, len({*levels, 50}))
+    assert (found.diff(dim=-1) >= 0).all()
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_every_part_of_the_network_keeps_their_order(name: str) -> None:
+    """Red if normalising, patches or columns apart mix the axis of quantiles with others."""
+    net = network(DECILES, **SWITCHES[name])
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    found = net(*(part.float() for part in windows()))
+    assert found.shape == (3, 4, 2, 5)
+    assert (found.diff(dim=-1) > 0).all()
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_the_median_is_the_network_without_quantiles(name: str) -> None:
+    """A head whose columns of the median are the plain head's gives the plain forecast there."""
+    plain, own = network((), **SWITCHES[name]), network(DECILES, **SWITCHES[name])
+    torch.nn.init.normal_(plain.head.weight)
+    own.load_state_dict(plain.state_dict(), strict=False)
+    with torch.no_grad():
+        own.head.linear.weight[2::5] = plain.head.weight
+        own.head.linear.bias[2::5] = plain.head.bias
+    given_ = [part.float() for part in windows()]
+    torch.testing.assert_close(own(*given_)[..., 2], plain(*given_))
+
+
+def test_a_head_of_zeros_is_a_standard_normal() -> None:
+    levels = (0.025, 0.1, 0.5, 0.8, 0.99)
+    head = QuantileHead(3, 1, levels)
+    for parameter in head.parameters():
+        torch.nn.init.zeros_(parameter)
+    np.testing.assert_allclose(head(torch.ones(1, 1, 3))[0, 0, 0].detach(), norm.ppf(levels), atol=1e-6)
+
+
+def test_by_hand() -> None:
+    """median 1, above it 1 + softplus(...), below it 1 - softplus(...); columns outside, levels inside."""
+    head = QuantileHead(2, 2, (0.1, 0.5, 0.9))
+    x = torch.randn(1, 1, 2)
+    raw = (head.linear(x)[0, 0]).detach().numpy().reshape(2, 3)
+    gap = np.log(np.expm1(norm.ppf(0.9)))
+    step = np.log1p(np.exp(raw + gap))
+    expected = np.stack([raw[:, 1] - step[:, 0], raw[:, 1], raw[:, 1] + step[:, 2]], axis=1)
+    np.testing.assert_allclose(head(x)[0, 0].detach(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        [],
+        [0.1, 0.9],
+        [0.9, 0.5],
+        [0.5, 0.5],
+        [0.0, 0.5],
+        [0.5, 1.0],
+        [0.5, float("nan")],
+        [0.1234567, 0.5],
+        [-1.0, 0.5],
+    ],
+)
+def test_levels_that_are_none(levels: list[float]) -> None:
+    assert "expected increasing levels between 0 and 1" in str(level_problem(levels))
+    with pytest.raises(ValueError, match="QuantileHead levels: expected increasing levels"):
+        QuantileHead(3, 1, levels)
+
+
+def test_names_and_pairs() -> None:
+    levels = [0.000001, 0.005, 0.025, 0.07, 0.1, 0.5, 0.9, 0.93, 0.975, 0.999999]
+    assert level_problem(levels) is None
+    names = ["q0.0001", "q0.5", "q2.5", "q7", "q10", "q50", "q90", "q93", "q97.5", "q99.9999"]
+    assert [quantile_name(level) for level in levels] == names
+    assert central_pairs(levels) == [(0.000001, 0.999999), (0.025, 0.975), (0.07, 0.93), (0.1, 0.9)]
+    assert central_pairs([0.5, 0.9]) == []

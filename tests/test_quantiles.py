@@ -1,0 +1,305 @@
+"""Models of quantiles: their loss, what they learn of noise, what is written, scored, saved and begun with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, Trained, call
+from sklearn.metrics import mean_pinball_loss
+
+from informer import Forecaster, checkpoint
+from informer.errors import InputError
+from informer.inference.forecast import TrainedModel
+from informer.restore import restore_model
+from informer.runtime import resource
+from informer.training.loss import LossConfig, LossKind, build_loss
+
+LEVELS = [0.05, 0.1, 0.5, 0.9]
+TARGETS = ["temperature", "visitors", "price", "demand"]
+QUANTILE = ["loss=quantile", f"loss.quantiles={LEVELS}".replace(" ", "")]
+
+
+@pytest.fixture(scope="module")
+def quantiled(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A run on the sample data with the levels above; for reading."""
+    run_dir = tmp_path_factory.mktemp("quantiled") / "run"
+    outcome = call("train", "dataset=sample", *SMALL, *QUANTILE, "trainer.max_epochs=2", f"run_dir={run_dir}")
+    assert outcome.status == 0, outcome.err
+    return Trained(run_dir, outcome.out)
+
+
+def sample() -> pd.DataFrame:
+    return pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+
+
+def scaled_outputs(run_dir: Path, part: range) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles [w 6 4 q] and actual values [w 6 4] of the windows whose targets lie in these rows, in scaled units,
+    by hand: the network called on the forecasts' own batches, one origin after the other."""
+    model, frame = TrainedModel.load(run_dir, device="cpu"), sample()
+    training = frame[TARGETS].iloc[:200]
+    mean, deviation = training.mean().to_numpy(), training.std(ddof=0).to_numpy()
+    origins = range(part.start, part.stop - 6 + 1)
+    ahead = Forecaster(model).predict_many([frame.iloc[:origin] for origin in origins])
+    names = ["_q5", "_q10", "", "_q90"]
+    found = np.stack(
+        [np.stack([table[[f"{t}{name}" for t in TARGETS]].to_numpy() for name in names], axis=-1) for table in ahead]
+    )
+    actual = np.stack([frame[TARGETS].to_numpy()[origin : origin + 6] for origin in origins])
+    return (found - mean[:, None]) / deviation[:, None], (actual - mean) / deviation
+
+
+def loops(quantile: np.ndarray, actual: np.ndarray, level: float) -> float:
+    total = 0.0
+    for q, y in zip(quantile.ravel(), actual.ravel(), strict=True):
+        total += level * (y - q) if y >= q else (1 - level) * (q - y)
+    return total / quantile.size
+
+
+def test_the_loss_is_the_mean_pinball() -> None:
+    """Red if levels and quantiles are paired wrongly, or over- and underestimates are."""
+    random = np.random.default_rng(0)
+    quantiles, actual = random.normal(size=(5, 3, 2, 4)), random.normal(size=(5, 3, 2))
+    config = LossConfig(kind=LossKind.quantile, quantiles=LEVELS)
+    found = build_loss(config)(torch.from_numpy(quantiles), torch.from_numpy(actual)).item()
+    assert found == pytest.approx(np.mean([loops(quantiles[..., i], actual, a) for i, a in enumerate(LEVELS)]))
+    own = [mean_pinball_loss(actual.ravel(), quantiles[..., i].ravel(), alpha=a) for i, a in enumerate(LEVELS)]
+    assert found == pytest.approx(np.mean(own))
+
+
+def test_the_best_epoch_has_the_least_pinball_loss(quantiled: Trained) -> None:
+    """Red if epochs are judged by another loss; rows 200 to 224 choose, 225 to 249 calibrate."""
+    found, actual = scaled_outputs(quantiled.run_dir, range(200, 225))
+    expected = np.mean([loops(found[..., i], actual, level) for i, level in enumerate(LEVELS)])
+    assert checkpoint.load(quantiled.run_dir).val_loss == pytest.approx(expected, rel=1e-4)
+
+
+def test_what_is_scored(quantiled: Trained) -> None:
+    """Pinball loss, shares below and between, and errors of the median, by scikit-learn over the test windows."""
+    found, actual = scaled_outputs(quantiled.run_dir, range(250, 320))
+    report = json.loads((quantiled.run_dir / "metrics.json").read_text())
+    scores = report["scores"]["informer"]["scaled"]["overall"]
+    assert scores["mse"] == pytest.approx(np.square(found[..., 2] - actual).mean(), rel=1e-4)
+    assert scores["mae"] == pytest.approx(np.abs(found[..., 2] - actual).mean(), rel=1e-4)
+    losses = []
+    for i, name in enumerate(["q5", "q10", "q50", "q90"]):
+        own = report["quantiles"][name]
+        losses.append(mean_pinball_loss(actual.ravel(), found[..., i].ravel(), alpha=LEVELS[i]))
+        assert own["overall"]["pinball"] == pytest.approx(losses[-1], rel=1e-4)
+        for j, column in enumerate(TARGETS):
+            expected = mean_pinball_loss(actual[..., j].ravel(), found[..., j, i].ravel(), alpha=LEVELS[i])
+            assert own["by_column"][column]["pinball"] == pytest.approx(expected, rel=1e-4)
+            below = 100 * np.mean(actual[..., j] <= found[..., j, i])
+            assert own["by_column"][column]["coverage"] == pytest.approx(below, abs=0.3)
+        by_step = [100 * np.mean(actual[:, step] <= found[:, step, :, i]) for step in range(6)]
+        assert own["by_step"]["coverage"] == pytest.approx(by_step, abs=0.5)
+    assert report["mean_pinball"] == pytest.approx(np.mean(losses), rel=1e-4)
+    inside = (found[..., 1] <= actual) & (actual <= found[..., 3])
+    assert set(report["intervals"]) == {"80", "95", "q10_q90"}
+    central = report["intervals"]["q10_q90"]
+    assert central["overall"]["coverage"] == pytest.approx(100 * inside.mean(), abs=0.3)
+    assert central["by_column"]["price"]["coverage"] == pytest.approx(100 * inside[..., 2].mean(), abs=0.3)
+    assert central["overall"]["width"] == pytest.approx((found[..., 3] - found[..., 1]).mean(), rel=1e-4)
+    rows = pd.read_csv(quantiled.run_dir / "metrics.csv").set_index(["metric", "column", "step"])["value"]
+    assert rows["pinball_q90", "all", "all"] == pytest.approx(losses[3], rel=1e-4)
+    assert rows["coverage_q10_q90", "price", "all"] == central["by_column"]["price"]["coverage"]
+    assert "quantiles q10 to q90 hold" in quantiled.out
+    assert {"ridge", "seasonal naive"} < set(report["scores"])
+
+
+def test_eval_repeats_the_report(quantiled: Trained, folder: Path) -> None:
+    assert call("eval", f"checkpoint={quantiled.run_dir}", "output=report", "plots=false").status == 0
+    for name in ("metrics.json", "metrics.csv"):
+        assert Path("report", name).read_bytes() == (quantiled.run_dir / name).read_bytes()
+
+
+def test_quantiles_of_noise_are_learnt(folder: Path) -> None:
+    """Exponential noise: 0.105, 0.693 and 2.303 are its quantiles; the mean, 1, is none of them."""
+    noise = np.random.default_rng(0).exponential(size=3000)
+    pd.DataFrame({"date": pd.date_range("2020-01-01", periods=3000, freq="h"), "y": noise}).to_csv("n.csv", index=False)
+    arguments = ["dataset=csv", "dataset.path=n.csv", "model=tiny", "loss=quantile", "optim.lr=3e-3"]
+    lengths = ["seq_len=8", "label_len=4", "pred_len=3", "trainer.max_epochs=5", "run_dir=run"]
+    assert call("train", *arguments, *lengths).status == 0
+    report = json.loads(Path("run/metrics.json").read_text())
+    for name, level in (("q10", 10), ("q50", 50), ("q90", 90)):
+        assert report["quantiles"][name]["overall"]["coverage"] == pytest.approx(level, abs=6)
+    frame = pd.read_csv("n.csv")
+    origins = range(100, 3000, 100)
+    ahead = pd.concat(Forecaster.load("run", device="cpu").predict_many([frame.iloc[:origin] for origin in origins]))
+    expected = {"y_q10": -np.log(0.9), "y": np.log(2), "y_q90": np.log(10)}
+    for name, value in expected.items():
+        assert ahead[name].mean() == pytest.approx(value, abs=0.25), name
+
+
+def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
+    """Red if a name or an order is lost, or rows made from the model's own output have quantiles."""
+    pytest.importorskip("pyarrow")
+    source = [f"checkpoint={quantiled.run_dir}", f"input={resource('data/sample.csv')}", "output=out", "horizon=8"]
+    for form in ("csv", "parquet", "long"):
+        assert call("predict", *source, "intervals=[80]", f"format={form}").status == 0
+    found = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
+    more = [f"{name}_{part}" for name in TARGETS for part in ("q5", "q10", "q90", "lo80", "hi80")]
+    assert list(found.columns) == ["date", *TARGETS, *more, "rolled"]
+    assert found[more].iloc[6:].isna().all(axis=None)
+    for name in TARGETS:
+        order = found.loc[:5, [f"{name}_q5", f"{name}_q10", name, f"{name}_q90"]]
+        assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
+        middle = (found[f"{name}_lo80"] + found[f"{name}_hi80"])[:6] / 2
+        np.testing.assert_allclose(middle, found[name][:6], rtol=1e-9)
+    pd.testing.assert_frame_equal(pd.read_parquet("out/sample.forecast.parquet"), found, check_dtype=False)
+    long = pd.read_csv("out/forecasts.csv")
+    assert list(long.columns) == ["unique_id", "ds", "column", "y", "q5", "q10", "q90", "lo80", "hi80", "rolled"]
+    np.testing.assert_array_equal(long.loc[long["column"] == "price", "q10"], found["price_q10"])
+    python = Forecaster.load(quantiled.run_dir, device="cpu").predict(sample(), horizon=8, intervals=[80])
+    pd.testing.assert_frame_equal(python, found, check_dtype=False)
+
+
+def test_values_are_the_networks_in_the_datas_units(quantiled: Trained) -> None:
+    saved, model = checkpoint.load(quantiled.run_dir), TrainedModel.load(quantiled.run_dir, device="cpu")
+    series = model.reader.frame(sample(), "sample")
+    with torch.inference_mode():
+        output = restore_model(saved)(*model._batch([series], None)[:4])[0].numpy()
+    assert output.shape == (6, 4, 4)
+    training = sample()[TARGETS].iloc[:200]
+    found = Forecaster(model).predict(sample())
+    for i, name in enumerate(["_q5", "_q10", "", "_q90"]):
+        expected = output[..., i] * training.std(ddof=0).to_numpy() + training.mean().to_numpy()
+        np.testing.assert_allclose(found[[f"{target}{name}" for target in TARGETS]], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_a_backtest_has_them(quantiled: Trained) -> None:
+    forecaster, frame = Forecaster.load(quantiled.run_dir, device="cpu"), sample().iloc[:60]
+    found = forecaster.backtest(frame, stride=9)
+    names = ["origin", "step", "timestamp", "column", "forecast", "q5", "q10", "q90", "actual"]
+    assert list(found.columns) == names
+    last = found[(found["column"] == "price") & (found["origin"] == frame["date"].iloc[50])]
+    expected = forecaster.predict(frame.iloc[:51])
+    np.testing.assert_allclose(last["q10"], expected["price_q10"], rtol=1e-4)
+    np.testing.assert_allclose(last["forecast"], expected["price"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["features=S", "target=price"], ["features=MS", "target=price"], ["scaler.per_series=true"]]
+)
+def test_other_roles_and_scalers(arguments: list[str], folder: Path) -> None:
+    settings = ["dataset=sample", *SMALL, "loss=quantile", "trainer.max_steps=1", "run_dir=run", *arguments]
+    assert call("train", *settings).status == 0
+    found = Forecaster.load("run", device="cpu").predict(sample())
+    assert {"price", "price_q10", "price_q90"} < set(found.columns)
+    assert (found["price_q10"] < found["price"]).all()
+    assert (found["price"] < found["price_q90"]).all()
+
+
+def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
+    """Red if the fitted map is not added to every quantile alike: at this rate no step is better than none."""
+    settings = ["dataset=sample", "model=informer_plus", *SMALL[1:], "model.d_model=8", "model.d_ff=8", "loss=quantile"]
+    outcome = call("train", *settings, "trainer.max_steps=2", "optim.lr=1e3", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    saved = checkpoint.load(Path("run"))
+    assert saved.epoch == 0
+    found = Forecaster.load("run", device="cpu").predict(sample())
+    history = sample()[TARGETS].to_numpy()[-24:]
+    weight = saved.weights["highway.weight"].numpy()
+    level = history.mean(axis=0)
+    np.testing.assert_allclose(found[TARGETS], weight @ (history - level) + level, rtol=1e-3)
+    spread = 1.2815515655446004 * history.std(axis=0)  # of a standard normal, at 90 %
+    for target, width in zip(TARGETS, spread, strict=True):
+        np.testing.assert_allclose(found[f"{target}_q90"] - found[target], width, rtol=1e-2)
+        np.testing.assert_allclose(found[target] - found[f"{target}_q10"], width, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("older", "more"), [("trained", ["loss=quantile"]), ("quantiled", []), ("quantiled", ["loss=quantile"])]
+)
+def test_a_warm_start_with_other_quantiles_keeps_all_but_the_head(
+    older: str, more: list[str], folder: Path, request: pytest.FixtureRequest
+) -> None:
+    run_dir = request.getfixturevalue(older).run_dir
+    arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "optim.lr=1e-30", "run_dir=run"]
+    outcome = call("train", *arguments, *more, f"init_from={run_dir}")
+    assert outcome.status == 0, outcome.err
+    before, after = checkpoint.load(run_dir).weights, checkpoint.load(Path("run")).weights
+    assert "2 fresh; fresh: head." in outcome.out
+    same = {name for name in after if name in before and torch.equal(before[name], after[name])}
+    learnt = {name for name in after if "running_" not in name and "num_b" not in name}
+    assert {name.split(".")[0] for name in learnt - same} == {"head"}
+
+
+def test_a_warm_start_with_the_same_quantiles_keeps_the_head(quantiled: Trained, folder: Path) -> None:
+    arguments = ["dataset=sample", *SMALL, *QUANTILE, "trainer.max_steps=1", "run_dir=run"]
+    outcome = call("train", *arguments, f"init_from={quantiled.run_dir}")
+    assert "0 fresh" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "part"),
+    [
+        ([], "weights do not fit the network: head"),
+        ([0.1, 0.5, 0.9], "head.linear.weight: expected .12, 8., found .16, 8."),
+        ([0.9, 0.5], "expected increasing levels"),
+        ([0.5] * 4, "expected increasing levels"),
+        (["a"], "no network fits its configuration"),
+        ("many", "no network fits its configuration"),
+        (0.5, "no network fits its configuration"),
+    ],
+)
+def test_a_checkpoint_with_other_levels_is_refused(quantiles: Any, part: str, quantiled: Trained) -> None:
+    saved = checkpoint.load(quantiled.run_dir)
+    saved.config["loss"]["quantiles"] = quantiles
+    with pytest.raises(InputError, match=part) as caught:
+        restore_model(saved)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_of_before_quantiles_is_read(trained: Trained) -> None:
+    saved = checkpoint.load(trained.run_dir)
+    del saved.config["loss"]["quantiles"]
+    assert restore_model(saved).quantiles == ()
+
+
+def test_a_stopped_run_goes_on(quantiled: Trained, folder: Path) -> None:
+    """Red if levels are lost on the way through config.yaml; a run of one epoch is made to go on for another."""
+    settings = ["dataset=sample", *SMALL, *QUANTILE, "run_dir=run"]
+    assert call("train", *settings, "trainer.max_epochs=1").status == 0
+    for name in ("metrics.json", "metrics.csv"):
+        Path("run", name).unlink()
+    text = Path("run/config.yaml").read_text()
+    Path("run/config.yaml").write_text(text.replace("max_epochs: 1", "max_epochs: 2"))
+    assert call("train", "resume=run").status == 0
+    ours, whole = (checkpoint.load(run / "last.pt").weights for run in (Path("run"), quantiled.run_dir))
+    assert all(torch.equal(ours[name], whole[name]) for name in whole)
+
+
+def test_an_export_tells_of_them(quantiled: Trained, folder: Path) -> None:
+    pytest.importorskip("safetensors")
+    assert call("export", f"checkpoint={quantiled.run_dir}", "output=own.safetensors").status == 0
+    told = json.loads(Path("own.json").read_text())
+    assert told["quantiles"] == LEVELS
+    assert told["output"] == {"forecast": ["batch", 6, 4, 4]}
+    pd.testing.assert_frame_equal(
+        Forecaster.load("own.safetensors", device="cpu").predict(sample()),
+        Forecaster.load(quantiled.run_dir, device="cpu").predict(sample()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["quantiles=[0.1,0.5,0.9]"], "unknown key 'quantiles': expected one such as loss.quantiles"),
+        (["loss.quantiles=[0.1,0.5]"], "loss.quantiles: expected loss=quantile beside it, found loss.kind=mse"),
+        (["loss=quantile", "loss.quantiles=[0.1,0.9]"], "with 0.5 among them"),
+        (["loss=quantile", "loss.quantiles=[0.5,0.1]"], "expected increasing levels between 0 and 1"),
+        (["loss=quantile", "loss.quantiles=[0.5,1]"], "found [0.5, 1.0]"),
+        (["loss=quantile", "loss.quantiles=[]"], "found []"),
+        (["loss=quantile", "loss.quantiles=[0.5,high]"], "'high'"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], part: str, folder: Path) -> None:
+    outcome = call("train", "dataset=sample", *SMALL, *arguments)
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert part in outcome.err
+    assert list(folder.iterdir()) == []
