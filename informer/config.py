@@ -159,6 +159,13 @@ class EvalConfig:
         return found
 
 
+class Mode(Enum):
+    """ahead: what follows each file. rolling: forecasts from origins all through it, beside what then came."""
+
+    ahead = "ahead"
+    rolling = "rolling"
+
+
 @dataclass(kw_only=True, slots=True)
 class PredictConfig:
     """`python -m informer.predict`."""
@@ -173,6 +180,9 @@ class PredictConfig:
     """Folder of the forecasts."""
     dataset: InputFormat = field(default_factory=InputFormat)
     """How the files are written, where not as the training data."""
+    mode: Mode = Mode.ahead
+    stride: int | None = None
+    """Rows between two origins of mode=rolling; null: pred_len."""
     horizon: int | None = None
     """Rows to forecast; null: pred_len. Rows beyond it come from the model's own output and are marked."""
     intervals: list[int] = field(default_factory=list)
@@ -189,14 +199,33 @@ class PredictConfig:
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
         found = [] if self.input else ["input: expected a file or folder to continue, found none; give input=FILE.csv"]
-        for name, value in [("horizon", self.horizon), ("batch_size", self.batch_size)]:
+        for name, value in [("horizon", self.horizon), ("stride", self.stride), ("batch_size", self.batch_size)]:
             if value is not None and value < 1:
                 found.append(f"{name}: expected at least 1, found {value}")
         if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
             found.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
         if self.resume and self.format is Format.long:
             found.append("resume: expected format=csv or parquet; the one file of format=long is written whole")
-        return [*found, *self.dataset.problems()]
+        return [*found, *self._mode_problems(), *self.dataset.problems()]
+
+    def _mode_problems(self) -> list[str]:
+        """What does not go with the mode."""
+        if self.mode is Mode.ahead:
+            return (
+                [] if self.stride is None else [f"stride: expected mode=rolling beside it, found stride={self.stride}"]
+            )
+        found = [
+            f"{name}: expected none with mode=rolling, {why}; leave it out"
+            for name, value, why in [
+                ("horizon", self.horizon, "which forecasts pred_len rows from every origin"),
+                ("future", self.future, "which reads future covariates in the file itself"),
+                ("plots", self.plots, "which draws nothing"),
+            ]
+            if value
+        ]
+        if self.format is Format.long:
+            found.append("format: expected csv or parquet with mode=rolling, whose tables are long ones, found long")
+        return found
 
 
 @dataclass(kw_only=True, slots=True)

@@ -32,16 +32,28 @@ def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
+    with replacing(path) as temporary:
+        _write_through(temporary, data, durable=durable)
+    if durable:
+        with writing(path):
+            _sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path` for content that comes in pieces; it is `path` in the end, or gone after a failure.
+
+    Raises:
+        InputError: the place cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write_through(temporary, data, durable=durable)
+            yield temporary
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        if durable:
-            _sync_folder(path.parent)
 
 
 def remove_temporary(folder: Path) -> None:

@@ -20,7 +20,7 @@ from informer.data.table import listed, table_of_frame
 from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.forecast import TrainedModel
-from informer.inference.rolling import no_errors, roll
+from informer.inference.rolling import roll
 from informer.run_folder import RunFolder
 from informer.train import train
 
@@ -170,23 +170,26 @@ class Forecaster:
         forecasts = [forecast.frame() for forecast in found]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
 
-    def backtest(self, frame: pd.DataFrame, *, stride: int | None = None) -> pd.DataFrame:
+    def backtest(
+        self, frame: pd.DataFrame, *, stride: int | None = None, intervals: Sequence[int] = ()
+    ) -> pd.DataFrame:
         """What the model would have forecast at every origin in a table, beside what then came.
 
         Args:
             frame: as for `predict`; future covariates are taken from it too.
             stride: rows between two origins, pred_len unless given; the first origin is row seq_len.
+            intervals: levels in percent: 80 adds the columns lo80 and hi80.
 
         Returns:
-            One row an origin (the last time known), target and step: origin, step, timestamp, column, forecast, actual.
+            One row an origin (the last time known), target and step: origin, step, timestamp, column, forecast, what
+            the model says beside it (q10, lo80), actual.
 
         Raises:
             InputError: as `predict`, or too few rows for one origin.
         """
         model = self.trained
         series = model.reader.frame(frame, "frame", whole=True)
-        stride = model.sizes.pred_len if stride is None else stride
-        return pd.concat(roll(model, series, stride=stride, errors=no_errors(model)), ignore_index=True)
+        return pd.concat(roll(model, series, stride=stride, levels=intervals), ignore_index=True)
 
     def _futures(self, names: Sequence[Any], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
         absent = [str(name) for name in names if name not in futures]

@@ -2,7 +2,8 @@
 
 One file gives <name>.forecast.csv (one row a step: timestamps, then the targets in their own units) and
 <name>.forecast.png. A folder or a pattern such as 'in/*.csv' gives a forecast for each file and summary.csv, which says
-what became of every one of them.
+what became of every one of them. mode=rolling gives <name>.rolling.csv instead, forecasts from origins all through the
+file beside what then came, and <name>.rolling.metrics.csv.
 """
 
 import sys
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from informer import checkpoint, cli
-from informer.config import PredictConfig
+from informer.config import Mode, PredictConfig
 from informer.data.download import list_files
 from informer.data.table import name_of
 from informer.errors import ReportError
@@ -22,6 +23,7 @@ from informer.files import write_atomic
 from informer.forecaster import Forecaster
 from informer.inference.batch import Engine, Job, chunks, forecast_files, local_engine
 from informer.inference.inputs import Source, check_output, name_sources
+from informer.inference.rolled import metrics_of
 from informer.inference.summary import ERROR, SUMMARY, Journal
 from informer.inference.writing import LONG_FILE, Format, Writer, long_table
 
@@ -61,12 +63,15 @@ def predict(settings: PredictConfig, console: Console) -> int:
 
 
 def _job(settings: PredictConfig, *, many: bool) -> Job:
-    plots = not many if settings.plots is None else settings.plots
+    rolling = settings.mode is Mode.rolling
+    plots = not many and not rolling if settings.plots is None else settings.plots
     return Job(
         checkpoint=checkpoint.locate(Path(settings.checkpoint)),
         written=settings.dataset,
         future=None if settings.future is None else Path(settings.future),
         horizon=settings.horizon,
+        rolling=rolling,
+        stride=settings.stride,
         levels=tuple(settings.intervals),
         writer=Writer(folder=Path(settings.output), format=settings.format, plots=plots),
         batch_size=settings.batch_size if many else 1,
@@ -81,6 +86,8 @@ def _predict_one(forecaster: Forecaster, job: Job, path: Path, console: Console)
     if job.writer.format is Format.long:
         write_atomic(job.writer.folder / LONG_FILE, table)
     cli.say(console, f"forecast: {job.writer.folder / row.output}")
+    if job.rolling:
+        cli.say(console, f"metrics:  {job.writer.folder / metrics_of(source.name)}")
     if job.writer.plots:
         cli.say(console, f"plot:     {job.writer.picture_of(source.name)}")
 

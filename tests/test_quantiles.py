@@ -181,6 +181,17 @@ def test_a_backtest_has_them(quantiled: Trained) -> None:
     np.testing.assert_allclose(last["forecast"], expected["price"], rtol=1e-4)
 
 
+def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path) -> None:
+    sample().iloc[250 - 24 : 320].to_csv("rows.csv", index=False)
+    run = [f"checkpoint={quantiled.run_dir}", "input=rows.csv", "output=out", "mode=rolling", "stride=1"]
+    assert call("predict", *run).status == 0
+    rows = [pd.read_csv(path) for path in ("out/rows.rolling.metrics.csv", quantiled.run_dir / "metrics.csv")]
+    ours, eval_ = (table.set_index(["model", "units", "column", "step", "metric"])["value"] for table in rows)
+    told = [key for key in ours.index if key[4] != "mase"]
+    assert sum(key[4].startswith(("pinball", "coverage_")) for key in told) == (2 * 4 + 1) * (1 + 6 + 4)
+    np.testing.assert_allclose(ours[told], eval_[told], rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "arguments", [["features=S", "target=price"], ["features=MS", "target=price"], ["scaler.per_series=true"]]
 )

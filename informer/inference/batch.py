@@ -18,6 +18,7 @@ from informer.inference.forecast import TrainedModel
 from informer.inference.inputs import Source
 from informer.inference.reading import InputFormat
 from informer.inference.result import Forecast
+from informer.inference.rolled import write_rolled
 from informer.inference.summary import ERROR, Journal, Row, fingerprint
 from informer.inference.writing import Format, Writer, to_long
 
@@ -33,6 +34,8 @@ class Job:
         written: how the files are written, where not as the training data.
         future: file of future covariates, the same for all; None where the model has none.
         horizon: rows to forecast; None: pred_len.
+        rolling: forecast from origins all through each file, in place of what follows it.
+        stride: rows between two of these origins; None: pred_len.
         levels: of intervals, in percent.
         writer: what becomes of the forecasts.
         batch_size: files that go through the model together.
@@ -42,6 +45,8 @@ class Job:
     written: InputFormat
     future: Path | None
     horizon: int | None
+    rolling: bool = False
+    stride: int | None = None
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int
@@ -63,6 +68,8 @@ class Job:
             "future": None if self.future is None else file_sha256(self.future),
             "written": asdict(self.written),
             "horizon": self.horizon,
+            "rolling": self.rolling,
+            "stride": self.stride,
             "levels": self.levels,
             "format": self.writer.format.value,
         }
@@ -95,12 +102,13 @@ def local_engine(model: TrainedModel) -> Engine:
 
 def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     """Read, forecast together, and write. A file that cannot be continued gets a row that says why."""
+    if job.rolling:
+        return Done([_roll_file(model, job, source) for source in sources], "")
     rows: dict[Source, Row] = {}
     histories: dict[Source, Series] = {}
     future = job.read_future(model)
     for source in sources:
-        size, changed = fingerprint(source.path)
-        rows[source] = Row(file=str(source.path), size=size, changed=changed)
+        rows[source] = _new_row(source)
         try:
             series = model.reader.file(source.path, job.written, source.name)
             model.check_future(series, future, job.horizon)
@@ -124,3 +132,20 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
         except InputError as error:
             rows[source] = replace(rows[source], status=ERROR, message=str(error))
     return Done(list(rows.values()), to_long(written) if job.writer.format is Format.long else "")
+
+
+def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
+    """Forecast from all origins of one file, and write."""
+    row = _new_row(source)
+    try:
+        series = model.reader.file(source.path, job.written, source.name, whole=True)
+        row = replace(row, rows=str(series.n_rows), origin=str(series.timestamps[-1]))
+        output = write_rolled(model, series, source.name, stride=job.stride, levels=job.levels, writer=job.writer)
+        return replace(row, output=output)
+    except InputError as error:
+        return replace(row, status=ERROR, message=str(error))
+
+
+def _new_row(source: Source) -> Row:
+    size, changed = fingerprint(source.path)
+    return Row(file=str(source.path), size=size, changed=changed)

@@ -52,11 +52,14 @@ class Spread:
     Args:
         quantiles: levels that it forecasts.
         calibration: of its intervals, if it has any.
+        intervals: levels of those to look at, in percent, where the calibration holds them.
     """
 
-    def __init__(self, quantiles: Sequence[float], calibration: Calibration | None) -> None:
+    def __init__(
+        self, quantiles: Sequence[float], calibration: Calibration | None, intervals: Sequence[int] = REPORTED_LEVELS
+    ) -> None:
         self._levels, self._calibration = quantiles, calibration
-        held = [level for level in REPORTED_LEVELS if calibration is not None and calibration.holds(level)]
+        held = [level for level in intervals if calibration is not None and calibration.holds(level)]
         self._conformal = {level: Means() for level in held}
         self._central = {pair: Means() for pair in central_pairs(quantiles)}
         self._quantiles = {level: Means() for level in quantiles}

@@ -118,14 +118,14 @@ class TrainedModel:
             return []
         batch = self._batch(series, futures)
         first = self._output(batch, pad_to)
-        histories, blocks = list(series), [self._rows(batch, first)]
+        histories, blocks = list(series), [self.rows(batch, first)]
         while len(blocks) * self.sizes.pred_len < horizon:
             ahead: Sequence[Future | None] = futures or [None] * len(series)
             histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
             more = self._batch(histories, futures)
-            blocks.append(self._rows(more, self._output(more, pad_to)))
+            blocks.append(self.rows(more, self._output(more, pad_to)))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
-        bands = self.quantile_bands(batch, first) | interval_bands(blocks[0], widths, batch)
+        bands = self.bands(batch, first, widths)
         return [
             Forecast(
                 series=one,
@@ -163,17 +163,27 @@ class TrainedModel:
             pad=self.reader.pads,
         )
 
-    def quantile_bands(
-        self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]
+    def bands(
+        self,
+        batch: Batch,
+        output: Float[Tensor, "b pred_len n *q"],
+        widths: Mapping[int, Float64[np.ndarray, "pred_len n"]],
     ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
-        """The quantiles beside the median, if the model has any, by name and in data units."""
+        """What goes with the forecasts of a batch, in data units: the quantiles beside the median (q10), if the model
+        has any, and the ends of intervals of these `half_widths` (lo80, hi80)."""
+        values = self.rows(batch, output)
         parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
-        return {quantile_name(level): _numpy(batch.in_units(part)) for level, part in parts if level != MEDIAN}
+        bands = {quantile_name(level): _numpy(batch.in_units(part)) for level, part in parts if level != MEDIAN}
+        for level, width in widths.items():
+            half = width * _numpy(batch.scale)[:, None]
+            bands |= {f"lo{level}": values - half, f"hi{level}": values + half}
+        return bands
 
     def _output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
         return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
 
-    def _rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
+    def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
+        """The forecasts themselves, in data units."""
         return _numpy(batch.in_units(point(output, self.quantiles)))
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
@@ -189,17 +199,6 @@ class TrainedModel:
             values=np.concatenate([history, rows]),
             columns=tuple(names),
         )
-
-
-def interval_bands(
-    values: Float64[np.ndarray, "b pred_len n"], widths: Mapping[int, Float64[np.ndarray, "pred_len n"]], batch: Batch
-) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
-    """Lower and upper ends of each level around forecasts of the windows of a batch, in data units."""
-    bands: dict[str, Float64[np.ndarray, "b pred_len n"]] = {}
-    for level, width in widths.items():
-        half = width * _numpy(batch.scale)[:, None]
-        bands |= {f"lo{level}": values - half, f"hi{level}": values + half}
-    return bands
 
 
 def _reaching(rows: Float64[np.ndarray, "pred_len n"], horizon: int) -> Float64[np.ndarray, "h n"]:

@@ -80,12 +80,12 @@ class Reader:
         config = self._reading(list(map(str, frame.columns)))
         return self._checked(series_from_frame(frame, config, name, history=None if whole else self._seq_len))
 
-    def file(self, path: Path, written: InputFormat, name: str) -> Series:
+    def file(self, path: Path, written: InputFormat, name: str, *, whole: bool = False) -> Series:
         """A file to continue, checked as training data is; only the columns that the model reads matter.
 
         Args:
             written: how, where not as the training data.
-            name: see `frame`.
+            name, whole: see `frame`.
 
         Raises:
             InputError: see `frame`.
@@ -93,7 +93,7 @@ class Reader:
         config = self._reading([], written)
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
         config = self._reading(table.columns, written)
-        return self._checked(series_from_table(table, config, name, history=self._seq_len))
+        return self._checked(series_from_table(table, config, name, history=None if whole else self._seq_len))
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Future:
         """A table of future covariates; time a column or the index.

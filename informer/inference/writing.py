@@ -106,11 +106,16 @@ def to_parquet(forecast: Forecast) -> bytes:
     Raises:
         InputError: pyarrow is not installed.
     """
-    if find_spec("pyarrow") is None:
-        raise InputError("format=parquet: expected pyarrow, found none; pip install 'informer[parquet]'")
+    need_pyarrow()
     buffer = io.BytesIO()
     forecast.frame().to_parquet(buffer, engine="pyarrow", index=False)
     return buffer.getvalue()
+
+
+def need_pyarrow() -> None:
+    """Raise the InputError of a parquet file that cannot be written."""
+    if find_spec("pyarrow") is None:
+        raise InputError("format=parquet: expected pyarrow, found none; pip install 'informer[parquet]'")
 
 
 def to_long(forecasts: Mapping[str, Forecast]) -> str:
