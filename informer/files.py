@@ -52,8 +52,9 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             os.replace(temporary, path)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
 
 
 def remove_temporary(folder: Path) -> None:

@@ -1,9 +1,10 @@
 """Reading, writing and bookkeeping of many small files against what pandas alone takes to read and write them.
 
-    python scripts/benchmark_predict.py --checkpoint runs/latest --files 10000
+    OMP_NUM_THREADS=1 python scripts/benchmark_predict.py --checkpoint runs/latest --files 10000
 
 Writes as many files into a temporary folder, then takes turns between pandas and the job of `informer.predict` over
-slices of them, so that both see the same machine. Time inside the network is counted apart.
+slices of them, so that both see the same machine. Seconds are the processor's, those inside the network counted apart;
+memory is the most that the process held by the middle of the files and by their end.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 import torch
+from attention_passes import resident
 from torch import nn
 
 from informer import checkpoint
@@ -34,10 +36,10 @@ class Stopwatch:
         model.register_forward_hook(lambda *_: self._stop())
 
     def _start(self) -> None:
-        self._started = time.perf_counter()
+        self._started = time.process_time()
 
     def _stop(self) -> None:
-        self.seconds += time.perf_counter() - self._started
+        self.seconds += time.process_time() - self._started
 
 
 def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_rows: int) -> list[Source]:
@@ -53,19 +55,19 @@ def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_ro
 
 def pandas_alone(sources: list[Source], folder: Path, horizon: int) -> float:
     """Seconds to read each file with its dates and to write as many rows as a forecast has."""
-    started = time.perf_counter()
+    started = time.process_time()
     for source in sources:
         frame = pd.read_csv(source.path, parse_dates=["date"])
         frame.iloc[:horizon].to_csv(folder / f"{source.name}.csv", index=False)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def job_alone(sources: list[Source], model: TrainedModel, job: Job, journal: Journal) -> float:
     """Seconds of the job over the same files."""
-    started = time.perf_counter()
+    started = time.process_time()
     for rows, _ in local_engine(model)(job, chunks(sources, job.batch_size, journal)):
         journal.add(rows)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def main() -> None:
@@ -73,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, default=Path("runs/latest"))
     parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--slice", type=int, default=256, help="files between two turns")
     given = parser.parse_args()
     model = TrainedModel.load(given.checkpoint)
@@ -90,17 +92,20 @@ def main() -> None:
         )  # fmt: skip
         journal = Journal(out, job.digest(), resume=False)
         alone = whole = 0.0
+        half = 0
         for first in range(0, len(sources), given.slice):
             turn = sources[first : first + given.slice]
             alone += pandas_alone(turn, plain, model.sizes.pred_len)
             whole += job_alone(turn, model, job, journal)
-        started = time.perf_counter()
+            half = resident("VmHWM") if first < len(sources) // 2 else half
+        started = time.process_time()
         failed = [row for row in journal.finish(sources) if row.status != "ok"]
-        whole += time.perf_counter() - started
+        whole += time.process_time() - started
     around = whole - watch.seconds
     print(f"{given.files} files of {given.rows} rows, {len(failed)} failed")
     print(f"pandas {alone:.1f} s; job {whole:.1f} s, of which network {watch.seconds:.1f} s, all else {around:.1f} s")
     print(f"all else / pandas: {around / alone:.2f}")
+    print(f"memory: {half >> 20} MiB by the middle of the files, {resident('VmHWM') >> 20} MiB by their end")
 
 
 if __name__ == "__main__":

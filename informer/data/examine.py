@@ -1,7 +1,7 @@
 """Cells -> rows that follow one step: repairs that were asked for, then every check, all into one report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -49,21 +49,28 @@ def examine(table: Table, time_col: str, columns: Sequence[str], demands: Demand
     """Read, repair and check. The rows are sound where the report has no problems; None where no time can be read."""
     # repairs may move rows, or fill from older ones
     recent = table if demands.history is None or demands.repairs else table.end(demands.history)
-    rows, text = read_cells(recent, time_col, columns)
     with report.gathering():
         # by all rows: the last ones may not settle it
         time_format = find_format(table, time_col, demands.time_format)
-        rows = replace(rows, timestamps=parse_timestamps(recent, time_col, time_format))
-        unread = recent.cells(time_col, np.flatnonzero(rows.timestamps.isna()))
+        times = parse_timestamps(recent, time_col, time_format)
+        unread = recent.cells(time_col, np.flatnonzero(times.isna()))
+        rows, text = read_cells(recent, time_col, columns, times)
         return _examine_rows(rows, unread, text, demands, time_format, report)
+    rows, text = read_cells(recent, time_col, columns, timeless(len(recent.frame)))
     check_cells(rows, text, demands.repairs.advice, report)
     return None
 
 
-def read_cells(table: Table, time_col: str, columns: Sequence[str]) -> tuple[Rows, dict[str, pd.Series]]:
-    """Columns as numbers, the times not read yet; and by column the cells that are text, for `check_cells`."""
+def timeless(n: int) -> pd.DatetimeIndex:
+    """n times that are not known."""
+    return pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]"))
+
+
+def read_cells(
+    table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
+) -> tuple[Rows, dict[str, pd.Series]]:
+    """Columns as numbers, at these times; and by column the cells that are text, for `check_cells`."""
     values, positions = numbers(table, columns)
-    times = pd.DatetimeIndex(np.full(len(values), "NaT", "datetime64[s]"))
     rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
     return rows, {column: table.cells(column, where) for column, where in positions.items()}
 
@@ -77,7 +84,7 @@ def _examine_rows(
     report: Report,
 ) -> Examined:
     """`unread`: cells that should have been times, by their lines."""
-    read = repair(rows.take(np.asarray(rows.timestamps.notna())), demands.repairs, demands.frequency, report)
+    read = repair(rows.timed, demands.repairs, demands.frequency, report)
     if demands.history is not None:
         older = read.lines[: -demands.history]
         read = read.take(slice(-demands.history, None))

@@ -33,7 +33,7 @@ class Future:
         """
         self._check(timestamps, columns)
         rows = self.timestamps.get_indexer(timestamps)
-        read, text = read_cells(self.table, self.time_col, columns)
+        read, text = read_cells(self.table, self.time_col, columns, self.timestamps)
         report = Report()
         check_cells(read.take(rows), text, "mend the file", report)
         report.refuse()

@@ -29,6 +29,11 @@ class Rows:
         """Some rows, in the order given."""
         return replace(self, timestamps=self.timestamps[which], values=self.values[which], lines=self.lines[which])
 
+    @property
+    def timed(self) -> "Rows":
+        """Those that have a time."""
+        return self.take(np.asarray(self.timestamps.notna())) if self.timestamps.hasnans else self
+
     def at(self, row: int, column: str | None = None) -> str:
         """Where a cell is, to begin an error with; without a column, the timestamp's."""
         return f"{self.name}, row {self.lines[row]}, column {self.time_col if column is None else column!r}"

@@ -30,6 +30,8 @@ HEAD = 1 << 16
 PIECE = 1 << 25
 """Bytes of a piece of a file that is read in pieces."""
 
+_NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
+
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
 
@@ -64,6 +66,8 @@ class Table:
 
     def cells(self, column: str, positions: np.ndarray) -> pd.Series:
         """Some cells of a column, by the numbers of their rows."""
+        if not len(positions):
+            return _NO_CELLS
         return self.frame[column].iloc[positions].set_axis(self.lines[positions])
 
     def at(self, row: int, column: str) -> str:
@@ -175,13 +179,14 @@ def _separator(separator: str | None, decimal: str | None) -> str | None:
 
 def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
     """Columns as numbers, NaN for every cell that is none; and for each column the positions of those that are text."""
-    frame = table.frame[list(columns)]
-    if all(isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in frame.dtypes):
-        return frame.to_numpy(dtype=np.float64), {}
-    values = np.stack([_to_numbers(frame[column], table.dialect.decimal) for column in columns], axis=1)
-    empty = frame.isna().to_numpy()
-    texts = {column: np.flatnonzero(np.isnan(values[:, i]) & ~empty[:, i]) for i, column in enumerate(columns)}
-    return values, {column: positions for column, positions in texts.items() if len(positions)}
+    found = {column: table.frame[column] for column in columns}
+    values = np.stack([_to_numbers(cells, table.dialect.decimal) for cells in found.values()], axis=1)
+    texts: dict[str, np.ndarray] = {}
+    for i, (column, cells) in enumerate(found.items()):
+        if not _is_plain(cells):
+            positions = np.flatnonzero(np.isnan(values[:, i]) & cells.notna().to_numpy())
+            texts |= {column: positions} if len(positions) else {}
+    return values, texts
 
 
 def is_number_column(table: Table, column: str) -> bool:
@@ -196,7 +201,14 @@ def is_number_column(table: Table, column: str) -> bool:
     return wordless or not np.isnan(_to_numbers(cells, table.dialect.decimal)).all()
 
 
+def _is_plain(cells: pd.Series) -> bool:
+    """Numbers of numpy's, which may be NaN and are never text."""
+    return isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "iuf"
+
+
 def _to_numbers(cells: pd.Series, decimal: str) -> Float64[np.ndarray, "t"]:
+    if _is_plain(cells):
+        return cells.to_numpy(dtype=np.float64)
     if is_bool_dtype(cells):
         cells = cells.astype("float64")
     elif decimal != "." and not is_numeric_dtype(cells):
@@ -229,7 +241,7 @@ def _decoded_table(
         raise EmptyDataError
     if "\0" in text:
         raise InputError(f"{path}: a binary file, expected CSV text or parquet")
-    lines = text.splitlines()[:SAMPLED_LINES]
+    lines = "\n".join(text.split("\n", SAMPLED_LINES)[:SAMPLED_LINES]).splitlines()[:SAMPLED_LINES]
     separator = separator or find_separator(lines)
     dialect = Dialect(separator, decimal or find_decimal(text, separator), encoding)
     names = [name.lstrip() for name in next(csv.reader(lines, delimiter=separator))]
@@ -241,8 +253,9 @@ def _parse(content: io.BufferedIOBase, dialect: Dialect) -> pd.DataFrame:
     with warnings.catch_warnings():
         # pandas warns, and drops cells, where rows are longer than the header
         warnings.simplefilter("error", ParserWarning)
-        frame = pd.read_csv(
+        reader = pd.read_csv(
             content,
+            iterator=True,  # else pandas counts the CPUs of the machine first, for every file
             sep=dialect.separator,
             decimal=dialect.decimal,
             # which passes over the mark by itself, and much faster
@@ -252,12 +265,15 @@ def _parse(content: io.BufferedIOBase, dialect: Dialect) -> pd.DataFrame:
             index_col=False,
             low_memory=False,
         )
+        with reader:
+            frame = reader.read()
+    frame.columns = frame.columns.astype(object)  # names in an index of Arrow strings are found slowly
     return _without_blank_end(frame)
 
 
 def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
     """Without the blank rows that spreadsheets leave at the end of a file."""
-    if not len(frame) or pd.notna(frame.iloc[-1:, 0]).all():
+    if not len(frame) or pd.notna(frame[frame.columns[0]].array[-1]):
         return frame
     filled = np.flatnonzero(frame.notna().any(axis=1))
     return frame.iloc[: filled[-1] + 1 if len(filled) else 0]

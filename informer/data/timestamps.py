@@ -67,9 +67,10 @@ def parse_timestamps(table: Table, column: str, time_format: str | None) -> pd.D
         InputError: the cells are of more than one time zone.
     """
     cells = table.frame[column]
-    if time_format is not None and not is_datetime64_any_dtype(cells):
-        cells = _parse(table, column, time_format)
-    times = pd.DatetimeIndex(cells, name=None)
+    if time_format is None or is_datetime64_any_dtype(cells):
+        times = pd.DatetimeIndex(cells, name=None)
+    else:
+        times = _parse(table, column, time_format)
     if not len(times) or (times.min().year in YEARS and times.max().year in YEARS):
         return times
     return pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
@@ -147,14 +148,15 @@ def _clock_format(first: re.Match[str]) -> str:
     return f"{first['gap']}{hour}:%M{seconds}{'.%f' if first['fraction'] else ''}{half}"
 
 
-def _parse(table: Table, column: str, time_format: str) -> pd.Series:
+def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
     try:
         if time_format in EPOCHS:
             counts = pd.to_numeric(cells, errors="coerce")
-            return pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce")
+            return pd.DatetimeIndex(pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce"), name=None)
         # most times stand once, so that a table of those seen costs more than it saves
-        return pd.to_datetime(cells.astype(str), format=time_format, errors="coerce", cache=False)
+        text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
+        return pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", cache=False)
     except ValueError as error:
         raise InputError(
             f"{table.name}, column {column!r}: not readable as {time_format} ({error}); write every time in one zone, "

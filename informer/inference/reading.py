@@ -61,8 +61,9 @@ class Reader:
             frequency=checkpoint.frequency,
         )
         self._time_col: str = checkpoint.data["time_col"]
-        self._frequency = checkpoint.frequency
+        self._step = Frequency.parse(checkpoint.frequency)
         self._calendar = CalendarKind(checkpoint.config["model"]["embed"])
+        self._marks = mark_fields(self._step, self._calendar)
         self._seq_len: int = checkpoint.config["seq_len"]
         self.pads = self._as_trained.short is Short.pad
         """A history shorter than seq_len is lengthened."""
@@ -92,7 +93,8 @@ class Reader:
         """
         config = self._reading([], written)
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        config = self._reading(table.columns, written)
+        if config.time_col is None and self._time_col in table.columns:
+            config = replace(config, time_col=self._time_col)
         return self._checked(series_from_table(table, config, name, history=None if whole else self._seq_len))
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Future:
@@ -117,11 +119,10 @@ class Reader:
         return (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
 
     def _checked(self, series: Series) -> Series:
-        trained = Frequency.parse(self._frequency)
         # another step than in training is the user's word (`dataset.frequency`)
-        if mark_fields(series.frequency, self._calendar) != mark_fields(trained, self._calendar):
+        if mark_fields(series.frequency, self._calendar) != self._marks:
             raise InputError(
                 f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
-                f"{trained.code} that the model was trained on; use a file of that step, or train on this one"
+                f"{self._step.code} that the model was trained on; use a file of that step, or train on this one"
             )
         return series

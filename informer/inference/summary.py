@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import final
 
@@ -41,6 +41,10 @@ class Row:
     def summed_up(self) -> str:
         """The message as one line."""
         return " | ".join(self.message.splitlines())
+
+    def cells(self) -> list[str]:
+        """In the order of HEADER, each of one line."""
+        return [self.summed_up if name == "message" else getattr(self, name) for name in HEADER[:-1]]
 
 
 HEADER = (*(field.name for field in fields(Row)), "job")
@@ -102,7 +106,7 @@ class Journal:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerows([HEADER] if header else [])
-        writer.writerows((*astuple(replace(row, message=row.summed_up)), self._job) for row in rows)
+        writer.writerows((*row.cells(), self._job) for row in rows)
         return text.getvalue()
 
 
