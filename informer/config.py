@@ -175,7 +175,8 @@ class PredictConfig:
     input: str | None = None
     """The file to continue, or a folder or a pattern of many."""
     future: str | None = None
-    """The file of future covariates at the times that follow; of many files, the same for all."""
+    """The file of future covariates at the times that follow, the same for all inputs, or a folder or a pattern of a
+    file for each, of the same name."""
     output: str = "forecasts"
     """Folder of the forecasts."""
     dataset: InputFormat = field(default_factory=InputFormat)

@@ -5,6 +5,7 @@ ahead = forecaster.predict(frame, horizon=48)
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, final, overload
@@ -16,11 +17,12 @@ from sklearn.exceptions import NotFittedError
 from informer import checkpoint as checkpoints
 from informer import cli
 from informer.data.future import Future
+from informer.data.source import Series
 from informer.data.table import listed, table_of_frame
 from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.forecast import TrainedModel
-from informer.inference.rolling import roll
+from informer.inference.rolling import roll_panel
 from informer.run_folder import RunFolder
 from informer.train import train
 
@@ -163,11 +165,14 @@ class Forecaster:
         Returns:
             Forecasts by the same names, or in the same order.
         """
-        tables = _by_name(frames)
-        series = [self.trained.reader.frame(frame, str(name)) for name, frame in tables.items()]
-        known = None if futures is None else self._futures(list(tables), _by_name(futures))
-        found = self.trained.forecast(series, horizon=horizon, levels=intervals, futures=known)
-        forecasts = [forecast.frame() for forecast in found]
+        panels = {name: self.trained.reader.frame(frame, str(name)) for name, frame in _by_name(frames).items()}
+        series = [one for panel in panels.values() for one in panel]
+        known = None if futures is None else self._known_ahead(panels, _by_name(futures))
+        found = iter(self.trained.forecast(series, horizon=horizon, levels=intervals, futures=known))
+        forecasts = [
+            pd.concat([forecast.frame() for forecast in islice(found, len(panel))], ignore_index=True)
+            for panel in panels.values()
+        ]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
 
     def backtest(
@@ -188,14 +193,16 @@ class Forecaster:
             InputError: as `predict`, or too few rows for one origin.
         """
         model = self.trained
-        series = model.reader.frame(frame, "frame", whole=True)
-        return pd.concat(roll(model, series, stride=stride, levels=intervals), ignore_index=True)
+        panel = model.reader.frame(frame, "frame", whole=True)
+        return pd.concat(roll_panel(model, panel, stride=stride, levels=intervals), ignore_index=True)
 
-    def _futures(self, names: Sequence[Any], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
-        absent = [str(name) for name in names if name not in futures]
+    def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
+        """The future covariates of every series of these tables."""
+        absent = [str(name) for name in panels if name not in futures]
         if absent:
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-        return [self.trained.reader.future_frame(futures[name], f"future of {name}") for name in names]
+        known = {name: self.trained.reader.future_frame(futures[name], f"future of {name}") for name in panels}
+        return [known[name].of(series) for name, panel in panels.items() for series in panel]
 
 
 def _by_name(frames: Mapping[Any, pd.DataFrame] | Sequence[pd.DataFrame]) -> Mapping[Any, pd.DataFrame]:

@@ -22,7 +22,7 @@ from informer.errors import ReportError
 from informer.files import write_atomic
 from informer.forecaster import Forecaster
 from informer.inference.batch import Engine, Job, chunks, forecast_files, local_engine
-from informer.inference.inputs import Source, check_output, name_sources
+from informer.inference.inputs import Source, check_output, match_futures, name_sources
 from informer.inference.rolled import metrics_of
 from informer.inference.summary import ERROR, SUMMARY, Journal
 from informer.inference.writing import LONG_FILE, Format, Writer, long_table
@@ -50,36 +50,37 @@ def predict(settings: PredictConfig, console: Console) -> int:
     """
     wanted = settings.input or ""
     files = list_files("input", wanted)
+    sources = [Source(Path(wanted), name_of(Path(wanted)))] if files is None else name_sources(files)
     with cli.logging_to(console, quiet=files is not None):
         forecaster = Forecaster.load(settings.checkpoint, device=settings.device.value)
-        job = _job(settings, many=files is not None)
+        job = _job(settings, sources, many=files is not None)
         job.check(forecaster.trained)
         if files is None:
-            _predict_one(forecaster, job, Path(wanted), console)
+            _predict_one(forecaster, job, sources[0], console)
             return 0
         check_output(files, job.writer.folder)
         engine = local_engine(forecaster.trained)
-        return _predict_many(engine, job, name_sources(files), console, resume=settings.resume)
+        return _predict_many(engine, job, sources, console, resume=settings.resume)
 
 
-def _job(settings: PredictConfig, *, many: bool) -> Job:
+def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> Job:
     rolling = settings.mode is Mode.rolling
     plots = not many and not rolling if settings.plots is None else settings.plots
     return Job(
         checkpoint=checkpoint.locate(Path(settings.checkpoint)),
         written=settings.dataset,
-        future=None if settings.future is None else Path(settings.future),
+        future=None if settings.future is None else match_futures(settings.future, sources),
         horizon=settings.horizon,
         rolling=rolling,
         stride=settings.stride,
         levels=tuple(settings.intervals),
         writer=Writer(folder=Path(settings.output), format=settings.format, plots=plots),
-        batch_size=settings.batch_size if many else 1,
+        batch_size=settings.batch_size,
+        many=many,
     )
 
 
-def _predict_one(forecaster: Forecaster, job: Job, path: Path, console: Console) -> None:
-    source = Source(path, name_of(path))
+def _predict_one(forecaster: Forecaster, job: Job, source: Source, console: Console) -> None:
     (row,), table = forecast_files(forecaster.trained, job, [source])
     if row.status == ERROR:
         raise ReportError(row.message.splitlines())

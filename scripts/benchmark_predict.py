@@ -88,7 +88,7 @@ def main() -> None:
         sources = write_inputs(inputs, names, model.checkpoint.frequency, given.files, given.rows)
         job = Job(
             checkpoint=checkpoint.locate(given.checkpoint), written=InputFormat(), future=None, horizon=None, levels=(),
-            writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64,
+            writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, many=True,
         )  # fmt: skip
         journal = Journal(out, job.digest(), resume=False)
         alone = whole = 0.0

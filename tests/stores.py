@@ -1,8 +1,12 @@
-"""A store made by hand, for tests of what reads windows."""
+"""Stores, series and future covariates made by hand, for tests of what reads them."""
 
+import pandas as pd
 import torch
 from torch import Tensor
 
+from informer.data.future import Future, future_of_table
+from informer.data.source import DatasetConfig, Series, series_from_table
+from informer.data.table import table_of_frame
 from informer.data.windows import Store
 
 
@@ -18,3 +22,13 @@ def one_series(values: Tensor, marks: Tensor | None = None) -> Store:
         center=torch.zeros(1, n_columns, dtype=torch.float64, device=device),
         scale=torch.ones(1, n_columns, dtype=torch.float64, device=device),
     )
+
+
+def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str, *, history: int | None = None) -> Series:
+    """A frame whose time is a column, or its DatetimeIndex."""
+    return series_from_table(table_of_frame(frame, name, config.time_col), config, name, history=history)
+
+
+def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:
+    """The same of covariates known ahead."""
+    return future_of_table(table_of_frame(frame, name, config.time_col), config)

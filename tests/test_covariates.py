@@ -86,6 +86,87 @@ def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]
         forecaster.predict_many(frames, futures={"x": frame})
 
 
+def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    """Red if futures are matched by their order; c has too short a one, and prices of others lie beside them."""
+    frame = driven[1]
+    ends = {"a": 1500, "b": 1200, "c": 900}
+    for place in ("in", "ahead"):
+        Path(place).mkdir()
+    for name, end in ends.items():
+        frame[end - 100 : end].to_csv(f"in/{name}.csv", index=False)
+        rows = frame[["date", "price"]][end : end + (6 if name != "c" else 5)]
+        rows.to_csv(f"ahead/{name}.csv", index=False)
+    frame[:7].to_csv("ahead/0.csv", index=False)
+    run = [f"checkpoint={driven[0] / 'future'}", "output=out"]
+    model = Forecaster.load(driven[0] / "future", device="cpu")
+    for wanted in ("future=ahead", "future=ahead/*.csv"):
+        outcome = call("predict", *run, "input=in", wanted)
+        assert outcome.status == 1
+        assert "2 files forecast, 1 failed" in outcome.out
+        message = pd.read_csv("out/summary.csv")["message"][2]
+        assert message.startswith("c.csv: expected future covariates for 6 times")
+        for name in ("a", "b"):
+            found = pd.read_csv(f"out/{name}.forecast.csv")
+            expected = model.predict(frame[ends[name] - 100 : ends[name]], future=frame[["date", "price"]])
+            np.testing.assert_allclose(found["load"], expected["load"], rtol=1e-4)
+    assert call("predict", *run, "input=in/b.csv", "future=ahead").status == 0
+    np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], found["load"], rtol=1e-4)
+    outcome = call("predict", *run, "input=in", "future=ahead", "resume=true")
+    assert "(2 of them before)" in outcome.out
+    frame[["date", "price"]].to_csv("ahead/b.csv", index=False)
+    assert "(0 of them before)" in call("predict", *run, "input=in", "future=ahead", "resume=true").out
+
+
+def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    """One line before anything is forecast."""
+    for place in ("in", "ahead", "bare"):
+        Path(place).mkdir()
+    for name in "abc":
+        driven[1][:1500].to_csv(f"in/{name}.csv", index=False)
+    driven[1].to_csv("ahead/b.csv", index=False)
+    run = [f"checkpoint={driven[0] / 'future'}", "input=in", "output=out"]
+    for more, line in (
+        (["future=ahead"], "future=ahead: expected a file for each input, of the same name; found none for a, c"),
+        (["future=bare"], "future=bare: expected files ending in .csv, .csv.gz, .tsv, .parquet, found none"),
+        (["future=ahead/*.txt"], "future=ahead/*.txt: expected files of that pattern, found none"),
+        (["future=absent.csv"], "absent.csv: no such file, check the path"),
+        ([], "future: expected a table of price ahead, found none"),
+        (["future=ahead/b.csv", f"checkpoint={driven[0] / 'past'}"], "future: the model has no future covariates; "
+         "expected no table of them"),
+    ):  # fmt: skip
+        outcome = call("predict", *run, *more)
+        assert (outcome.status, outcome.err) == (2, f"error: {line}\n")
+    assert not Path("out").exists()
+
+
+def test_series_of_one_file_have_their_own_future(folder: Path) -> None:
+    """Futures of a long table go by its column of names, from files and from tables."""
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name in ("x", "y"):
+        frame = pd.DataFrame(
+            {"date": pd.date_range("2022-01-01", periods=406, freq="h"), "price": rng.normal(size=406)}
+        )
+        tables[name] = frame.assign(load=40 - 5 * frame["price"], id=name)
+    pd.concat(table[:400] for table in tables.values()).to_csv("driven.csv", index=False)
+    ahead = pd.concat(table[400:] for table in tables.values())[["id", "date", "price"]]
+    ahead.to_csv("ahead.csv", index=False)
+    more = ["dataset.series_col=id", "trainer.max_steps=40", "future_covariates=[price]", "run_dir=run"]
+    assert call("train", *RUN, *more).status == 0
+    source = ["checkpoint=run", "input=driven.csv", "output=out"]
+    assert call("predict", *source, "future=ahead.csv").status == 0
+    found = pd.read_csv("out/driven.forecast.csv")
+    model = Forecaster.load("run", device="cpu")
+    for name, table in tables.items():
+        alone = model.predict(table[:400].drop(columns="id"), future=table[["date", "price"]])
+        np.testing.assert_allclose(found.loc[found["id"] == name, "load"], alone["load"], rtol=1e-4)
+    python = model.predict(pd.read_csv("driven.csv"), future=ahead)
+    np.testing.assert_allclose(python["load"], found["load"], rtol=1e-4)
+    ahead[:6].to_csv("ahead.csv", index=False)
+    outcome = call("predict", *source, "future=ahead.csv")
+    assert outcome.err == "error: ahead.csv: expected future covariates of the series y, found none\n"
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from entry_points import call
 
-from informer import checkpoint
+from informer import Forecaster, checkpoint
 
 RUN = ["dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3"]
 SCALES = {"north": 1.0, "south": 1000.0, "west": 30.0}
@@ -81,6 +81,98 @@ def test_one_long_file_gives_the_same_model(run: Path, folder: Path) -> None:
     first, second = (checkpoint.load(path).weights for path in (run, Path("long")))
     assert all((first[name] == second[name]).all() for name in first)
     assert Path("long/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
+
+
+@pytest.fixture
+def long(run: Path, folder: Path) -> dict[str, pd.DataFrame]:
+    """The three series in long.csv, rows of one between those of others, and each as the model sees it."""
+    tables = {name: series(name).assign(id=name) for name in SCALES}
+    pd.concat(tables.values()).sort_values(["date", "load"]).to_csv("long.csv", index=False)
+    return tables
+
+
+def by_itself(run: Path, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Each series forecast alone, by a model that is told nothing of a column of names."""
+    model = Forecaster.load(run, device="cpu")
+    return {name: model.predict_many({name: table.drop(columns="id")})[name] for name, table in tables.items()}
+
+
+def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
+    """Red if a series is lost, takes another's scaler, or loses its name on the way into any format."""
+    pytest.importorskip("pyarrow")
+    source = [f"checkpoint={run}", "input=long.csv", "output=out", "dataset.series_col=id"]
+    for more in ([], ["format=long"], ["format=parquet", "batch_size=2"]):
+        outcome = call("predict", *source, *more)
+        assert (outcome.status, outcome.err) == (0, "")
+    found = pd.read_csv("out/long.forecast.csv", parse_dates=["date"])
+    assert list(found.columns) == ["id", "date", "load"]
+    expected = by_itself(run, long)
+    assert set(found["id"]) == set(expected)
+    for name, table in expected.items():
+        own = found[found["id"] == name].drop(columns="id").reset_index(drop=True)
+        pd.testing.assert_frame_equal(own, table, check_dtype=False, rtol=1e-5)
+    names = pd.read_csv("out/forecasts.csv")
+    assert list(names["unique_id"]) == list(found["id"])
+    np.testing.assert_array_equal(names["y"], found["load"])
+    pd.testing.assert_frame_equal(pd.read_parquet("out/long.forecast.parquet"), found, check_dtype=False, rtol=1e-5)
+
+
+def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
+    """From files and tables, ahead and rolling; a table without the column is one series, as ever."""
+    more = ["dataset.path=long.csv", "dataset.series_col=id", "dataset.sort=true", "scaler.per_series=true"]
+    assert call("train", *RUN, *more, "run_dir=own").status == 0
+    model = Forecaster.load("own", device="cpu")
+    found = model.predict(pd.read_csv("long.csv"))
+    for name, table in by_itself(Path("own"), long).items():
+        np.testing.assert_allclose(found.loc[found["id"] == name, "load"], table["load"], rtol=1e-5)
+    rolled = model.backtest(pd.read_csv("long.csv"), stride=50)
+    assert list(rolled.columns) == ["unique_id", "origin", "step", "timestamp", "column", "forecast", "actual"]
+    source = ["checkpoint=own", "input=long.csv", "output=out"]
+    assert call("predict", *source, "mode=rolling", "stride=50").status == 0
+    written = pd.read_csv("out/long.rolling.csv", parse_dates=["origin", "timestamp"])
+    pd.testing.assert_frame_equal(written, rolled, check_dtype=False)
+    assert dict(written["unique_id"].value_counts()) == dict.fromkeys(SCALES, len(range(24, 395, 50)) * 6)
+    south = written[written["unique_id"] == "south"]
+    rows = series("south")["load"].to_numpy()
+    np.testing.assert_array_equal(south["actual"], np.concatenate([rows[i : i + 6] for i in range(24, 395, 50)]))
+    long["south"].drop(columns="id").to_csv("plain.csv", index=False)
+    assert call("predict", "checkpoint=own", "input=plain.csv", "output=out").status == 0
+    assert list(pd.read_csv("out/plain.forecast.csv").columns) == ["date", "load"]
+
+
+def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
+    """One row of the summary and one forecast a file; names of series may repeat from file to file."""
+    Path("in").mkdir()
+    pd.concat([long["north"], long["south"]]).to_csv("in/a.csv", index=False)
+    pd.concat([long["south"], long["west"]]).to_csv("in/b.csv", index=False)
+    pd.concat([long["north"], long["south"][:9], long["west"].assign(load="x")]).to_csv("in/c.csv", index=False)
+    source = [f"checkpoint={run}", "input=in", "output=out", "dataset.series_col=id", "batch_size=1"]
+    outcome = call("predict", *source)
+    assert outcome.status == 1
+    assert "2 files forecast, 1 failed" in outcome.out
+    summary = pd.read_csv("out/summary.csv", keep_default_na=False)
+    assert list(summary["output"]) == ["a.forecast.csv", "b.forecast.csv", ""]
+    assert list(summary["rows"]) == ["800", "800", ""]
+    assert "c.csv, id south: expected at least seq_len=24 rows of history, found 9" in summary["message"][2]
+    assert "c.csv, id west, row" in summary["message"][2]
+    assert list(pd.read_csv("out/b.forecast.csv")["id"]) == ["south"] * 6 + ["west"] * 6
+    assert call("predict", *source, "format=long").status == 1
+    names = list(pd.read_csv("out/forecasts.csv")["unique_id"].unique())
+    assert names == ["a/north", "a/south", "b/south", "b/west"]
+
+
+@pytest.mark.parametrize(
+    ("column", "part"),
+    [("name", "dataset.series_col=name: long.csv has no such column"), ("id", "row 3, column 'id': expected the name")],
+)
+def test_a_column_of_names_that_is_none(
+    column: str, part: str, run: Path, long: dict[str, pd.DataFrame], folder: Path
+) -> None:
+    pd.read_csv("long.csv").assign(id=lambda table: table["id"].where(table.index != 1)).to_csv("long.csv", index=False)
+    outcome = call("predict", f"checkpoint={run}", "input=long.csv", f"dataset.series_col={column}")
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert part in outcome.err
 
 
 def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:

@@ -159,9 +159,9 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
 
 def test_values_are_the_networks_in_the_datas_units(quantiled: Trained) -> None:
     saved, model = checkpoint.load(quantiled.run_dir), TrainedModel.load(quantiled.run_dir, device="cpu")
-    series = model.reader.frame(sample(), "sample")
+    panel = model.reader.frame(sample(), "sample")
     with torch.inference_mode():
-        output = restore_model(saved)(*model._batch([series], None)[:4])[0].numpy()
+        output = restore_model(saved)(*model._batch(panel, None)[:4])[0].numpy()
     assert output.shape == (6, 4, 4)
     training = sample()[TARGETS].iloc[:200]
     found = Forecaster(model).predict(sample())

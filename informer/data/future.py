@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from informer.data.checks import check_cells, check_times
 from informer.data.examine import read_cells
 from informer.data.report import Report
 from informer.data.source import DatasetConfig
-from informer.data.table import Table, listed, read_table, table_of_frame
+from informer.data.table import Table, listed
 from informer.data.timestamps import find_format, find_time_column, parse_timestamps
 from informer.errors import InputError
 
@@ -61,27 +60,12 @@ class Future:
             )
 
 
-def read_future(path: Path, config: DatasetConfig) -> Future:
-    """Read a file of future covariates, written as `config` says.
-
-    Raises:
-        InputError: it cannot be read, or has no times.
-    """
-    return _future(
-        read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding), config
-    )
-
-
-def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:
-    """Take a frame of future covariates, whose time is a column, or its DatetimeIndex.
+def future_of_table(table: Table, config: DatasetConfig) -> Future:
+    """Take a table of future covariates, written as `config` says.
 
     Raises:
         InputError: it has no times.
     """
-    return _future(table_of_frame(frame, name, config.time_col), config)
-
-
-def _future(table: Table, config: DatasetConfig) -> Future:
     named = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, named)
     time_format = find_format(table, time_col, config.time_format)

@@ -48,10 +48,7 @@ def history_batch(
     Raises:
         InputError: a series that lacks columns or rows of history, or a future that lacks columns, times or numbers.
     """
-    if columns.future_covariates and futures is None:
-        raise InputError(f"future: expected a table of {listed(columns.future_covariates)} ahead, found none")
-    if futures is not None and not columns.future_covariates:
-        raise InputError("future: the model has no future covariates; expected no table of them")
+    check_futures(columns, given=futures is not None)
     recent = narrowed([_last_rows(one, sizes.seq_len) for one in series], columns.inputs)
     scalers = [scaler.of(one.name, one.values) for one in recent]
     histories = [_whole(one, sizes.seq_len, pad=pad) for one in recent]
@@ -67,6 +64,14 @@ def history_batch(
     )
     batch = windows.batch(torch.arange(len(tables)))
     return batch._replace(target=batch.target[:, :0])
+
+
+def check_futures(columns: Columns, *, given: bool) -> None:
+    """Raise the InputError of future covariates that are lacking, or of no use."""
+    if columns.future_covariates and not given:
+        raise InputError(f"future: expected a table of {listed(columns.future_covariates)} ahead, found none")
+    if given and not columns.future_covariates:
+        raise InputError("future: the model has no future covariates; expected no table of them")
 
 
 def future_index(series: Series, n: int) -> pd.DatetimeIndex:

@@ -113,7 +113,7 @@ class _Reader:
         self.dialects.add(table.dialect)
         if config.series_col is not None:
             table, config = self._timed(table, config)
-            yield from ((own, one, config) for own, one in _single(table, config.series_col or ""))
+            yield from ((own, one, config) for own, one in series_tables(table, config.series_col or ""))
             return
         with suppress(InputError):  # told with all else that is wrong with the file
             table, config = self._timed(table, config)
@@ -133,8 +133,12 @@ class _Reader:
         return table, replace(config, time_col=time_col, time_format=self.time_format)
 
 
-def _single(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
-    """The rows of each series, and its name."""
+def series_tables(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
+    """The rows of each series that a column names, without it, and that name.
+
+    Raises:
+        InputError: no such column, or an empty cell in it.
+    """
     names = names_in(table, series_col)
     for one, rows in table.frame.drop(columns=series_col).groupby(names, sort=False):
         yield replace(table, name=f"{table.name}, {series_col} {one}", frame=rows), str(one)

@@ -19,7 +19,7 @@ from informer.data.frequency import Frequency
 from informer.data.repair import Duplicates, Fill, Repairs
 from informer.data.report import Report
 from informer.data.split import Short, SplitConfig, split_rows
-from informer.data.table import Table, is_number_column, listed, name_of, read_table, table_of_frame
+from informer.data.table import Table, is_number_column, listed, name_of, read_table
 from informer.data.timestamps import find_time_column
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
@@ -96,7 +96,8 @@ class Series:
     """A named table: `values` [t c] in data units, one row a timestamp at equal steps, one column a name.
 
     `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written,
-    `n_rows` the rows that it has, of which these may be the last.
+    `n_rows` the rows that it has, of which these may be the last; `series_col` the column that named the series, None
+    where the file holds no other.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Series:
     time_format: str | None = None
     dialect: Dialect = COMMON
     n_rows: int = 0
+    series_col: str | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -126,15 +128,6 @@ def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None 
     if table.dialect.uncommon():
         log.info("%s: %s", table.name, table.dialect.uncommon())
     return series_from_table(table, config, name_of(path), sizes=sizes)
-
-
-def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str, *, history: int | None = None) -> Series:
-    """Take a frame whose time is a column, or its DatetimeIndex; checked as a file is, rows counted from 0.
-
-    Raises:
-        InputError: see `series_from_table`.
-    """
-    return series_from_table(table_of_frame(frame, name, config.time_col), config, name, history=history)
 
 
 def series_from_table(

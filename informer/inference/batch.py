@@ -5,18 +5,20 @@ What a chunk of files needs is plain and its outcome too, so chunks may be worke
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from informer.data.download import file_sha256
 from informer.data.future import Future
+from informer.data.history import check_futures
 from informer.data.source import Series
 from informer.errors import InputError
 from informer.inference.forecast import TrainedModel
 from informer.inference.inputs import Source
-from informer.inference.reading import InputFormat
+from informer.inference.reading import Futures, InputFormat
 from informer.inference.result import Forecast
 from informer.inference.rolled import write_rolled
 from informer.inference.summary import ERROR, Journal, Row, fingerprint
@@ -32,40 +34,57 @@ class Job:
     Args:
         checkpoint: file of the model.
         written: how the files are written, where not as the training data.
-        future: file of future covariates, the same for all; None where the model has none.
+        future: file of future covariates, the same for all, or one for each file by its name; None where the model has
+            none, or they are in the files themselves.
         horizon: rows to forecast; None: pred_len.
         rolling: forecast from origins all through each file, in place of what follows it.
         stride: rows between two of these origins; None: pred_len.
         levels: of intervals, in percent.
         writer: what becomes of the forecasts.
-        batch_size: files that go through the model together.
+        batch_size: series that go through the model together.
+        many: the files are many.
     """
 
     checkpoint: Path
     written: InputFormat
-    future: Path | None
+    future: Path | Mapping[str, Path] | None
     horizon: int | None
     rolling: bool = False
     stride: int | None = None
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int
+    many: bool
 
     def check(self, model: TrainedModel) -> None:
         """Raise the InputError of what would be wrong for every file."""
         model.check_horizon(self.horizon)
         model.half_widths(self.levels)
-        self.read_future(model)
+        if not self.rolling:
+            check_futures(model.columns, given=self.future is not None)
+            self.shared_future(model)
 
-    def read_future(self, model: TrainedModel) -> Future | None:
-        """The future covariates."""
-        return None if self.future is None else model.reader.future_file(self.future, self.written)
+    def shared_future(self, model: TrainedModel) -> Futures | None:
+        """The future covariates that are the same for all files; None where there are no such."""
+        return model.reader.future_file(self.future, self.written) if isinstance(self.future, Path) else None
+
+    def own_future(self, model: TrainedModel, source: Source) -> Futures | None:
+        """Those of one file, where each has its own."""
+        own = self.future[source.name] if isinstance(self.future, Mapping) else None
+        return None if own is None else model.reader.future_file(own, self.written)
+
+    def unique_id(self, source: Source, series: Series) -> str:
+        """Name of a series in the one long table."""
+        if series.series_col is None:
+            return source.name
+        return f"{source.name}/{series.name}" if self.many else series.name
 
     def digest(self) -> str:
         """Equal for jobs that give the same forecasts."""
+        futures = {"": self.future} if isinstance(self.future, Path) else self.future or {}
         what = {
             "checkpoint": file_sha256(self.checkpoint),
-            "future": None if self.future is None else file_sha256(self.future),
+            "future": {name: file_sha256(path) for name, path in futures.items()},
             "written": asdict(self.written),
             "horizon": self.horizon,
             "rolling": self.rolling,
@@ -104,46 +123,65 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     """Read, forecast together, and write. A file that cannot be continued gets a row that says why."""
     if job.rolling:
         return Done([_roll_file(model, job, source) for source in sources], "")
-    rows: dict[Source, Row] = {}
-    histories: dict[Source, Series] = {}
-    future = job.read_future(model)
+    rows = {source: _new_row(source) for source in sources}
+    histories: dict[Source, list[Series]] = {}
+    ahead: list[Future] = []
+    shared = job.shared_future(model)
     for source in sources:
-        rows[source] = _new_row(source)
         try:
-            series = model.reader.file(source.path, job.written, source.name)
-            model.check_future(series, future, job.horizon)
+            found = model.reader.file(source.path, job.written, source.name)
+            ahead += _known_ahead(model, job, found, shared or job.own_future(model, source))
         except InputError as error:
             rows[source] = replace(rows[source], status=ERROR, message=str(error))
             continue
-        rows[source] = replace(rows[source], rows=str(series.n_rows), origin=str(series.timestamps[-1]))
-        histories[source] = series
-    forecasts = model.forecast(
-        list(histories.values()),
-        horizon=job.horizon,
-        levels=job.levels,
-        futures=None if future is None else [future] * len(histories),
-        pad_to=job.batch_size,
-    )
+        rows[source] = _read(rows[source], found)
+        histories[source] = found
+    forecasts = iter(_forecasts(model, job, [one for found in histories.values() for one in found], ahead))
     written: dict[str, Forecast] = {}
-    for source, forecast in zip(histories, forecasts, strict=True):
+    for source, found in histories.items():
+        own = list(islice(forecasts, len(found)))
         try:
-            rows[source] = replace(rows[source], output=job.writer.write(source.name, forecast))
-            written[source.name] = forecast
+            rows[source] = replace(rows[source], output=job.writer.write(source.name, own))
+            written |= {job.unique_id(source, one.series): one for one in own}
         except InputError as error:
             rows[source] = replace(rows[source], status=ERROR, message=str(error))
     return Done(list(rows.values()), to_long(written) if job.writer.format is Format.long else "")
+
+
+def _known_ahead(model: TrainedModel, job: Job, series: Sequence[Series], futures: Futures | None) -> list[Future]:
+    """The future covariates of each series; none where there are no futures."""
+    ahead = [] if futures is None else [futures.of(one) for one in series]
+    for one, future in zip(series, ahead, strict=False):
+        model.check_future(one, future, job.horizon)
+    return ahead
+
+
+def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: Sequence[Future]) -> Iterator[Forecast]:
+    """Of each series, so many at a time that none depends on how many others there are."""
+    at_once = job.batch_size if job.many or len(series) > 1 else 1
+    for first in range(0, len(series), at_once):
+        part = slice(first, first + at_once)
+        yield from model.forecast(
+            series[part], horizon=job.horizon, levels=job.levels, futures=ahead[part] or None, pad_to=at_once
+        )
 
 
 def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
     """Forecast from all origins of one file, and write."""
     row = _new_row(source)
     try:
-        series = model.reader.file(source.path, job.written, source.name, whole=True)
-        row = replace(row, rows=str(series.n_rows), origin=str(series.timestamps[-1]))
-        output = write_rolled(model, series, source.name, stride=job.stride, levels=job.levels, writer=job.writer)
+        panel = model.reader.file(source.path, job.written, source.name, whole=True)
+        row = _read(row, panel)
+        output = write_rolled(model, panel, source.name, stride=job.stride, levels=job.levels, writer=job.writer)
         return replace(row, output=output)
     except InputError as error:
         return replace(row, status=ERROR, message=str(error))
+
+
+def _read(row: Row, series: Sequence[Series]) -> Row:
+    """With what is known of a file that could be read."""
+    origin = max(one.timestamps[-1] for one in series)
+    return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin))
 
 
 def _new_row(source: Source) -> Row:

@@ -79,14 +79,10 @@ class TrainedModel:
             )
         return horizon
 
-    def check_future(self, series: Series, future: Future | None, horizon: int | None) -> None:
+    def check_future(self, series: Series, future: Future, horizon: int | None) -> None:
         """Raise the InputError of future covariates that do not reach as far as a forecast of `series` needs."""
-        names = self.columns.future_covariates
-        if names and future is None:
-            raise InputError(f"future: expected a table of {listed(names)} ahead, found none")
-        if names and future is not None:
-            blocks = -(-self.check_horizon(horizon) // self.sizes.pred_len)
-            future.at(future_index(series, blocks * self.sizes.pred_len), names)
+        blocks = -(-self.check_horizon(horizon) // self.sizes.pred_len)
+        future.at(future_index(series, blocks * self.sizes.pred_len), self.columns.future_covariates)
 
     @torch.inference_mode()
     def forecast(

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from informer.data.download import list_files
 from informer.data.panel import series_names
+from informer.data.table import listed
 from informer.errors import InputError
 
 
@@ -25,6 +27,28 @@ def name_sources(paths: Sequence[Path]) -> list[Source]:
         Source(path, name if times[name] == 1 else str(Path(name).with_name(path.name)))
         for path, name in zip(paths, names, strict=True)
     ]
+
+
+def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Path]:
+    """The one file of future covariates for all, or that of each file by its name.
+
+    Args:
+        wanted: a file, or the folder or pattern of many, which are named as the files to forecast are.
+        sources: files to forecast.
+
+    Raises:
+        InputError: there are none, or none for some.
+    """
+    found = list_files("future", wanted)
+    if found is None:
+        return Path(wanted)
+    own = {future.name: future.path for future in name_sources(found)}
+    absent = [source.name for source in sources if source.name not in own]
+    if absent:
+        raise InputError(
+            f"future={wanted}: expected a file for each input, of the same name; found none for {listed(absent)}"
+        )
+    return {source.name: own[source.name] for source in sources}
 
 
 def check_output(paths: Sequence[Path], output: Path) -> None:

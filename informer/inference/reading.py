@@ -1,7 +1,7 @@
 """Tables to continue, read as the training data were, and checked against what the model reads."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import cast, final
 
@@ -10,12 +10,15 @@ from omegaconf import OmegaConf
 
 from informer.checkpoint import Checkpoint
 from informer.data.frequency import Frequency
-from informer.data.future import Future, future_from_frame, read_future
+from informer.data.future import Future, future_of_table
+from informer.data.panel import series_tables
 from informer.data.repair import Duplicates, Fill
-from informer.data.source import DatasetConfig, Series, series_from_frame, series_from_table
+from informer.data.report import Report
+from informer.data.source import DatasetConfig, Series, series_from_table
 from informer.data.split import Short
-from informer.data.table import read_table
+from informer.data.table import Table, read_table, table_of_frame
 from informer.data.time_features import CalendarKind, mark_fields
+from informer.data.timestamps import find_format, find_time_column
 from informer.errors import InputError
 
 
@@ -23,6 +26,7 @@ from informer.errors import InputError
 class InputFormat:
     """How a table to forecast is written, where it is not as the training data was; null: as the training data."""
 
+    series_col: str | None = None
     time_col: str | None = None
     time_format: str | None = None
     frequency: str | None = None
@@ -42,6 +46,27 @@ class InputFormat:
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
         return self.over(DatasetConfig()).problems()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Futures:
+    """Future covariates of one table: for any series, or for each by its name."""
+
+    name: str
+    shared: Future | None = None
+    own: Mapping[str, Future] = field(default_factory=dict)
+
+    def of(self, series: Series) -> Future:
+        """Those of a series.
+
+        Raises:
+            InputError: there are none.
+        """
+        if self.shared is not None:
+            return self.shared
+        if series.name not in self.own:
+            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
+        return self.own[series.name]
 
 
 @final
@@ -68,8 +93,10 @@ class Reader:
         self.pads = self._as_trained.short is Short.pad
         """A history shorter than seq_len is lengthened."""
 
-    def frame(self, frame: pd.DataFrame, name: str, *, whole: bool = False) -> Series:
-        """A table to continue; time a column or the index.
+    def frame(self, frame: pd.DataFrame, name: str, *, whole: bool = False) -> list[Series]:
+        """The series of a table to continue; time a column or the index.
+
+        It is one, but for a table with the column that named the series of training (`dataset.series_col`).
 
         Args:
             name: what to call it in errors; where each series has its own scaler, it says which.
@@ -79,10 +106,10 @@ class Reader:
             InputError: it cannot be continued (columns, numbers, timestamps, step, rows).
         """
         config = self._reading(list(map(str, frame.columns)))
-        return self._checked(series_from_frame(frame, config, name, history=None if whole else self._seq_len))
+        return self._series(table_of_frame(frame, name, config.time_col), config, name, whole=whole)
 
-    def file(self, path: Path, written: InputFormat, name: str, *, whole: bool = False) -> Series:
-        """A file to continue, checked as training data is; only the columns that the model reads matter.
+    def file(self, path: Path, written: InputFormat, name: str, *, whole: bool = False) -> list[Series]:
+        """The same of a file, checked as training data is; only the columns that the model reads matter.
 
         Args:
             written: how, where not as the training data.
@@ -95,23 +122,51 @@ class Reader:
         table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
         if config.time_col is None and self._time_col in table.columns:
             config = replace(config, time_col=self._time_col)
-        return self._checked(series_from_table(table, config, name, history=None if whole else self._seq_len))
+        return self._series(table, config, name, whole=whole, named=written.series_col is not None)
 
-    def future_frame(self, frame: pd.DataFrame, name: str) -> Future:
+    def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
         """A table of future covariates; time a column or the index.
 
         Raises:
             InputError: it has no times.
         """
-        return future_from_frame(frame, self._reading(list(map(str, frame.columns))), name)
+        config = self._reading(list(map(str, frame.columns)))
+        return self._futures(table_of_frame(frame, name, config.time_col), config)
 
-    def future_file(self, path: Path, written: InputFormat) -> Future:
+    def future_file(self, path: Path, written: InputFormat) -> Futures:
         """A file of future covariates.
 
         Raises:
             InputError: it cannot be read, or has no times.
         """
-        return read_future(path, self._reading([], written))
+        config = self._reading([], written)
+        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+        return self._futures(table, config)
+
+    def _series(
+        self, table: Table, config: DatasetConfig, name: str, *, whole: bool, named: bool = False
+    ) -> list[Series]:
+        """`named`: the column of series was asked for, and must be there."""
+        history, series_col = None if whole else self._seq_len, config.series_col
+        if series_col is None or (series_col not in table.columns and not named):
+            return [self._checked(series_from_table(table, config, name, history=history))]
+        found, report = [], Report()
+        # by the rows of all: those of one may not settle it
+        time_col = find_time_column(table, config.time_col)
+        time_format = find_format(table, time_col, config.time_format)
+        config = replace(config, time_col=time_col, time_format=time_format)
+        for own, one in series_tables(table, series_col):
+            with report.gathering():
+                series = self._checked(series_from_table(own, config, one, history=history))
+                found.append(replace(series, series_col=series_col))
+        report.refuse()
+        return found
+
+    def _futures(self, table: Table, config: DatasetConfig) -> Futures:
+        if config.series_col is None or config.series_col not in table.columns:
+            return Futures(name=table.name, shared=future_of_table(table, config))
+        own = {one: future_of_table(part, config) for part, one in series_tables(table, config.series_col)}
+        return Futures(name=table.name, own=own)
 
     def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
         """How to read a table with these columns: as the training data, where nothing else is said."""

@@ -11,6 +11,8 @@ from informer.data.history import future_index
 from informer.data.source import Series
 from informer.errors import InputError
 
+UNIQUE_ID = "unique_id"
+"""Column that names the series where a table of ours holds several."""
 ROLLED = "rolled"
 """Column that marks the rows made from the model's own output; only in forecasts that have such rows."""
 
@@ -49,8 +51,14 @@ class Forecast:
         """Which rows those are."""
         return np.arange(len(self.values)) >= self.pred_len
 
+    @property
+    def keys(self) -> list[str]:
+        """Names of the columns that say what a row is of: the series where the file has several, and the time."""
+        named = [] if self.series.series_col is None else [self.series.series_col]
+        return [*named, self.series.time_col]
+
     def columns(self) -> dict[str, np.ndarray]:
-        """Every column beside time by its name, in order.
+        """Every column beside `keys` by its name, in order.
 
         Raises:
             InputError: two columns of one name, or a forecast that is not finite.
@@ -66,11 +74,14 @@ class Forecast:
             for i, target in enumerate(self.targets)
             for suffix, ends in self.bands.items()
         } | ({ROLLED: self.rolled} if self.is_rolled else {})
-        taken = [name for name in more if name in (self.series.time_col, *self.targets)]
+        taken = [name for name in more if name in (*self.keys, *self.targets)]
         if taken:
             raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
         return columns | more
 
     def frame(self) -> pd.DataFrame:
-        """Timestamps under the series' own time-column name, then `columns`."""
-        return pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
+        """Names and timestamps under the file's own names (`keys`), then `columns`."""
+        frame = pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
+        if self.series.series_col is not None:
+            frame.insert(0, self.series.series_col, self.series.name)
+        return frame

@@ -14,7 +14,7 @@ import pandas as pd
 from informer.data.source import Series
 from informer.files import replacing, write_atomic
 from informer.inference.forecast import TrainedModel
-from informer.inference.rolling import Tally, roll
+from informer.inference.rolling import Tally, origins, roll_panel
 from informer.inference.writing import Format, Writer, need_pyarrow
 
 log = logging.getLogger(__name__)
@@ -23,25 +23,32 @@ Append = Callable[[pd.DataFrame], None]
 
 
 def write_rolled(
-    model: TrainedModel, series: Series, name: str, *, stride: int | None, levels: Sequence[int], writer: Writer
+    model: TrainedModel,
+    panel: Sequence[Series],
+    name: str,
+    *,
+    stride: int | None,
+    levels: Sequence[int],
+    writer: Writer,
 ) -> str:
-    """Forecast from every `stride`-th origin of a series; returns the path of the table from the writer's folder.
+    """Forecast from every `stride`-th origin of each series of a file; returns the path of the table from the folder.
 
     Args:
         name: of the files, without their endings.
-        stride, levels: see `roll`.
+        stride, levels: see `roll_panel`.
         writer: says where, and whether as CSV (UTF-8, times as ISO 8601) or as parquet.
 
     Raises:
-        InputError: see `roll`, or the place cannot be written.
+        InputError: see `roll_panel`, or the place cannot be written.
     """
     if writer.format is Format.parquet:
         need_pyarrow()
     output = f"{name}.rolling.{writer.format.value}"
     tally = Tally(model, levels)
-    pieces = roll(model, series, stride=stride, levels=levels, tally=tally)
+    for series in panel:
+        origins(model, series, stride)
     with replacing(writer.folder / output) as temporary, _table(temporary, writer.format) as append:
-        for piece in pieces:
+        for piece in roll_panel(model, panel, stride=stride, levels=levels, tally=tally):
             append(piece)
         scores = tally.evaluation()
         # before the table has its name, by which a job knows what is done

@@ -13,13 +13,14 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from informer.data.source import Series
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store, column_values, narrowed
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.inference.coverage import Spread
 from informer.inference.forecast import TrainedModel
 from informer.inference.network import model_output, point
 from informer.inference.report import Evaluation
+from informer.inference.result import UNIQUE_ID
 from informer.metrics import Errors, MaseScale
 
 MAX_ROWS = 1 << 17
@@ -60,13 +61,29 @@ class Tally:
         )
 
 
+def roll_panel(
+    model: TrainedModel,
+    panel: Sequence[Series],
+    *,
+    stride: int | None,
+    levels: Sequence[int],
+    tally: Tally | None = None,
+) -> Iterator[pd.DataFrame]:
+    """`roll` for the series of a table, one after the other; where a column named them there, `unique_id` does here."""
+    for series in panel:
+        for table in roll(model, series, stride=stride, levels=levels, tally=tally):
+            if series.series_col is not None:
+                table.insert(0, UNIQUE_ID, series.name)
+            yield table
+
+
 def roll(
     model: TrainedModel,
     series: Series,
     *,
-    stride: int | None = None,
-    levels: Sequence[int] = (),
-    tally: Tally | None = None,
+    stride: int | None,
+    levels: Sequence[int],
+    tally: Tally | None,
 ) -> Iterator[pd.DataFrame]:
     """Forecasts from every `stride`-th origin, oldest first, as tables in data units; none of them is large.
 
@@ -80,21 +97,11 @@ def roll(
         tally: counts what is forecast.
 
     Raises:
-        InputError: at once where there is no origin, or the model was not calibrated for a level; later where a
-            forecast is not finite.
+        InputError: there is no origin, the model was not calibrated for a level, or a forecast is not finite.
     """
-    windows = _windows(model, series, model.sizes.pred_len if stride is None else stride)
-    return _tables(model, series, windows, model.half_widths(levels), tally)
-
-
-def _tables(
-    model: TrainedModel,
-    series: Series,
-    windows: Windows,
-    widths: Mapping[int, Float64[np.ndarray, "pred_len n"]],
-    tally: Tally | None,
-) -> Iterator[pd.DataFrame]:
+    windows, widths = _windows(model, series, origins(model, series, stride)), model.half_widths(levels)
     targets = model.columns.targets
+    truth = column_values(series, targets)
     at_once = min(max(MAX_ROWS // (model.sizes.pred_len * len(targets)), 1), MAX_ORIGINS)
     for chosen in torch.arange(len(windows)).split(at_once):
         batch = windows.batch(chosen)
@@ -102,27 +109,34 @@ def _tables(
             output = model_output(model.model, batch)
         if tally is not None:
             tally.add(output, batch)
-        values = {
-            "forecast": model.rows(batch, output),
-            **model.bands(batch, output, widths),
-            "actual": batch.in_units(batch.target).cpu().numpy(),
-        }
+        values = {"forecast": model.rows(batch, output), **model.bands(batch, output, widths)}
         if not all(np.isfinite(part).all() for part in values.values()):
             raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
-        first_rows = windows.starts[chosen].cpu().numpy() + model.sizes.seq_len
-        yield _table(series, targets, first_rows, values)
+        first = windows.starts[chosen].cpu().numpy() + model.sizes.seq_len
+        rows = first[:, None] + np.arange(model.sizes.pred_len)
+        yield _table(series, targets, rows, values | {"actual": truth[rows]})
 
 
-def _windows(model: TrainedModel, series: Series, stride: int) -> Windows:
+def origins(model: TrainedModel, series: Series, stride: int | None) -> range:
+    """First rows of the windows of the origins.
+
+    Raises:
+        InputError: there is none.
+    """
+    sizes = model.sizes
+    stride = sizes.pred_len if stride is None else stride
     if stride < 1:
         raise InputError(f"stride: expected at least 1, found {stride}")
-    sizes, names = model.sizes, model.columns
-    starts = torch.arange(0, len(series) - sizes.rows + 1, stride) if len(series) >= sizes.rows else torch.arange(0)
-    if not len(starts):
+    if len(series) < sizes.rows:
         raise InputError(
             f"{series.name}: expected at least seq_len + pred_len = {sizes.rows} rows for one origin, "
             f"found {len(series)}"
         )
+    return range(0, len(series) - sizes.rows + 1, stride)
+
+
+def _windows(model: TrainedModel, series: Series, firsts: range) -> Windows:
+    sizes, names = model.sizes, model.columns
     kept = narrowed([series], names.inputs)
     store = build_store(
         kept,
@@ -133,7 +147,7 @@ def _windows(model: TrainedModel, series: Series, stride: int) -> Windows:
     )
     return Windows(
         store,
-        starts=starts,
+        starts=torch.tensor(firsts),
         sizes=sizes,
         targets=names.positions(names.targets),
         future=names.positions(names.future_covariates),
@@ -143,16 +157,19 @@ def _windows(model: TrainedModel, series: Series, stride: int) -> Windows:
 def _table(
     series: Series,
     targets: tuple[str, ...],
-    first_rows: Int64[np.ndarray, "b"],
+    rows: Int64[np.ndarray, "b pred_len"],
     values: Mapping[str, Float64[np.ndarray, "b pred_len n"]],
 ) -> pd.DataFrame:
-    """One row a window, target and step."""
-    n_windows, pred_len, n = values["actual"].shape
-    rows = np.repeat(first_rows[:, None] + np.arange(pred_len), n, axis=0).ravel()
+    """One row a window, target and step.
+
+    Args:
+        rows: of the series, that the steps of each window are at.
+    """
+    (n_windows, pred_len), n = rows.shape, len(targets)
     columns: dict[str, object] = {
-        "origin": series.timestamps[np.repeat(first_rows - 1, n * pred_len)],
+        "origin": series.timestamps[np.repeat(rows[:, 0] - 1, n * pred_len)],
         "step": np.tile(np.arange(1, pred_len + 1), n_windows * n),
-        "timestamp": series.timestamps[rows],
+        "timestamp": series.timestamps[np.repeat(rows, n, axis=0).ravel()],
         "column": np.tile(np.repeat(np.array(targets, dtype=object), pred_len), n_windows),
     }
     return pd.DataFrame(columns | {name: part.swapaxes(1, 2).ravel() for name, part in values.items()})

@@ -20,7 +20,7 @@ from informer.data.source import Series
 from informer.data.timestamps import EPOCHS
 from informer.errors import InputError
 from informer.files import write_atomic, writing
-from informer.inference.result import ROLLED, Forecast
+from informer.inference.result import ROLLED, UNIQUE_ID, Forecast
 from informer.plots import Band, plot_forecast, save_figure
 
 
@@ -33,7 +33,7 @@ class Format(Enum):
 
 
 LONG_FILE = "forecasts.csv"
-LONG = ("unique_id", "ds", "column", "y")
+LONG = (UNIQUE_ID, "ds", "column", "y")
 """Columns of the long table, before those of intervals."""
 
 
@@ -51,18 +51,20 @@ class Writer:
     format: Format
     plots: bool
 
-    def write(self, name: str, forecast: Forecast) -> str:
-        """Write what belongs to one series alone; returns the path of its forecast from the folder.
+    def write(self, name: str, forecasts: Sequence[Forecast]) -> str:
+        """Write what belongs to the series of one file alone; returns the path of their forecasts from the folder.
+
+        A picture shows the first of them.
 
         Raises:
             InputError: the place cannot be written, or the forecast has two columns of one name.
         """
         if self.plots:
-            save_figure(picture(name, forecast), self.picture_of(name))
+            save_figure(picture(name, forecasts), self.picture_of(name))
         if self.format is Format.long:
             return LONG_FILE
         output = f"{name}.forecast.{self.format.value}"
-        content = to_csv(forecast) if self.format is Format.csv else to_parquet(forecast)
+        content = to_csv(forecasts) if self.format is Format.csv else to_parquet(forecasts)
         write_atomic(self.folder / output, content, durable=False)
         return output
 
@@ -71,9 +73,12 @@ class Writer:
         return self.folder / f"{name}.forecast.png"
 
 
-def picture(name: str, forecast: Forecast) -> Figure:
-    """The forecast after the end of its history."""
+def picture(name: str, forecasts: Sequence[Forecast]) -> Figure:
+    """The first forecast after the end of its history."""
+    forecast = forecasts[0]
     series = forecast.series
+    if series.series_col is not None:
+        name = f"{name}: {series.series_col} {series.name}, the first of {len(forecasts)} series"
     ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
     history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
     return plot_forecast(history, ahead, band=_widest_band(forecast), title=name)
@@ -91,16 +96,20 @@ def _widest_band(forecast: Forecast) -> Band | None:
     return low, high
 
 
-def to_csv(forecast: Forecast) -> bytes:
-    """A header and one row a step, in the dialect, and with the way of writing time, of the file that is continued."""
-    dialect = forecast.series.dialect
-    columns = forecast.columns()
-    cells = [_cells(values, dialect.decimal) for values in columns.values()]
-    rows = [[forecast.series.time_col, *columns], *zip(stamps(forecast), *cells, strict=True)]
+def to_csv(forecasts: Sequence[Forecast]) -> bytes:
+    """A header and one row a series and step, in the dialect, and with the way of writing time, of the file."""
+    dialect = forecasts[0].series.dialect
+    rows: list[Sequence[object]] = []
+    for forecast in forecasts:
+        columns = forecast.columns()
+        names = [[forecast.series.name] * len(forecast.values)] * (len(forecast.keys) - 1)
+        cells = (_cells(values, dialect.decimal) for values in columns.values())
+        rows += [] if rows else [[*forecast.keys, *columns]]
+        rows += zip(*names, stamps(forecast), *cells, strict=True)
     return _text(rows, separator=dialect.separator).encode(dialect.encoding)
 
 
-def to_parquet(forecast: Forecast) -> bytes:
+def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
     """The same with typed columns.
 
     Raises:
@@ -108,7 +117,8 @@ def to_parquet(forecast: Forecast) -> bytes:
     """
     need_pyarrow()
     buffer = io.BytesIO()
-    forecast.frame().to_parquet(buffer, engine="pyarrow", index=False)
+    table = pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True)
+    table.to_parquet(buffer, engine="pyarrow", index=False)
     return buffer.getvalue()
 
 

@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 import torch
 from dataset_cases import SIZES, made, write
+from stores import future_from_frame, series_from_frame
 
 from informer.data.columns import Columns
-from informer.data.future import Future, future_from_frame, read_future
+from informer.data.future import Future, future_of_table
 from informer.data.history import history_batch
 from informer.data.scaler import PanelScaler, ScalerConfig
-from informer.data.source import DatasetConfig, series_from_frame
+from informer.data.source import DatasetConfig
+from informer.data.table import read_table
 from informer.data.time_features import CalendarKind
 from informer.data.windows import Batch
 from informer.errors import InputError
@@ -41,7 +43,10 @@ def test_the_decoder_reads_them_scaled_where_the_horizon_is(rows: slice, tmp_pat
     given = FRAME.iloc[rows][["c", "date", "a"]]
     training = FRAME[["a", "b", "c"]][:30]
     scaled = (FRAME[["a", "b", "c"]] - training.mean()) / training.std(ddof=0)
-    for future in (future_from_frame(given, CONFIG, "f"), read_future(write(given, tmp_path / "f.csv"), CONFIG)):
+    for future in (
+        future_from_frame(given, CONFIG, "f"),
+        future_of_table(read_table(write(given, tmp_path / "f.csv")), CONFIG),
+    ):
         found = batch([future])
         np.testing.assert_allclose(found.enc_x[0], scaled[27:40], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(found.dec_x[0, :5], scaled[35:40], rtol=1e-5, atol=1e-6)

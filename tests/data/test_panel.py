@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 import torch
 from dataset_cases import SIZES, made, write
+from stores import series_from_frame
 
 from informer.data.columns import Columns, Roles
 from informer.data.frequency import Frequency
 from informer.data.history import history_batch
 from informer.data.pipeline import Data, load_data
 from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
-from informer.data.source import DatasetConfig, series_from_frame
+from informer.data.source import DatasetConfig
 from informer.data.split import Short, SplitConfig, SplitKind
 from informer.data.time_features import CalendarKind, calendar_marks
 from informer.errors import InputError, ReportError

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 import torch
 from dataset_cases import SIZES, dataset, made, published_folder, write
+from stores import series_from_frame
 
 from informer.data.columns import Columns, Features, Roles
 from informer.data.history import future_index, history_batch
 from informer.data.pipeline import Data, load_data
 from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
-from informer.data.source import DatasetConfig, read_series, series_from_frame
+from informer.data.source import DatasetConfig, read_series
 from informer.data.split import SplitConfig, SplitKind
 from informer.data.time_features import CalendarKind, calendar_marks
 from informer.data.windows import WindowSizes

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
+from stores import series_from_frame
 
 from informer.data.repair import Duplicates, Fill
-from informer.data.source import DatasetConfig, read_series, series_from_frame
+from informer.data.source import DatasetConfig, read_series
 from informer.errors import ReportError
 
 COLUMNS = ["a", "b", "c"]

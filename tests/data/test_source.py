@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
+from stores import series_from_frame
 
-from informer.data.source import DatasetConfig, read_series, series_from_frame
+from informer.data.source import DatasetConfig, read_series
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
 FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]
