@@ -5,6 +5,7 @@ Layers of the package; a module imports from its own line or from the lines belo
   predict                   entry points: compose, build, act, write
   forecaster                tables in, forecasts out, from Python
   train  eval  export  inspect
+  search                    what is left open chosen on validation, before a run
   cli  run_folder           Hydra, and a user's mistake as one line; the folder that a run keeps itself in
   warm_start                a new run that begins with the weights of another
   config                    the typed configuration

@@ -11,9 +11,10 @@ from omegaconf import OmegaConf
 
 from informer.attention.auto import AutoAttention
 from informer.attention.base import Attention, AttentionSpec
-from informer.data.pipeline import Data, load_data
+from informer.data.pipeline import Data, Source, lay_out, read_source
 from informer.data.scaler import PanelScaler
 from informer.data.time_features import CalendarKind
+from informer.data.windows import WindowSizes
 from informer.errors import InputError, one_of
 from informer.model import AttentionFactory, Attentions, Informer, ModelConfig, ModelDims
 from informer.runtime import resource
@@ -103,15 +104,24 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
     return attention_node("full"), f"{chosen.__name__} has no causal form: the decoder's self-attention is full"
 
 
-def build_data(config: "TrainConfig", device: torch.device, scaler: PanelScaler | None = None) -> Data:
-    """Read, split and scale the configured dataset; a trained model brings its own scaler."""
-    return load_data(
+def read_dataset(config: "TrainConfig", sizes: WindowSizes) -> Source:
+    """The configured dataset as its files have it; `sizes` are the shortest windows that it will be cut into."""
+    return read_source(config.dataset, sizes=sizes, roles=config.roles, data_dir=Path(config.data_dir))
+
+
+def build_data(
+    config: "TrainConfig", device: torch.device, scaler: PanelScaler | None = None, source: Source | None = None
+) -> Data:
+    """Split and scale the configured dataset; a trained model brings its own scaler.
+
+    `source`: what was read before; else it is read now.
+    """
+    return lay_out(
+        source or read_dataset(config, config.sizes),
         config.dataset,
         sizes=config.sizes,
-        roles=config.roles,
         scaler=scaler or config.scaler,
         calendar=CalendarKind(config.model.embed.value),
-        data_dir=Path(config.data_dir),
         device=device,
         calibration=config.trainer.calibration,
     )

@@ -240,7 +240,8 @@ class _FileHandler(logging.FileHandler):
 
 @contextmanager
 def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[Path], None]]:
-    """The package's log on the console; what is yielded keeps it in a file too, with times, from the first line on.
+    """The package's log on the console; what is yielded keeps it in a file too, with times, from the first line on;
+    the first file that it is given.
 
     `quiet`: warnings alone.
     """
@@ -253,6 +254,8 @@ def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[P
         logger.addHandler(handler)
 
     def keep_in(path: Path) -> None:
+        if early not in handlers:
+            return
         with writing(path):
             file = _FileHandler(path, encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
@@ -260,7 +263,7 @@ def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[P
         early.flush()
         logger.removeHandler(early)
         logger.addHandler(file)
-        handlers.append(file)
+        handlers[handlers.index(early)] = file
 
     try:
         yield keep_in

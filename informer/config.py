@@ -20,6 +20,7 @@ from informer.errors import InputError
 from informer.inference.export import ExportFormat
 from informer.inference.reading import InputFormat
 from informer.inference.writing import Format
+from informer.layers.framing import Highway
 from informer.model import ModelConfig
 from informer.training.config import TrainerConfig
 from informer.training.loss import LossConfig
@@ -79,6 +80,8 @@ class TrainConfig:
     """A run directory or a checkpoint file whose weights a new run begins with."""
     resume: str | None = None
     """A run directory, or its last.pt, to go on with; the configuration is then the run's."""
+    search: list[str] = field(default_factory=list)
+    """Keys that are chosen on validation before training; written by the program where model=auto leaves them open."""
 
     @property
     def sizes(self) -> WindowSizes:
@@ -98,15 +101,31 @@ class TrainConfig:
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        parts = (self.dataset, self.model, self.loss, self.trainer, self.optim)
+        parts = (self.dataset, self.loss, self.trainer, self.optim)
         found = [problem for part in parts for problem in part.problems()]
         if not 0 <= self.seed < 2**32:
             found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
+        if self.search:  # lengths and sizes are not those of the run yet
+            return found + self._search_problems()
+        if self.trainer.time_budget_minutes is not None:
+            found.append("trainer.time_budget_minutes: expected model=auto beside it, found another model")
+        found += self.model.problems()
+        if self.trainer.max_steps == 0 and self.model.highway is not Highway.ridge:
+            found.append("trainer.max_steps: expected at least 1 (0 is for model.highway=ridge alone), found 0")
         try:
             sizes = self.sizes
         except InputError as error:
             return [*found, str(error)]
         return found + self.model.length_problems(sizes.seq_len, sizes.label_len, sizes.pred_len)
+
+    def _search_problems(self) -> list[str]:
+        unknown = sorted(set(self.search) - set(SEARCHED))
+        found = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
+        if self.init_from is not None:
+            found.append("init_from: expected a model with the sizes of that run, found model=auto")
+        if self.model.highway is not Highway.ridge:
+            found.append(f"model.highway: expected ridge with model=auto, found {self.model.highway.value}")
+        return found
 
 
 class Plots(Enum):
@@ -273,6 +292,18 @@ class InspectConfig:
         return found
 
 
+SEARCHED = (
+    "seq_len",
+    "label_len",
+    *(f"model.{name}" for name in ("d_model", "n_heads", "d_ff", "patch_len", "channel_independent")),
+    "optim.lr",
+    *(f"trainer.{name}" for name in ("max_epochs", "max_steps", "patience")),
+)
+"""Keys that a search can choose."""
+
+OPEN = "${auto:"
+"""How values of `conf/model/auto.yaml` begin that a search chooses unless another value stands in their place."""
+
 Config = TypeVar("Config", TrainConfig, EvalConfig, PredictConfig, ExportConfig, InspectConfig)
 SCHEMAS: dict[str, type] = {
     "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig, "inspect": InspectConfig
@@ -284,6 +315,7 @@ def register() -> None:
     store = ConfigStore.instance()
     for name, schema in SCHEMAS.items():
         store.store(name=f"{name}_schema", node=schema)
+    OmegaConf.register_new_resolver("auto", lambda start: start, replace=True)
 
 
 def check(config: Config) -> Config:
@@ -298,6 +330,10 @@ def to_typed(composed: Any) -> Any:
     """What Hydra composed (a DictConfig) as the dataclass it was typed by, checked; refuses keys that `+key=` added."""
     strict = OmegaConf.structured(OmegaConf.get_type(composed))
     plain = OmegaConf.create(OmegaConf.to_container(composed, resolve=True))
+    written = flat(OmegaConf.to_container(composed))
+    left_open = [key for key, value in written.items() if isinstance(value, str) and value.startswith(OPEN)]
+    if left_open:
+        plain.search = left_open
     return check(OmegaConf.to_object(OmegaConf.merge(strict, plain)))  # type: ignore[type-var]
 
 
@@ -326,6 +362,14 @@ defaults: [train_schema, hydra/quiet, _self_]
 def to_yaml(config: TrainConfig) -> str:
     """The resolved configuration as text that `informer.train` takes; the run directory is not part of it."""
     return RERUN + OmegaConf.to_yaml(OmegaConf.create(to_plain(config) | {"run_dir": None}))
+
+
+def flat(nested: Any, prefix: str = "") -> dict[str, Any]:
+    """{"model": {"d_model": 8}} -> {"model.d_model": 8}."""
+    found: dict[str, Any] = {}
+    for key, value in nested.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
 
 
 def known_keys(name: str) -> list[str]:

@@ -76,14 +76,25 @@ class RunFolder:
     def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
         """Make the folder with what is known before the first step."""
         remove_temporary(self.path)
+        facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
         write_atomic(self.path / CONFIG, config.to_yaml(settings))
         self._write_facts(facts | {"resumed": []})
+
+    def chosen(self, settings: TrainConfig, found: dict[str, Any]) -> None:
+        """A search is over: `settings` are those of the run, and `found` is what is to be known of it."""
+        self._write_facts(self.facts() | {"search": found})
+        write_atomic(self.path / CONFIG, config.to_yaml(settings))
 
     def resume(self, facts: dict[str, Any]) -> None:
         """Note who goes on with the run."""
         remove_temporary(self.path)
-        began = json.loads((self.path / FACTS).read_text())
+        began = self.facts()
         self._write_facts(began | {"resumed": [*began["resumed"], facts]})
+
+    def facts(self) -> dict[str, Any]:
+        """What was noted when the run began; empty before."""
+        path = self.path / FACTS
+        return dict(json.loads(path.read_text())) if path.exists() else {}
 
     def _write_facts(self, facts: dict[str, Any]) -> None:
         write_atomic(self.path / FACTS, json.dumps(facts, indent=2) + "\n")

@@ -36,6 +36,7 @@ from informer.model import Informer
 from informer.restore import restore_model
 from informer.run_folder import LOG, RunFolder
 from informer.runtime import pick_device, process_rank, provenance, seed_everything, set_deterministic
+from informer.search.stage import search_first
 from informer.training.compiling import compile_model
 from informer.training.config import n_steps
 from informer.training.distributed import Processes
@@ -100,7 +101,8 @@ def train(settings: TrainConfig, run_dir: Path, console: Console) -> Evaluation 
         )
     decoder_attn, reason = resolve_decoder(settings.attn, settings.decoder_attn)
     settings = replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason, run_dir=str(run_dir))
-    check_attention(settings)
+    if not settings.search:
+        check_attention(settings)
     return _run(settings, folder, console, None)
 
 
@@ -128,7 +130,12 @@ def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Check
     set_deterministic(settings.trainer.deterministic)
     seed_everything(settings.seed)
     with cli.logging_to(console) as keep_in, Processes.started(device) as processes:
-        data = build_data(settings, device)
+        source = None
+        if settings.search:
+            settings, source = search_first(
+                settings, folder, device=device, console=console, keep_in=keep_in, n_processes=processes.size
+            )
+        data = build_data(settings, device, source=source)
         if last is not None:
             _check_same_data(data, last)
         model = _begin_with_weights(settings, data, last).to(device)
@@ -291,7 +298,7 @@ def _score(
     evaluation = _score_best(folder.path, data, device, settings.trainer.eval_batch_size)
     errors = evaluation.errors[evaluation.model].scaled.overall()
     tracker.final(
-        _flat(config.to_plain(settings)),
+        config.flat(config.to_plain(settings)),
         {
             "test/mse": errors["mse"],
             "test/mae": errors["mae"],
@@ -325,14 +332,6 @@ def _unchanging(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "scaler": data.scaler.state(),
         "data": _data_facts(data),
     }
-
-
-def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"model": {"d_model": 8}} -> {"model.d_model": 8}."""
-    flat: dict[str, Any] = {}
-    for key, value in nested.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 def _conclude(evaluation: Evaluation, run_dir: Path, console: Console) -> None:

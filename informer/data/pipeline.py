@@ -78,6 +78,23 @@ class Data:
         return self.columns.targets
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The series of a dataset as they were read.
+
+    Args:
+        panel: series of the input columns, in data units.
+        columns: names by role.
+        cache: where arrays too large for memory lie; None: in memory.
+        provenance: files and checksum.
+    """
+
+    panel: list[Series]
+    columns: Columns
+    cache: Cache | None
+    provenance: Provenance
+
+
 def load_data(
     dataset: DatasetConfig,
     *,
@@ -93,13 +110,23 @@ def load_data(
 
     Args:
         roles: of the columns; without a target, the dataset's is taken.
-        scaler: the kind to fit on training rows, or one over the input columns that was fitted before.
         data_dir: folder of the datasets' files.
-        device: where the rows lie, once.
-        calibration: share of the validation rows, the later ones, that intervals are made from.
+        scaler, calendar, device, calibration: see `lay_out`.
 
     Raises:
         InputError: whatever a user can mend in the files, the split or the sizes.
+    """
+    source = read_source(dataset, sizes=sizes, roles=roles, data_dir=data_dir)
+    return lay_out(
+        source, dataset, sizes=sizes, scaler=scaler, calendar=calendar, device=device, calibration=calibration
+    )
+
+
+def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, data_dir: Path) -> Source:
+    """Read a dataset; `sizes` are the shortest windows that it will be cut into.
+
+    Raises:
+        InputError: whatever a user can mend in the files.
     """
     paths = find_files(dataset, data_dir)
     provenance = _provenance(paths, dataset)
@@ -107,7 +134,32 @@ def load_data(
     panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes)
     roles = replace(roles, target=roles.target or dataset.target)
     columns = roles.choose(panel[0].columns, name=panel[0].name)
-    panel, splits = divide(narrowed(panel, columns.inputs, cache), dataset, sizes)
+    return Source(panel=narrowed(panel, columns.inputs, cache), columns=columns, cache=cache, provenance=provenance)
+
+
+def lay_out(
+    source: Source,
+    dataset: DatasetConfig,
+    *,
+    sizes: WindowSizes,
+    scaler: ScalerConfig | PanelScaler,
+    calendar: CalendarKind,
+    device: torch.device | str,
+    calibration: float = 0.0,
+) -> Data:
+    """Split, scale and cut into windows what was read.
+
+    Args:
+        scaler: the kind to fit on training rows, or one over the input columns that was fitted before.
+        calendar: kind of the marks.
+        device: where the rows lie, once.
+        calibration: share of the validation rows, the later ones, that intervals are made from.
+
+    Raises:
+        InputError: whatever a user can mend in the split or the sizes.
+    """
+    columns, cache = source.columns, source.cache
+    panel, splits = divide(source.panel, dataset, sizes)
     training = {
         series.name: series.values[split.train.start : split.train.stop]
         for series, split in zip(panel, splits, strict=True)
@@ -150,7 +202,7 @@ def load_data(
         val=windows("val", list(val)),
         test=windows("test", [split.test for split in splits]),
         calibration=windows("calibration", list(later)) if any(later) else None,
-        provenance=provenance,
+        provenance=source.provenance,
     )
 
 

@@ -6,6 +6,7 @@ what they will be. A batch is one gather of row indices: nothing is done per sam
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,6 +140,12 @@ class Windows:
             center=self._center[series],
             scale=self._scale[series],
         )
+
+    def thinned(self, most: int) -> "Windows":
+        """At most so many of them, evenly spaced."""
+        fewer = copy(self)
+        fewer.starts = self.starts[:: -(-len(self) // most)]
+        return fewer
 
     def series(self, indices: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
         """Place in the panel of the series that each of these windows lies in."""

@@ -16,6 +16,9 @@ from informer.inference.coverage import Means
 from informer.metrics import METRICS, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
+LEAST_SKILL = 5e-4
+"""What percentages of one decimal show as 0."""
+
 ROW = ("model", "units", "column", "step", "metric", "value")
 MAX_COLUMNS = 12
 """Columns that are told one by one."""
@@ -69,7 +72,7 @@ class Evaluation:
         if not math.isfinite(model):
             return f"{self.model} gives forecasts that are not finite: use {rival} (scaled MSE {self._mse(rival):.4g})."
         figures = f"scaled MSE {model:.4g} against {self._mse(rival):.4g}"
-        if skill == 0.0:
+        if abs(skill) < LEAST_SKILL:
             return f"{self.model} is no better than {rival}, the better baseline: {figures}."
         if skill > 0.0:
             return f"{self.model} beats {rival}, the better baseline: {figures}, {skill:.1%} lower."

@@ -9,7 +9,9 @@ class TrainerConfig:
 
     max_epochs: int = 6
     max_steps: int | None = None
-    """Stop after so many steps, validated as after an epoch; null: no bound."""
+    """Stop after so many steps, validated as after an epoch; null: no bound; 0: ridge of model.highway=ridge alone."""
+    time_budget_minutes: float | None = None
+    """With model=auto: how long its search and its training may take; null: as long as they do."""
     batch_size: int = 32
     """Windows a step, over all processes together."""
     eval_batch_size: int = 256
@@ -30,12 +32,15 @@ class TrainerConfig:
         """Every value out of range, one sentence each."""
         values = {
             "max_epochs": self.max_epochs,
-            "max_steps": 1 if self.max_steps is None else self.max_steps,
             "batch_size": self.batch_size,
             "eval_batch_size": self.eval_batch_size,
             "patience": self.patience,
         }
         found = [f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1]
+        if self.max_steps is not None and self.max_steps < 0:
+            found.append(f"trainer.max_steps: expected at least 0 or null, found {self.max_steps}")
+        if self.time_budget_minutes is not None and not self.time_budget_minutes > 0:
+            found.append(f"trainer.time_budget_minutes: expected more than 0 or null, found {self.time_budget_minutes}")
         if not 0 <= self.calibration < 1:
             found.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
         if self.save_every_minutes is not None and not self.save_every_minutes > 0:

@@ -7,7 +7,6 @@ from informer.data.pipeline import Data
 from informer.inference.baselines import RidgeForecast, fit_ridge
 
 
-@torch.no_grad()
 def fit_highway(weight: nn.Parameter, data: Data) -> RidgeForecast:
     """Put the weight of ridge regression, [pred_len seq_len], in its place; gives what was fitted.
 
@@ -15,5 +14,11 @@ def fit_highway(weight: nn.Parameter, data: Data) -> RidgeForecast:
     squared error counts times its own variance, so that the loss is that of the forecasts themselves.
     """
     ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
-    weight.copy_(ridge.weight.T)
+    set_highway(weight, ridge)
     return ridge
+
+
+@torch.no_grad()
+def set_highway(weight: nn.Parameter, ridge: RidgeForecast) -> None:
+    """Put what was fitted in its place."""
+    weight.copy_(ridge.weight.T)

@@ -24,6 +24,7 @@ class Keeper:
         stop: the signal that asks.
         processes: that must agree.
         device: through which they do.
+        clock: seconds since some moment.
     """
 
     def __init__(
@@ -34,13 +35,15 @@ class Keeper:
         stop: StopRequest,
         processes: Processes,
         device: torch.device,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._save = save
         self._stop = stop
         self._seconds = None if every_minutes is None else 60.0 * every_minutes
         self._processes = processes
         self._device = device
-        self._saved_at = time.monotonic()
+        self._clock = clock
+        self._saved_at = clock()
         self._signal = 0
 
     def is_due(self, *, together: bool) -> bool:
@@ -51,7 +54,7 @@ class Keeper:
         """
         if self._processes.size > 1 and not together:
             return False
-        late = self._seconds is not None and time.monotonic() - self._saved_at >= self._seconds
+        late = self._seconds is not None and self._clock() - self._saved_at >= self._seconds
         asked, late_anywhere = self._processes.largest([float(self._stop.signal), float(late)], self._device)
         self._signal = int(asked)
         return bool(asked or late_anywhere)
@@ -63,6 +66,6 @@ class Keeper:
             Interrupted: the run was asked to stop when `is_due` was last asked.
         """
         self._save(state, is_best)
-        self._saved_at = time.monotonic()
+        self._saved_at = self._clock()
         if self._signal:
             raise Interrupted(self._signal)

@@ -1,0 +1,202 @@
+"""What a search tries: rows of history that the seasons of the data suggest, then networks of different sizes."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from informer.config import TrainConfig, check
+from informer.data.pipeline import Source
+from informer.data.seasonality import find_seasons
+from informer.data.split import Short, cut_rows
+from informer.data.windows import WindowSizes
+from informer.errors import InputError
+
+MOST_ROWS = 2048
+"""Of a history that is tried."""
+
+MOST_LENGTHS = 8
+"""Histories that are tried."""
+
+SEASONS = (1, 2, 4, 7, 14)
+"""Of each season, so many fill a history."""
+
+HORIZONS = (1, 2, 4)
+"""So many times pred_len fill one."""
+
+START_ROWS = 48
+"""Rows of the decoder's start token, where half of the history holds them."""
+
+MOST_COLUMNS, MOST_SEASONS = 12, 3
+"""Target columns whose seasons are looked for, and seasons that are taken."""
+
+TOKENS, WIDEST_PATCH = 42, 48
+"""A history is cut into about so many tokens, of no more rows than the second."""
+
+MOST_TOKENS = 384
+"""Rows of a history that may each be a token of its own; longer ones are cut into wider tokens alone."""
+
+STEP = 8
+"""Rows of a history are whole multiples of a divisor of pred_len near this, so that tokens can be cut."""
+
+WIDTH, OTHER_WIDTHS = 32, (16, 64, 128)
+RATE, OTHER_RATES = 5e-4, (2e-4, 1e-3)
+"""What networks begin with, and what is tried in its place."""
+
+FEED_FORWARD = 4
+"""d_ff in widths."""
+
+Values = Mapping[str, Any]
+"""Values by dotted key."""
+
+
+def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
+    """The configuration with these values, and nothing left open."""
+    nodes: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        node, _, name = key.rpartition(".")
+        nodes.setdefault(node, {})[name] = value
+    own = nodes.pop("", {})
+    parts = {node: replace(getattr(settings, node), **inside) for node, inside in nodes.items()}
+    parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None)
+    return replace(settings, **own, **parts, search=[])
+
+
+def left_open(settings: TrainConfig, values: Values) -> Values:
+    """Those that the user has not given."""
+    return {key: value for key, value in values.items() if key in settings.search}
+
+
+def least_sizes(settings: TrainConfig) -> WindowSizes:
+    """The shortest windows that may be chosen."""
+    if "seq_len" not in settings.search:
+        return replace(settings.sizes, label_len=min(settings.label_len, settings.seq_len))
+    least = 1 if "label_len" in settings.search else max(settings.label_len, 1)
+    return WindowSizes(seq_len=least, label_len=0, pred_len=settings.pred_len)
+
+
+def lengths(settings: TrainConfig, source: Source) -> list[int]:
+    """Rows of history to try, the shortest first; what is given is the only one."""
+    if "seq_len" not in settings.search:
+        return [settings.seq_len]
+    step = settings.model.patch_len
+    if "model.patch_len" in settings.search:
+        step = _divisor(settings.pred_len, near=STEP, most=2 * STEP)
+    least, most = least_sizes(settings).seq_len, _most_rows(settings, source)
+    wanted = {period * n for period in seasons(settings, source) for n in SEASONS}
+    wanted |= {settings.pred_len * n for n in HORIZONS}
+    whole = {-(-rows // step) * step for rows in wanted}
+    # where the data are too short for all of them, the longest that they allow
+    fitting = sorted(rows for rows in whole if least <= rows <= most) or [max(least, most)]
+    return _thinned([rows for rows in fitting if _takes(settings, rows)] or fitting[-1:], MOST_LENGTHS)
+
+
+def seasons(settings: TrainConfig, source: Source) -> list[int]:
+    """Rows of the seasons in the targets' training rows, the clearest first, and of the calendar's."""
+    strengths: dict[int, float] = defaultdict(float)
+    for values in _training_columns(settings, source):
+        for season in find_seasons(values):
+            strengths[season.period] += season.strength
+    found = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
+    return list(dict.fromkeys([*found, source.panel[0].frequency.season]))
+
+
+def _training_columns(settings: TrainConfig, source: Source) -> Iterator[Any]:
+    positions = source.columns.positions(source.columns.targets)[:MOST_COLUMNS]
+    for series in source.panel[: max(MOST_COLUMNS // len(positions), 1)]:
+        train = cut_rows(series.timestamps, series.frequency, settings.dataset.split).train
+        yield from series.values[train.start : train.stop, positions].T
+
+
+def _most_rows(settings: TrainConfig, source: Source) -> int:
+    """Half of the training rows of the shortest series, or of the median one where short ones are no error."""
+    split = settings.dataset.split
+    rows = sorted(len(cut_rows(one.timestamps, one.frequency, split).clip(len(one)).train) for one in source.panel)
+    own = rows[0] if settings.dataset.short is Short.error else rows[len(rows) // 2]
+    return min(max((own - settings.pred_len) // 2, 1), MOST_ROWS)
+
+
+def _takes(settings: TrainConfig, seq_len: int) -> bool:
+    """Whether what is given leaves a network for this history."""
+    try:
+        return bool(networks(settings, [seq_len], n_targets=1))
+    except InputError:
+        return False
+
+
+def _thinned(sorted_values: Sequence[int], most: int) -> list[int]:
+    """At most so many of them, the first and the last among them, spread evenly over their logarithms."""
+    values = list(sorted_values)
+    while len(values) > most:
+        steps = [math.log(values[i + 1] / values[i - 1]) for i in range(1, len(values) - 1)]
+        del values[1 + steps.index(min(steps))]
+    return values
+
+
+def patch_len(settings: TrainConfig, seq_len: int) -> int:
+    """Rows of a token that divide history, horizon and a given start token; 1 where none do."""
+    if "model.patch_len" not in settings.search:
+        return settings.model.patch_len
+    given = [] if "label_len" in settings.search else [settings.label_len]
+    return _divisor(math.gcd(settings.pred_len, seq_len, *given), near=seq_len / TOKENS, most=WIDEST_PATCH)
+
+
+def _divisor(number: int, *, near: float, most: int) -> int:
+    divisors = [rows for rows in range(2, most + 1) if number % rows == 0]
+    return min(divisors, key=lambda rows: abs(math.log(rows / near)), default=1)
+
+
+def label_len(settings: TrainConfig, seq_len: int) -> int:
+    """Rows of the start token for a history: whole tokens."""
+    if "label_len" not in settings.search:
+        return settings.label_len
+    patch = patch_len(settings, seq_len)
+    return min(START_ROWS, seq_len // 2) // patch * patch
+
+
+def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) -> list[Values]:
+    """Networks for these histories, the best guess first: other frames for each, other sizes and rates for the first.
+
+    Raises:
+        InputError: what is given leaves none.
+    """
+    first, frames = seq_lens[0], {seq_len: _frames(settings, seq_len, n_targets) for seq_len in seq_lens}
+    wanted = [_network(settings, seq_len, *frame) for seq_len in seq_lens for frame in frames[seq_len]]
+    wanted += [_network(settings, first, *frames[first][0], width=width) for width in OTHER_WIDTHS]
+    wanted += [_network(settings, first, *frames[first][0], rate=rate) for rate in OTHER_RATES]
+    different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
+    sound = [values for values in different if not with_values(settings, values).problems()]
+    if not sound:
+        check(with_values(settings, different[0]))
+    return sound
+
+
+def _frames(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[int, bool]]:
+    """patch_len and channel_independent."""
+    patch = patch_len(settings, seq_len)
+    whole = [(1, False)] if seq_len <= MOST_TOKENS else []
+    return [(patch, n_targets > 1), (patch, False), *whole]
+
+
+def smallest(settings: TrainConfig, seq_len: int) -> Values:
+    """The narrowest network for a history, beside ridge alone."""
+    return min(networks(settings, [seq_len], n_targets=1), key=lambda values: values.get("model.d_model", 0))
+
+
+def _network(
+    settings: TrainConfig, seq_len: int, patch: int, apart: bool, width: int = WIDTH, rate: float = RATE
+) -> Values:
+    if "model.d_model" not in settings.search:
+        width = settings.model.d_model
+    values = {
+        "seq_len": seq_len,
+        "label_len": label_len(settings, seq_len),
+        "model.d_model": width,
+        "model.n_heads": math.gcd(width, 4),
+        "model.d_ff": FEED_FORWARD * width,
+        "model.patch_len": patch,
+        "model.channel_independent": apart,
+        "optim.lr": rate,
+    }
+    return left_open(settings, values)
