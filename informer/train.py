@@ -218,6 +218,8 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
         f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {len(data.inputs)} columns in, "
         f"{len(data.targets)} out; windows {windows}"
     )
+    if settings.trainer.calibration and data.calibration is None:
+        log.warning("validation part too short to be divided: no calibration, so this model gives no intervals")
     precision = settings.precision.on(device).value
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
     if settings.decoder_attn_reason:

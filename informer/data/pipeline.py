@@ -187,8 +187,6 @@ def lay_out(
         )
 
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
-    if calibration and not any(later):
-        log.warning("validation part too short to be divided: no calibration, so this model gives no intervals")
     return Data(
         panel=panel,
         columns=columns,

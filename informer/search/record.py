@@ -81,11 +81,6 @@ class Record:
         rows = list(csv.DictReader(io.StringIO(self.path.read_text()))) if self.path.exists() else []
         self._before = {trial_key(row, int(row["steps"])): row for row in rows}
 
-    @property
-    def seconds_before(self) -> float:
-        """Taken by the trials of a search that was stopped here."""
-        return sum(float(row["seconds"]) for row in self._before.values())
-
     def known(self, values: Mapping[str, Any], steps: int) -> Trial | None:
         """The trial, where it was finished before the search was stopped."""
         row = self._before.get(trial_key(values, steps))

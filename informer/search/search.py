@@ -31,7 +31,7 @@ FIRST_STEPS, MORE_STEPS = 64, 3
 MOST_EPOCHS = 30
 """Of a run, unless its length is given."""
 
-CLOSE = 0.02
+CLOSE = 0.005
 """Share of the least loss of ridge within which a shorter history will do as well."""
 
 LEAST_GAIN = 0.005
@@ -98,7 +98,6 @@ class Search:
         Raises:
             Interrupted: by a signal; the record goes on where it stopped.
         """
-        self.budget.spend(self.record.seconds_before)
         ridge = self._histories(seq_lens)
         seq_lens = [self._seq_len(trial.values) for trial in _two(ridge)]
         self.lab.keep(seq_lens)
@@ -139,7 +138,7 @@ class Search:
             no_better = before is not None and bool(done) and done[0].val_loss >= before.val_loss
             if steps == limit or (len(entrants) == 1 and no_better):
                 return
-            longer, kept = min(MORE_STEPS * steps, limit), done[: max(len(done) // MORE_STEPS, 1)]
+            longer, kept = min(MORE_STEPS * steps, limit), done[: -(-len(done) // MORE_STEPS)]
             entrants, expected = [one.values for one in kept], [one.seconds * longer / steps for one in kept]
             steps = longer
 
@@ -165,17 +164,18 @@ class Search:
         return min(2 * left / (n_trials + 1), left / (1 + RUN), left - reserved)
 
     def _tried(self, values: Values, steps: int, seconds: float) -> Trial:
-        known = self.record.known(values, steps)
-        if known is None:
+        trial = self.record.known(values, steps)
+        if trial is None:
             began = self.budget.clock()
             loss, penalty = self._measure(values, steps, seconds)
-            known = Trial(
-                values=values, steps=steps, penalty=penalty, val_loss=loss, seconds=self.budget.clock() - began
-            )
-        self.record.add(known)
+            took = self.budget.clock() - began
+            trial = Trial(values=values, steps=steps, penalty=penalty, val_loss=loss, seconds=took)
+        else:
+            self.budget.spend(trial.seconds)
+        self.record.add(trial)
         if self.lab.stop.signal:
             raise Interrupted(self.lab.stop.signal)
-        return known
+        return trial
 
     def _measure(self, values: Values, steps: int, seconds: float) -> tuple[float, float]:
         if not steps:

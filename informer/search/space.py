@@ -13,16 +13,19 @@ from informer.data.split import Short, cut_rows
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
 
-MOST_ROWS = 2048
+MOST_ROWS = 1536
 """Of a history that is tried."""
 
-MOST_LENGTHS = 8
+MOST_LENGTHS = 10
 """Histories that are tried."""
 
-SEASONS = (1, 2, 4, 7, 14)
-"""Of each season, so many fill a history."""
+SEASONS = (2, 4, 7, 14, 28)
+"""Of each season, one or so many fill a history."""
 
-HORIZONS = (1, 2, 4)
+APART = 1.1
+"""Least ratio of two histories."""
+
+HORIZONS = (1, 4)
 """So many times pred_len fill one."""
 
 START_ROWS = 48
@@ -31,17 +34,14 @@ START_ROWS = 48
 MOST_COLUMNS, MOST_SEASONS = 12, 3
 """Target columns whose seasons are looked for, and seasons that are taken."""
 
-TOKENS, WIDEST_PATCH = 42, 48
-"""A history is cut into about so many tokens, of no more rows than the second."""
+PATCH, TOKENS, WIDEST_PATCH = 8, 42, 48
+"""Rows of a token: about the first, more where a history would make more tokens than the second, up to the third."""
 
 MOST_TOKENS = 384
 """Rows of a history that may each be a token of its own; longer ones are cut into wider tokens alone."""
 
-STEP = 8
-"""Rows of a history are whole multiples of a divisor of pred_len near this, so that tokens can be cut."""
-
-WIDTH, OTHER_WIDTHS = 32, (16, 64, 128)
-RATE, OTHER_RATES = 5e-4, (2e-4, 1e-3)
+WIDTH, OTHER_WIDTHS = 32, (16, 64)
+RATE, OTHER_RATES = 5e-4, (1e-3, 2e-4)
 """What networks begin with, and what is tried in its place."""
 
 FEED_FORWARD = 4
@@ -70,10 +70,9 @@ def left_open(settings: TrainConfig, values: Values) -> Values:
 
 def least_sizes(settings: TrainConfig) -> WindowSizes:
     """The shortest windows that may be chosen."""
-    if "seq_len" not in settings.search:
-        return replace(settings.sizes, label_len=min(settings.label_len, settings.seq_len))
     least = 1 if "label_len" in settings.search else max(settings.label_len, 1)
-    return WindowSizes(seq_len=least, label_len=0, pred_len=settings.pred_len)
+    seq_len = least if "seq_len" in settings.search else settings.seq_len
+    return WindowSizes(seq_len=seq_len, label_len=0, pred_len=settings.pred_len)
 
 
 def lengths(settings: TrainConfig, source: Source) -> list[int]:
@@ -82,14 +81,18 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
         return [settings.seq_len]
     step = settings.model.patch_len
     if "model.patch_len" in settings.search:
-        step = _divisor(settings.pred_len, near=STEP, most=2 * STEP)
+        step = _divisor(settings.pred_len, near=PATCH, most=2 * PATCH)
     least, most = least_sizes(settings).seq_len, _most_rows(settings, source)
-    wanted = {period * n for period in seasons(settings, source) for n in SEASONS}
-    wanted |= {settings.pred_len * n for n in HORIZONS}
-    whole = {-(-rows // step) * step for rows in wanted}
+    periods = seasons(settings, source)
+    multiples = [period * n for n in SEASONS for period in periods]
+    wanted = [*periods, *(settings.pred_len * n for n in HORIZONS), *multiples]
+    chosen: list[int] = []
+    for rows in (-(-rows // step) * step for rows in wanted):
+        apart = all(max(rows, other) >= APART * min(rows, other) for other in chosen)
+        if least <= rows <= most and apart and _takes(settings, rows):
+            chosen.append(rows)
     # where the data are too short for all of them, the longest that they allow
-    fitting = sorted(rows for rows in whole if least <= rows <= most) or [max(least, most)]
-    return _thinned([rows for rows in fitting if _takes(settings, rows)] or fitting[-1:], MOST_LENGTHS)
+    return sorted(chosen[:MOST_LENGTHS]) or [max(least, most)]
 
 
 def seasons(settings: TrainConfig, source: Source) -> list[int]:
@@ -125,24 +128,15 @@ def _takes(settings: TrainConfig, seq_len: int) -> bool:
         return False
 
 
-def _thinned(sorted_values: Sequence[int], most: int) -> list[int]:
-    """At most so many of them, the first and the last among them, spread evenly over their logarithms."""
-    values = list(sorted_values)
-    while len(values) > most:
-        steps = [math.log(values[i + 1] / values[i - 1]) for i in range(1, len(values) - 1)]
-        del values[1 + steps.index(min(steps))]
-    return values
-
-
 def patch_len(settings: TrainConfig, seq_len: int) -> int:
     """Rows of a token that divide history, horizon and a given start token; 1 where none do."""
     if "model.patch_len" not in settings.search:
         return settings.model.patch_len
     given = [] if "label_len" in settings.search else [settings.label_len]
-    return _divisor(math.gcd(settings.pred_len, seq_len, *given), near=seq_len / TOKENS, most=WIDEST_PATCH)
+    return _divisor(math.gcd(settings.pred_len, seq_len, *given), near=max(PATCH, seq_len / TOKENS), most=WIDEST_PATCH)
 
 
-def _divisor(number: int, *, near: float, most: int) -> int:
+def _divisor(number: int, *, near: float | int, most: int) -> int:
     divisors = [rows for rows in range(2, most + 1) if number % rows == 0]
     return min(divisors, key=lambda rows: abs(math.log(rows / near)), default=1)
 
@@ -156,15 +150,17 @@ def label_len(settings: TrainConfig, seq_len: int) -> int:
 
 
 def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) -> list[Values]:
-    """Networks for these histories, the best guess first: other frames for each, other sizes and rates for the first.
+    """Networks for these histories, the best guess of each first, then others for the first history.
 
     Raises:
         InputError: what is given leaves none.
     """
-    first, frames = seq_lens[0], {seq_len: _frames(settings, seq_len, n_targets) for seq_len in seq_lens}
-    wanted = [_network(settings, seq_len, *frame) for seq_len in seq_lens for frame in frames[seq_len]]
-    wanted += [_network(settings, first, *frames[first][0], width=width) for width in OTHER_WIDTHS]
-    wanted += [_network(settings, first, *frames[first][0], rate=rate) for rate in OTHER_RATES]
+    first = seq_lens[0]
+    frames = _frames(settings, first, n_targets)
+    wanted = [_network(settings, seq_len, *_frames(settings, seq_len, n_targets)[0]) for seq_len in seq_lens]
+    wanted += [_network(settings, first, *frame) for frame in frames[1:]]
+    wanted += [_network(settings, first, *frames[0], width=width) for width in OTHER_WIDTHS]
+    wanted += [_network(settings, first, *frames[0], rate=rate) for rate in OTHER_RATES]
     different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
     sound = [values for values in different if not with_values(settings, values).problems()]
     if not sound:

@@ -41,6 +41,17 @@ def test_windows_are_slices(seq_len: int, label_len: int, pred_len: int, targets
         np.testing.assert_array_equal(batch.target[i], horizon[targets])
 
 
+@pytest.mark.parametrize(
+    ("most", "expected"), [(1, [0]), (4, [0, 11, 22, 33]), (5, [0, 9, 18, 27, 36]), (99, range(43))]
+)
+def test_thinned_windows_are_spread_over_all(most: int, expected: list[int]) -> None:
+    windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
+    thin = windows.thinned(most)
+    assert len(thin) <= most
+    assert thin.starts.tolist() == [windows.starts[i] for i in expected]
+    assert len(windows) == 43
+
+
 def test_batches_hold_every_window_once() -> None:
     windows, _ = over(50, WindowSizes(seq_len=5, label_len=2, pred_len=3), range(50), targets=[0])
     whole = windows.batch(torch.arange(43))

@@ -125,6 +125,8 @@ def test_a_model_that_loses_is_told_so(data, compared):
         (0.4, 0.4, 0.6, 0.0, "net is no better than ridge"),
         (0.4, 0.0, 0.6, -math.inf, "0.4 against 0, which makes no error."),
         (0.0, 0.0, 0.6, 0.0, "net is no better than ridge"),
+        (0.4001, 0.4, 0.6, -0.00025, "net is no better than ridge"),
+        (0.3999, 0.4, 0.6, 0.00025, "net is no better than ridge"),
         (-1.0, 0.5, 0.6, math.nan, "net gives forecasts that are not finite: use ridge (scaled MSE 0.5)."),
         (-1.0, 0.0, 0.6, math.nan, "net gives forecasts that are not finite"),
     ],

@@ -1,5 +1,6 @@
 """The linear map that is fitted first: what it is, and that training cannot end below it."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,18 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
         )
     assert best.val_loss == pytest.approx(theirs, rel=1e-4)
     assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
+    """A run of no steps is ridge regression, scored and saved as a model."""
+    outcome = call("train", *PLUS, "trainer.max_steps=0", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    scores = json.loads(Path("run/metrics.json").read_text())["scores"]
+    ours, ridge = (scores[name]["scaled"]["overall"]["mse"] for name in ("informer", "ridge"))
+    assert ours == pytest.approx(ridge, rel=1e-4)
+    saved = checkpoint.load(Path("run"))
+    assert (saved.epoch, saved.step) == (0, 0)
+    assert not saved.weights["head.weight"].any()
 
 
 def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:

@@ -1,0 +1,191 @@
+"""What a search does with the trials: which it makes, in which order, until when, and what it takes."""
+
+import csv
+import io
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_space import settings as configured
+from test_trials import laboratory
+
+from informer.build import read_dataset
+from informer.search import search as story
+from informer.search.record import Record, Trial
+from informer.search.search import Budget, Search, comparable
+from informer.search.space import Values, least_sizes, lengths
+from informer.search.trials import Laboratory, OutOfTime
+from informer.training.signals import Interrupted
+
+
+class Clock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class World:
+    """Trials without data: losses and seconds by formula; every trial is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, gain: Callable[[Values, int], float], cost: float) -> None:
+        self.clock, self.made, self.gain, self.cost = Clock(), list[tuple[int, int, float, int]](), gain, cost
+        monkeypatch.setattr(Laboratory, "ridge", lambda lab, values: self._ridge(values))
+        monkeypatch.setattr(
+            Laboratory, "network", lambda lab, values, *, steps, seconds: self._net(values, steps, seconds)
+        )
+        monkeypatch.setattr(Laboratory, "n_windows", lambda lab, values: 3200)
+
+    def _ridge(self, values: Values) -> tuple[float, float]:
+        self.clock.now += 1.0
+        self.made.append((values["seq_len"], 0, 0.0, 0))
+        return 1.0 + abs(values["seq_len"] - 48) / 100, 10.0
+
+    def _net(self, values: Values, steps: int, seconds: float) -> tuple[float, float]:
+        self.made.append((values["seq_len"], values["model.patch_len"], values["optim.lr"], steps))
+        self.clock.now += min(self.cost * steps, seconds)
+        if self.cost * steps >= seconds:
+            raise OutOfTime
+        return 1.0 - self.gain(values, steps), 10.0
+
+    def search(self, path: Path, minutes: float | None, *overrides: str) -> tuple[Search, Trial]:
+        search = Search(laboratory(*overrides, clock=self.clock), Record(path), Budget(minutes, clock=self.clock))
+        return search, search.choose([24, 48, 96])
+
+
+def slow_gain(values: Values, steps: int) -> float:
+    """More steps help up to 576; the higher rate most."""
+    return min(steps, 576) / 10_000 * (2.0 if values["optim.lr"] == 1e-3 else 1.0)
+
+
+def test_all_histories_then_fewer_networks_for_longer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, gain=slow_gain, cost=0.01)
+    search, trial = world.search(folder / "search.csv", None)
+    assert [(seq_len, steps) for seq_len, _, _, steps in world.made[:3]] == [(24, 0), (48, 0), (96, 0)]
+    rounds = [[made for made in world.made if made[3] == steps] for steps in (64, 192, 576, 1728)]
+    assert [len(one) for one in rounds] == [len(rounds[0]), -(-len(rounds[0]) // 3), 1, 1]
+    assert {seq_len for seq_len, *_ in rounds[0]} == {48, 24}, "the two that suit ridge best"
+    assert (trial.values["optim.lr"], trial.steps, trial.val_loss) == (1e-3, 576, 1.0 - 0.1152)
+    assert search.not_tried == []
+    resolved = search.resolved(trial)
+    assert (resolved.trainer.max_steps, resolved.trainer.max_epochs, resolved.optim.lr) == (576, 6, 1e-3)
+    assert resolved.trainer.patience == 6, "it goes as far as its trial"
+    assert (resolved.search, resolved.trainer.time_budget_minutes) == ([], None)
+
+
+@pytest.mark.parametrize(("gain", "ridge_alone"), [(-0.1, True), (0.004, True), (0.006, False)])
+def test_ridge_alone_unless_a_network_is_clearly_better(
+    gain: float, ridge_alone: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(monkeypatch, gain=lambda values, steps: gain, cost=0.01)
+    search, trial = world.search(folder / "search.csv", None)
+    assert (trial.steps == 0) is ridge_alone
+    assert search.resolved(trial).trainer.max_steps == (0 if ridge_alone else 64)
+    assert trial.values["seq_len"] == 48
+
+
+def test_the_same_choice_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [World(monkeypatch, gain=slow_gain, cost=0.01).search(folder / f"{i}.csv", 60.0)[1] for i in range(2)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("minutes", [0.05, 0.2, 1.0, 3.0, 10.0])
+def test_a_budget_leaves_time_for_the_run(minutes: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the run that is chosen, as long as its trial, no longer fits; what was left out is told."""
+    world = World(monkeypatch, gain=slow_gain, cost=0.5)
+    search, trial = world.search(folder / "search.csv", minutes)
+    assert world.clock.now + (trial.seconds if trial.steps else 0.0) <= max(60 * minutes, 3.0)
+    assert search.not_tried
+    assert all("networks at" in left or left.startswith("seq_len ") for left in search.not_tried)
+
+
+def test_a_dear_network_does_not_keep_others_from_their_turn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, gain=lambda values, steps: 0.1, cost=0.1)
+    cheap = world._net
+    world._net = lambda values, steps, seconds: cheap(
+        values, steps * (50 if values["model.patch_len"] == 1 else 1), seconds
+    )  # type: ignore[method-assign]
+    search, trial = world.search(folder / "search.csv", 4.0)
+    assert trial.steps
+    assert trial.values["model.patch_len"] > 1
+    assert search.not_tried[0].startswith("1 of ")
+
+
+def test_a_length_that_is_given_bounds_the_trials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, gain=slow_gain, cost=0.01)
+    search, trial = world.search(folder / "search.csv", None, "trainer.max_epochs=1")
+    assert {steps for *_, steps in world.made} == {0, 64, 100}
+    assert (search.resolved(trial).trainer.max_epochs, search.resolved(trial).trainer.max_steps) == (1, None)
+
+
+def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same trials and choice as one that was not stopped, none made twice; the file has a row a trial."""
+    whole = World(monkeypatch, gain=slow_gain, cost=0.01)
+    expected = whole.search(folder / "whole.csv", 60.0)[1]
+    for stop_at in (2, 5, len(whole.made) - 1):
+        path = folder / f"{stop_at}.csv"
+        stopped = World(monkeypatch, gain=slow_gain, cost=0.01)
+        lab = laboratory(clock=stopped.clock)
+        net, ridge = stopped._net, stopped._ridge
+
+        def noting(*arguments: object, act: Callable[..., tuple[float, float]]) -> tuple[float, float]:
+            if len(stopped.made) + 1 == stop_at:  # noqa: B023
+                lab.stop.signal = 2  # noqa: B023
+            return act(*arguments)
+
+        stopped._net = lambda *arguments: noting(*arguments, act=net)  # type: ignore[method-assign] # noqa: B023
+        stopped._ridge = lambda *arguments: noting(*arguments, act=ridge)  # type: ignore[method-assign] # noqa: B023
+        with pytest.raises(Interrupted):
+            Search(lab, Record(path), Budget(60.0, clock=stopped.clock)).choose([24, 48, 96])
+        rest = World(monkeypatch, gain=slow_gain, cost=0.01)
+        assert rest.search(path, 60.0)[1] == expected
+        assert stopped.made + rest.made == whole.made
+        assert len(stopped.made) == stop_at
+    rows = list(csv.DictReader(io.StringIO((folder / "whole.csv").read_text())))
+    assert [(int(row["seq_len"]), int(row["steps"])) for row in rows] == [(made[0], made[3]) for made in whole.made]
+
+
+def ridge_choice(path: Path, *overrides: str, **patch: object) -> Trial:
+    config = configured(path, *overrides)
+    source = read_dataset(config, least_sizes(config))
+    found = lengths(config, source)
+    lab = laboratory(*(f"dataset=csv dataset.path={path}".split()), *overrides, "dataset.split.kind=ratio", *SHARES)
+    lab.source = comparable(config, source, found)
+    return Search(lab, Record(path.with_suffix(".search")), Budget(None)).choose(found)
+
+
+SHARES = [f"dataset.split.{part}={share}" for part, share in (("train", 0.7), ("val", 0.1), ("test", 0.2))]
+
+
+@pytest.fixture
+def no_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Laboratory, "network", lambda lab, values, *, steps, seconds: (math.inf, 1.0))
+
+
+def test_a_long_season_asks_for_a_long_history(folder: Path, no_networks: None) -> None:
+    """A pattern of 70 random values, repeated: what comes next is known from one whole season alone."""
+    random = np.random.default_rng(0)
+    values = np.tile(random.normal(size=70), 20) + 0.1 * random.normal(size=1400)
+    stamps = pd.date_range("2020-01-01", periods=1400, freq="h")
+    pd.DataFrame({"date": stamps, "a": values}).to_csv("long.csv", index=False)
+    trial = ridge_choice(folder / "long.csv", "pred_len=6")
+    assert trial.values["seq_len"] >= 70
+
+
+def test_a_linear_series_is_left_to_ridge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """y(t) = 1.6 y(t-1) - 0.8 y(t-2) + noise: real networks, for some steps, have nothing to add."""
+    monkeypatch.setattr(story, "FIRST_STEPS", 8)
+    random = np.random.default_rng(1)
+    values = [0.0, 0.0]
+    for _ in range(598):
+        values.append(1.6 * values[-1] - 0.8 * values[-2] + random.normal())
+    stamps = pd.date_range("2020-01-01", periods=600, freq="h")
+    pd.DataFrame({"date": stamps, "a": values}).to_csv("linear.csv", index=False)
+    overrides = ["pred_len=4", "seq_len=16", "trainer.batch_size=64", "model.patch_len=1"]
+    assert ridge_choice(folder / "linear.csv", *overrides).steps == 0
