@@ -37,18 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     "warm_start": {"checkpoint", "model", "errors"},
     "cli": {"config", "build", "files", "runtime", "errors"},
     "run_folder": {"config", "checkpoint", "files", "errors"},
-    "search": {
-        "search",
-        "run_folder",
-        "config",
-        "training",
-        "inference",
-        "build",
-        "data",
-        "runtime",
-        "files",
-        "errors",
-    },
+    "search": {"search", "run_folder", "config", "training", "inference", "build", "model", "data"}
+    | {"runtime", "files", "errors"},
     "train": {
         "cli",
         "search",

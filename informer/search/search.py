@@ -167,7 +167,7 @@ class Search:
         trial = self.record.known(values, steps)
         if trial is None:
             began = self.budget.clock()
-            loss, penalty = self._measure(values, steps, seconds)
+            loss, penalty = self.lab.trial(values, steps=steps, seconds=seconds)
             took = self.budget.clock() - began
             trial = Trial(values=values, steps=steps, penalty=penalty, val_loss=loss, seconds=took)
         else:
@@ -176,11 +176,6 @@ class Search:
         if self.lab.stop.signal:
             raise Interrupted(self.lab.stop.signal)
         return trial
-
-    def _measure(self, values: Values, steps: int, seconds: float) -> tuple[float, float]:
-        if not steps:
-            return self.lab.ridge(values)
-        return self.lab.network(values, steps=steps, seconds=seconds)
 
     def _best_network(self) -> Trial | None:
         return min((trial for trial in self.record.trials if trial.steps), key=lambda one: one.val_loss, default=None)

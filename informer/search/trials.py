@@ -14,10 +14,9 @@ from rich.console import Console
 from informer.build import SLOTS, build_data, build_model, dims_of
 from informer.config import TrainConfig
 from informer.data.pipeline import Data, Source
-from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, fit_ridge
-from informer.inference.evaluate import Forecast
+from informer.model import Informer
 from informer.runtime import seed_everything
 from informer.search.space import Values, with_values
 from informer.training.distributed import Processes
@@ -26,7 +25,7 @@ from informer.training.freezing import freeze
 from informer.training.highway import set_highway
 from informer.training.keeper import Keeper
 from informer.training.loop import Session, train_epoch, validate
-from informer.training.loss import LOSSES, Loss
+from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer
 from informer.training.signals import StopRequest
 from informer.training.state import State
@@ -60,18 +59,10 @@ class Laboratory:
     clock: Callable[[], float] = time.monotonic
     _fitted: dict[int, tuple[Data, RidgeForecast]] = field(default_factory=dict)
 
-    def ridge(self, values: Values) -> tuple[float, float]:
-        """Loss of ridge regression on this history, and the penalty that validation chose."""
-        settings = with_values(self.settings, values)
-        data, ridge = self._fit(settings)
-        return forecast_loss(
-            ridge, data.val, LOSSES[settings.loss.kind], settings.trainer.eval_batch_size
-        ), ridge.penalty
-
-    def network(self, values: Values, *, steps: int, seconds: float) -> tuple[float, float]:
+    def trial(self, values: Values, *, steps: int, seconds: float) -> tuple[float, float]:
         """Loss of a network after so many steps, as a run of that length would have it, and the penalty of its ridge.
 
-        The loss of one that fails is infinite.
+        After none it is ridge alone. The loss of a network that fails is infinite.
 
         Raises:
             OutOfTime: not done after `seconds`.
@@ -79,24 +70,19 @@ class Laboratory:
         """
         settings = with_values(self.settings, values)
         data, ridge = self._fit(settings)
-        seed_everything(settings.seed)
-        slots = {slot: getattr(settings, slot) for slot in SLOTS}
-        model = build_model(settings.model, dims_of(data), **slots).to(self.device)
-        assert model.highway is not None
-        set_highway(model.highway.weight, ridge)
-        freeze(model, settings.trainer.freeze)
-        state = State(
-            model=model, optimizer=build_optimizer(settings.optim, model), stopping=EarlyStopping(patience=steps)
-        )
+        model = self._network(settings, data, ridge)
+        optimizer = build_optimizer(settings.optim, model)
+        state = State(model=model, optimizer=optimizer, stopping=EarlyStopping(settings.trainer.patience))
+        trainer = replace(settings.trainer, max_epochs=max(steps, 1), max_steps=steps)
         keeper = Keeper(
             self._give_up, every_minutes=seconds / 60, stop=self.stop, processes=Processes(), device=self.device,
             clock=self.clock,
         )  # fmt: skip
         with Tracker(Path(os.devnull), n_steps=steps, console=Console(quiet=True)) as tracker:
             session = Session(
-                state=state, network=model, data=data, device=self.device, optim=settings.optim,
-                trainer=replace(settings.trainer, max_epochs=steps, max_steps=steps), loss=LOSSES[settings.loss.kind],
-                precision=settings.precision, seed=settings.seed, tracker=tracker, keeper=keeper, processes=Processes(),
+                state=state, network=model, data=data, device=self.device, trainer=trainer, optim=settings.optim,
+                loss=build_loss(settings.loss), precision=settings.precision, seed=settings.seed, tracker=tracker,
+                keeper=keeper, processes=Processes(),
             )  # fmt: skip
             return _trained_loss(session), ridge.penalty
 
@@ -117,6 +103,16 @@ class Laboratory:
             self._fitted[settings.seq_len] = replace(data, val=data.val.thinned(most)), ridge
         return self._fitted[settings.seq_len]
 
+    def _network(self, settings: TrainConfig, data: Data, ridge: RidgeForecast) -> Informer:
+        """As a run under the same seed begins it."""
+        seed_everything(settings.seed)
+        slots = {slot: getattr(settings, slot) for slot in SLOTS}
+        model = build_model(settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles).to(self.device)
+        assert model.highway is not None
+        set_highway(model.highway.weight, ridge)
+        freeze(model, settings.trainer.freeze)
+        return model
+
     def _give_up(self, state: State, is_best: bool) -> None:
         if not self.stop.signal:  # which the keeper answers itself
             raise OutOfTime
@@ -133,10 +129,3 @@ def _trained_loss(session: Session) -> float:
     except (InputError, torch.OutOfMemoryError):  # a loss or a gradient that is not finite; a GPU too small
         return math.inf
     return loss if math.isfinite(loss) else math.inf
-
-
-@torch.inference_mode()
-def forecast_loss(forecast: Forecast, windows: Windows, loss: Loss, batch_size: int) -> float:
-    """Mean loss of a forecaster over windows, every window counting alike."""
-    sums = [loss(forecast(batch), batch.target).item() * len(batch.target) for batch in windows.batches(batch_size)]
-    return sum(sums) / len(windows)

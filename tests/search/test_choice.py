@@ -2,9 +2,9 @@
 
 import csv
 import io
-import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,11 +36,13 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, gain: Callable[[Values, int], float], cost: float) -> None:
         self.clock, self.made, self.gain, self.cost = Clock(), list[tuple[int, int, float, int]](), gain, cost
-        monkeypatch.setattr(Laboratory, "ridge", lambda lab, values: self._ridge(values))
         monkeypatch.setattr(
-            Laboratory, "network", lambda lab, values, *, steps, seconds: self._net(values, steps, seconds)
+            Laboratory, "trial", lambda lab, values, *, steps, seconds: self.trial(values, steps, seconds)
         )
         monkeypatch.setattr(Laboratory, "n_windows", lambda lab, values: 3200)
+
+    def trial(self, values: Values, steps: int, seconds: float) -> tuple[float, float]:
+        return self._net(values, steps, seconds) if steps else self._ridge(values)
 
     def _ridge(self, values: Values) -> tuple[float, float]:
         self.clock.now += 1.0
@@ -132,15 +134,16 @@ def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest
         path = folder / f"{stop_at}.csv"
         stopped = World(monkeypatch, gain=slow_gain, cost=0.01)
         lab = laboratory(clock=stopped.clock)
-        net, ridge = stopped._net, stopped._ridge
+        act = stopped.trial
 
-        def noting(*arguments: object, act: Callable[..., tuple[float, float]]) -> tuple[float, float]:
-            if len(stopped.made) + 1 == stop_at:  # noqa: B023
-                lab.stop.signal = 2  # noqa: B023
+        def noting(
+            *arguments: Any, act: Any = act, world: World = stopped, lab: Laboratory = lab, at: int = stop_at
+        ) -> Any:
+            if len(world.made) + 1 == at:
+                lab.stop.signal = 2
             return act(*arguments)
 
-        stopped._net = lambda *arguments: noting(*arguments, act=net)  # type: ignore[method-assign] # noqa: B023
-        stopped._ridge = lambda *arguments: noting(*arguments, act=ridge)  # type: ignore[method-assign] # noqa: B023
+        stopped.trial = noting  # type: ignore[method-assign]
         with pytest.raises(Interrupted):
             Search(lab, Record(path), Budget(60.0, clock=stopped.clock)).choose([24, 48, 96])
         rest = World(monkeypatch, gain=slow_gain, cost=0.01)
@@ -165,7 +168,7 @@ SHARES = [f"dataset.split.{part}={share}" for part, share in (("train", 0.7), ("
 
 @pytest.fixture
 def no_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Laboratory, "network", lambda lab, values, *, steps, seconds: (math.inf, 1.0))
+    monkeypatch.setattr(Search, "_halve", lambda search, entrants: None)
 
 
 def test_a_long_season_asks_for_a_long_history(folder: Path, no_networks: None) -> None:

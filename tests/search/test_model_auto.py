@@ -66,6 +66,7 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
         ["features=MS", "target=price", "pred_len=1"],
         ["targets=[demand]", "past_covariates=[visitors]", "future_covariates=[price]"],
         ["seq_len=30", "trainer.calibration=0", "loss=mae"],
+        ["loss=quantile"],
     ],
 )
 def test_any_columns(overrides: list[str], folder: Path) -> None:
@@ -149,7 +150,7 @@ def test_killed_after_its_search_a_run_keeps_it(folder: Path, monkeypatch: pytes
         call("train", *SAMPLE, "run_dir=run")
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(Laboratory, "network", killed)
+    monkeypatch.setattr(Laboratory, "trial", killed)
     assert call("train", "resume=run").status == 0
     assert json.loads(Path("run/run.json").read_text())["search"]["trials"] > 0
 

@@ -60,7 +60,7 @@ def test_ridge_is_scikit_learns_on_the_same_windows(overrides: list[str], column
     """Red if histories are judged on different windows, or on rows of the test part."""
     lab = laboratory(*overrides)
     for seq_len in (6, 24, 60, 90):
-        loss, penalty = lab.ridge(smallest(lab.settings, seq_len))
+        loss, penalty = lab.trial(smallest(lab.settings, seq_len), steps=0, seconds=math.inf)
         expected, best = by_hand(seq_len, 6, columns)
         assert loss == pytest.approx(expected, rel=1e-4)
         assert penalty == best
@@ -70,9 +70,8 @@ def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
     """Its loss is that of the run with the same settings, to the last bit: after 1.5 epochs, dropout and all."""
     lab = laboratory("optim.lr=3e-3", "seq_len=24", "label_len=12", "seed=3")
     values = smallest(lab.settings, 24)
-    lab.ridge(values)  # draws that come between must not matter
-    torch.manual_seed(7)
-    loss, _ = lab.network(values, steps=9, seconds=math.inf)
+    torch.manual_seed(7)  # what was drawn before must not matter
+    loss, _ = lab.trial(values, steps=9, seconds=math.inf)
     arguments = ["dataset=sample", "model=informer_plus", *TINY, "optim.schedule=cosine", "optim.lr=3e-3", "seq_len=24"]
     arguments += ["label_len=12", f"model.patch_len={values['model.patch_len']}", "trainer.max_steps=9", "seed=3"]
     assert call("train", *arguments, "trainer.max_epochs=2", "run_dir=run").status == 0
@@ -86,13 +85,13 @@ def test_a_trial_ends_when_its_time_is_up() -> None:
     seconds = iter(range(10_000))
     lab = laboratory("seq_len=24", "label_len=12", clock=lambda: float(next(seconds)))
     with pytest.raises(OutOfTime):
-        lab.network(smallest(lab.settings, 24), steps=1000, seconds=5.0)
+        lab.trial(smallest(lab.settings, 24), steps=1000, seconds=5.0)
     assert next(seconds) < 20
 
 
 def test_a_network_that_diverges_has_no_loss() -> None:
     lab = laboratory("seq_len=24", "label_len=12", "optim.lr=1e30")
-    assert lab.network(smallest(lab.settings, 24), steps=8, seconds=math.inf)[0] == math.inf
+    assert lab.trial(smallest(lab.settings, 24), steps=8, seconds=math.inf)[0] == math.inf
 
 
 def test_the_test_part_is_not_looked_at(folder: Path) -> None:
@@ -105,12 +104,12 @@ def test_the_test_part_is_not_looked_at(folder: Path) -> None:
         changed.to_csv(f"{name}.csv", index=False)
         lab = laboratory("dataset=csv", f"dataset.path={name}.csv", "trainer.batch_size=64")
         values = smallest(lab.settings, 24)
-        losses.append((lab.ridge(values), lab.network(values, steps=2, seconds=math.inf)))
+        losses.append([lab.trial(values, steps=steps, seconds=math.inf) for steps in (0, 2)])
     assert losses[0] == losses[1]
 
 
 def test_the_settings_are_left_as_they_are() -> None:
     lab = laboratory("seq_len=24", "label_len=12")
     before: TrainConfig = replace(lab.settings)
-    lab.network(smallest(lab.settings, 24), steps=1, seconds=math.inf)
+    lab.trial(smallest(lab.settings, 24), steps=1, seconds=math.inf)
     assert lab.settings == before
