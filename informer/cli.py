@@ -53,9 +53,9 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         try:
             act(config.to_typed(composed))
         except ReportError as error:
-            _refuse(*(_job() + line for line in error.lines))
+            refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:
-            _refuse(_job() + (_unknown_key(error, known) or one_line(error)))
+            refuse(_job() + (_unknown_key(error, known) or one_line(error)))
 
     main = hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)
     # the place where Hydra's sweeper keeps its notes; runs keep their own
@@ -66,11 +66,11 @@ def run(name: str, act: Callable[[Any], object]) -> None:
             sys.argv = [sys.argv[0], *map(_quoted, sys.argv[1:])]
             main()
         except (HydraException, OmegaConfBaseException) as error:
-            _refuse(_unknown_key(error, known) or one_line(error))
+            refuse(_unknown_key(error, known) or one_line(error))
         except ValueError as error:  # Hydra's own, for options that exclude each other and for attn=null
             if acting:
                 raise
-            _refuse(one_line(error))
+            refuse(one_line(error))
         except KeyboardInterrupt:
             Console(stderr=True).print("interrupted")
             sys.exit(EXIT_INTERRUPTED)
@@ -171,7 +171,7 @@ def _check_options() -> None:
 
 
 def _refuse_options(message: str) -> NoReturn:
-    _refuse(f"{message}; options (see --hydra-help) go before the first key=value")
+    refuse(f"{message}; options (see --hydra-help) go before the first key=value")
 
 
 def main_console() -> Console:
@@ -179,7 +179,8 @@ def main_console() -> Console:
     return Console(quiet=process_rank() > 0)
 
 
-def _refuse(*lines: str) -> NoReturn:
+def refuse(*lines: str) -> NoReturn:
+    """Tell a user's mistake, a line each, and end the process."""
     speaker = f"process {process_rank()}: " if process_rank() > 0 else ""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for line in lines:

@@ -268,7 +268,7 @@ class InspectConfig:
     """`python -m informer.inspect`."""
 
     input: str | None = None
-    """The file."""
+    """The file, or a folder or a pattern of many."""
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     """How it is written, what to repair, how to split it."""
     seq_len: int = 96

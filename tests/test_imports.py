@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"layers", "runtime", "errors"},
     "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
-    "inspect": {"cli", "config", "data"},
+    "inspect": {"cli", "config", "data", "errors"},
     "export": {"cli", "config", "inference", "checkpoint", "files"},
     "forecaster": {"train", "run_folder", "cli", "inference", "data", "checkpoint", "files", "errors"},
     "predict": {"cli", "config", "forecaster", "inference", "checkpoint", "data", "files", "errors"},

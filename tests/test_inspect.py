@@ -161,11 +161,78 @@ def test_files_that_no_setting_mends(text: str, parts: list[str], folder: Path) 
         assert part in outcome.out
 
 
+@pytest.fixture
+def many(folder: Path) -> list[str]:
+    """A folder: a sound file, one that wants repairs, a short one; names of its files."""
+    Path("in").mkdir()
+    table().to_csv("in/a.csv", index=False)
+    table().drop(index=[20, 21]).iloc[::-1].to_csv("in/b.csv", index=False)
+    table(300).to_csv("in/c [1].csv", index=False)
+    return ["a.csv", "b.csv", "c [1].csv"]
+
+
+def rows_of(outcome: Outcome) -> list[list[str]]:
+    """Cells of the table at the end."""
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in outcome.out.splitlines() if line[:1] == "│"]
+
+
+@pytest.mark.parametrize("asked", ["in", "in/*.csv", "input=in"])
+def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list[str]) -> None:
+    """Red if a report differs from that of the file alone, or the command does not train on them all."""
+    outcome = call("inspect", asked, "seq_len=24", "label_len=12", "pred_len=6")
+    assert (outcome.status, outcome.err) == (2, "")
+    for name in many:
+        alone = call("inspect", f"in/{name}", "seq_len=24", "label_len=12", "pred_len=6")
+        assert alone.out + "\n" in outcome.out
+    cells = [row for row in rows_of(outcome) if row[0]]
+    assert [row[:4] for row in cells] == [
+        [many[0], "400", "2", "none"], [many[1], "398", "2", "2"], [many[2], "300", "2", "none"]
+    ]  # fmt: skip
+    assert "3 in all, 2 sound" in outcome.out
+    last = shlex.split(outcome.out.splitlines()[-1])
+    assert {"dataset.sort=true", "dataset.fill=linear", f"dataset.path={asked.removeprefix('input=')}"} < set(last)
+    done = call("train", *last[3:], *QUICK)
+    assert done.status == 0, done.err
+    assert "csv: 3 series" in done.out
+
+
+def test_sound_files_end_well(many: list[str]) -> None:
+    Path("in/b.csv").unlink()
+    outcome = call("inspect", "in", "seq_len=24", "label_len=12", "pred_len=6")
+    assert outcome.status == 0
+    assert "2 in all, 2 sound" in outcome.out
+
+
+def test_files_that_do_not_go_together(many: list[str]) -> None:
+    table(freq="D").to_csv("in/d.csv", index=False)
+    assert "one model needs the same columns and step of all" in call("inspect", "in").out
+    Path("in/e.csv").write_bytes(b"a\0b")
+    outcome = call("inspect", "in")
+    assert (outcome.status, outcome.err) == (2, "")
+    assert "in/e.csv: a binary file, expected CSV text or parquet" in outcome.out.splitlines()
+    assert ["e.csv", "0", "", "1", "", "", ""] in rows_of(outcome)
+    assert "mend those first that no setting makes fit" in outcome.out.splitlines()[-1]
+
+
+def test_the_series_of_one_file(folder: Path) -> None:
+    """Red if rows of several series are taken for repeated times."""
+    pd.concat([table(300).assign(id=name) for name in ("north", "south")]).to_csv("long.csv", index=False)
+    outcome = call("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "file:     long.csv, id south, 300 rows, 3 columns" in outcome.out.splitlines()
+    assert "2 in all, 2 sound" in outcome.out
+    trains(outcome)
+    assert call("inspect", "long.csv").status == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
         ([], "input: expected a file, found none"),
         (["absent.csv"], "absent.csv: no such file"),
+        (["x/*.csv"], "input=x/*.csv: expected files of that pattern, found none"),
+        (["."], "input=.: expected files ending in .csv, .csv.gz, .tsv, .parquet, found none"),
+        (["a.csv", "b.csv"], "input: expected one file, folder or pattern, found 2 files from a.csv to b.csv"),
         (["input=absent.csv", "seq_len=0"], "seq_len: expected at least 1, found 0"),
         (["absent.csv", "dataset.fil=linear"], "unknown key 'dataset.fil'"),
         (["absent.csv", "dataset.fill=cubic"], "cubic"),
