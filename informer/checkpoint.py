@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
@@ -78,6 +79,15 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
         f"{CALIBRATION}{name}": part for name, part in (checkpoint.calibration or {}).items()
     }
     return archive.safetensors_bytes(tensors, {"format": FORMAT} | plain | {"calibration": None, "training": None})
+
+
+def differing_shape(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
+    """The first name under which two sets of weights hold arrays of different shapes, and both; None if they agree."""
+    for name in {**one, **other}:
+        shapes = [str(tuple(part[name].shape)) if name in part else "nothing" for part in (one, other)]
+        if shapes[0] != shapes[1]:
+            return name, shapes[0], shapes[1]
+    return None
 
 
 def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from hydra.main import get_args_parser
 from hydra.types import RunMode
 from omegaconf import OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 from rich.console import Console
 
 from informer import config
@@ -43,7 +43,6 @@ def run(name: str, act: Callable[[Any], object]) -> None:
     # Hydra prints a traceback of its own and exits with 1 unless it is told to raise
     os.environ["HYDRA_FULL_ERROR"] = "1"
     config.register()
-    known = config.known_keys(name)
     acting = False
 
     def typed(composed: Any) -> None:
@@ -55,7 +54,7 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         except ReportError as error:
             refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:
-            refuse(_job() + (_unknown_key(error, known) or one_line(error)))
+            refuse(_job() + _line(name, error))
 
     main = hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)
     # the place where Hydra's sweeper keeps its notes; runs keep their own
@@ -63,11 +62,14 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
         try:
             _check_options()
+            _check_groups(name, sys.argv[1:])
             sys.argv = [sys.argv[0], *map(_quoted, sys.argv[1:])]
             main()
+        except InputError as error:
+            refuse(str(error))
         except (HydraException, OmegaConfBaseException) as error:
-            refuse(_unknown_key(error, known) or one_line(error))
-        except ValueError as error:  # Hydra's own, for options that exclude each other and for attn=null
+            refuse(_line(name, error))
+        except ValueError as error:  # Hydra's own, for options that exclude each other
             if acting:
                 raise
             refuse(one_line(error))
@@ -88,11 +90,13 @@ def compose(name: str, settings: Mapping[str, Any]) -> Any:
         InputError: an unknown key, or a value out of range.
     """
     config.register()
+    overrides = list(_overrides(settings))
+    _check_groups(name, overrides)
     try:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
-            return config.to_typed(hydra.compose(name, overrides=list(_overrides(settings))))
+            return config.to_typed(hydra.compose(name, overrides=overrides))
     except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(_unknown_key(error, config.known_keys(name)) or one_line(error)) from error
+        raise InputError(_line(name, error)) from error
 
 
 def _overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -116,6 +120,21 @@ def _written(value: Any) -> str:
     return f"'{text}'"
 
 
+def _line(name: str, error: BaseException) -> str:
+    """What to tell of an error of an entry point's configuration."""
+    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, option = str(error.missing_cfg_file).rpartition("/")
+        return f"{group}: expected one of {', '.join(error.options)}, found {option!r}"
+    if isinstance(cause, ConfigKeyError | ConfigAttributeError):
+        return _unknown_key(error, cause, config.known_keys(name))
+    if isinstance(cause, ValidationError) and cause.full_key:
+        return (
+            f"{cause.full_key}: expected {config.expected_value(name, cause.full_key)}, found {_written(cause.value)}"
+        )
+    return one_line(error)
+
+
 def one_line(error: BaseException) -> str:
     """The message of an error, and of the error behind it where Hydra wraps one, as a single line."""
     text = str(error)
@@ -128,11 +147,8 @@ def one_line(error: BaseException) -> str:
     return " ".join(dict.fromkeys(kept))
 
 
-def _unknown_key(error: BaseException, known: list[str]) -> str | None:
-    """The line for a key that the configuration does not have; None for another error."""
-    cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
-    if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        return None
+def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: list[str]) -> str:
+    """The line for a key that the configuration does not have."""
     asked = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
     key = asked[1] if asked else str(cause.full_key)
     if key.rpartition(".")[0] in SLOTS:
@@ -168,6 +184,19 @@ def _check_options() -> None:
     parser = get_args_parser()
     parser.error = _refuse_options  # type: ignore[method-assign]
     parser.parse_args()
+
+
+def _check_groups(name: str, overrides: list[str]) -> None:
+    """Refuse `attn=null` where a group has no null among its options; Hydra would say nothing of the group."""
+    written: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
+    chosen = {
+        group: option for entry in written["defaults"] if isinstance(entry, dict) for group, option in entry.items()
+    }
+    for key, _, value in (override.partition("=") for override in overrides):
+        if value == "null" and chosen.get(key) is not None:
+            folder = resource("conf") / key.partition("@")[0]
+            options = sorted(path.stem for path in folder.glob("*.yaml"))
+            raise InputError(f"{key}: expected one of {', '.join(options)}, found null")
 
 
 def _refuse_options(message: str) -> NoReturn:

@@ -3,10 +3,12 @@
 Hydra composes the yaml files of `conf/` into these; what leaves this module is checked and plain (no DictConfig).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar, cast
+from types import NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
@@ -111,7 +113,7 @@ class TrainConfig:
             found.append("trainer.time_budget_minutes: expected model=auto beside it, found another model")
         found += self.model.problems()
         if self.trainer.max_steps == 0 and self.model.highway is not Highway.ridge:
-            found.append("trainer.max_steps: expected at least 1 (0 is for model.highway=ridge alone), found 0")
+            found.append("trainer.max_steps: expected at least 1, found 0 (which is for model.highway=ridge)")
         try:
             sizes = self.sizes
         except InputError as error:
@@ -365,19 +367,34 @@ def to_yaml(config: TrainConfig) -> str:
 
 
 def flat(nested: Any, prefix: str = "") -> dict[str, Any]:
-    """{"model": {"d_model": 8}} -> {"model.d_model": 8}."""
+    """{"model": {"d_model": 8}} -> {"model.d_model": 8}; what is empty stays."""
     found: dict[str, Any] = {}
     for key, value in nested.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
     return found
 
 
 def known_keys(name: str) -> list[str]:
     """Every key that an entry point takes, dotted, without the parameters of the attention mechanisms."""
-    return _dotted(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name])))
+    return list(flat(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name]))))
 
 
-def _dotted(node: Any, prefix: str = "") -> list[str]:
-    if not isinstance(node, dict) or not node:
-        return [prefix]
-    return [key for name, part in node.items() for key in _dotted(part, f"{prefix}.{name}" if prefix else str(name))]
+def expected_value(name: str, key: str) -> str:
+    """What a key of an entry point takes, in words."""
+    hint: Any = SCHEMAS[name]
+    for part in re.findall(r"[^.\[\]]+", key):
+        hint = get_args(hint)[0] if part.isdigit() else get_type_hints(hint)[part]
+    return _in_words(hint)
+
+
+def _in_words(hint: Any) -> str:
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
+    if hint in words:
+        return words[hint]
+    if get_origin(hint) is UnionType:
+        return " or ".join(_in_words(part) for part in get_args(hint))
+    if get_origin(hint) is list:
+        return f"a list [...], each of them {_in_words(get_args(hint)[0])}"
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return f"one of {', '.join(hint.__members__)}"
+    return "keys below it (all of them: --cfg job)"

@@ -11,10 +11,9 @@ import torch
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from informer.build import SLOTS, attention_class, build_model
-from informer.checkpoint import Checkpoint
+from informer.checkpoint import Checkpoint, differing_shape
 from informer.data.frequency import Frequency
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError
@@ -38,7 +37,7 @@ def restore_model(checkpoint: Checkpoint) -> Informer:
         # imported before anything is laid out, lest constants of a module lose their values
         for slot in slots.values():
             attention_class(slot["_target_"])
-        with FakeTensorMode():
+        with torch.device("meta"):
             skeleton = build_model(model_config, dims, **slots, quantiles=checkpoint.quantiles)
     except InputError:
         raise
@@ -99,12 +98,9 @@ def _length_problems(config: Mapping[str, Any], dims: ModelDims) -> list[str]:
 def _compare(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
     """Refuse weights of other names or shapes than the network's, and a network that is large beside its weights."""
     expected = skeleton.state_dict()
-    for name in {**expected, **weights}:
-        shapes = [str(tuple(part[name].shape)) if name in part else "nothing" for part in (expected, weights)]
-        if shapes[0] != shapes[1]:
-            raise InputError(
-                f"checkpoint: weights do not fit the network: {name}: expected {shapes[0]}, found {shapes[1]}"
-            )
+    if differ := differing_shape(expected, weights):
+        name, needed, found = differ
+        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {needed}, found {found}")
     computed = sum(
         buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected
     )

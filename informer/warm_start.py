@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from informer.checkpoint import Checkpoint
+from informer.checkpoint import Checkpoint, differing_shape
 from informer.errors import InputError
 from informer.model import Informer
 
@@ -47,12 +47,11 @@ def warm_start(
     fresh = [name for name in own if name.startswith(fresh_parts)]  # by no part at all: none
     kept = [name for name in own if name not in fresh]
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(fresh_parts)}
-    for name in sorted({*kept, *saved}):
-        shapes = [str(list(part[name].shape)) if name in part else "none" for part in (own, saved)]
-        if shapes[0] != shapes[1]:
-            raise InputError(
-                f"init_from: expected the network of the checkpoint, but {name} is {shapes[0]} here and {shapes[1]} "
-                "there; give the checkpoint's model and attn settings"
-            )
+    if differ := differing_shape({name: own[name] for name in kept}, saved):
+        name, here, there = differ
+        raise InputError(
+            f"init_from: expected the network of the checkpoint, but {name} is {here} here and {there} there; give the "
+            "checkpoint's model and attn settings"
+        )
     model.load_state_dict(saved, strict=False)
     return Transfer(kept, fresh)

@@ -109,7 +109,9 @@ def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) 
     ("config", "says"),
     [
         ({"modle": "tiny"}, "unknown key 'modle'"),
-        ({"model": "tine"}, "Could not find 'model/tine'"),
+        ({"model": "tine"}, "model: expected one of .*, tiny, found 'tine'"),
+        ({"model": None}, "model: expected one of .*, tiny, found null"),
+        ({"optim": {"lr": "abc"}}, "optim.lr: expected a number, found 'abc'"),
         ({"trainer": {"max_epoch": 1}}, "unknown key 'trainer.max_epoch': expected one such as trainer.max_epochs"),
         ({"seed": -1}, "seed: expected"),
         ({**SIZES, "target": "sales' [1]", "dataset.short": "pad"}, r"sales' \[1\]"),

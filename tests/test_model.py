@@ -162,7 +162,7 @@ def test_restored_model_gives_the_same_numbers() -> None:
             "activation": "gelu", "embed": "timeF", "distil": True, "mix": True,
         },
         "attn": PROB, "decoder_attn": PROB, "cross_attn": FULL,
-        "seq_len": 24, "label_len": 7, "pred_len": 5,
+        "seq_len": 24, "label_len": 7, "pred_len": 5, "loss": {"kind": "mse"},
     }  # fmt: skip
     dims = {"enc_in": 3, "dec_in": 3, "c_out": 2, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
     unscaled = {"kind": "none", "center": [0.0] * 3, "scale": [1.0] * 3}

@@ -19,7 +19,7 @@ MOST_SHOWN = 12
 
 HEADINGS = {
     "seq_len": "seq_len",
-    "model.d_model": "d_model",
+    "model.d_model": "width",
     "model.patch_len": "patch",
     "model.channel_independent": "apart",
     "optim.lr": "lr",
@@ -107,7 +107,7 @@ class Record:
         title = f"search: ridge alone on {len(ridge)} histories, {len(networks)} trials of networks"
         table = Table(title=title, title_justify="left")
         headings = {key: name for key, name in HEADINGS.items() if any(key in one.values for one in self.trials)}
-        for heading in (*headings.values(), "steps", "penalty", "val loss", "seconds"):
+        for heading in (*headings.values(), "steps", "penalty", "val loss", "s"):
             table.add_column(heading, justify="right")
         for one in [*ridge, *networks[:MOST_SHOWN]]:
             own = headings if one.steps else [key for key in headings if key == "seq_len"]

@@ -121,7 +121,7 @@ def test_what_leaves_no_network_is_refused() -> None:
         (["model=auto", "model.highway=none"], "model.highway: expected ridge with model=auto, found none"),
         (["model=auto", "trainer.time_budget_minutes=0"], "time_budget_minutes: expected more than 0 or null, found 0"),
         (["trainer.time_budget_minutes=3"], "trainer.time_budget_minutes: expected model=auto beside it"),
-        (["trainer.max_steps=0"], r"trainer.max_steps: expected at least 1 \(0 is for model.highway=ridge alone\)"),
+        (["trainer.max_steps=0"], "trainer.max_steps: expected at least 1, found 0"),
         (["search=[seed]"], "search: expected some of seq_len, .*, found seed"),
     ],
 )
