@@ -18,6 +18,11 @@ class ReportError(InputError):
         self.lines = tuple(lines)
 
 
+def counted(n: int, thing: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
 def one_of(what: str, found: object, allowed: list[str]) -> InputError:
     """The error for a name that is not among `allowed`."""
     return InputError(f"unknown {what} {found!r}: expected one of {', '.join(allowed)}")

@@ -18,7 +18,7 @@ from informer import checkpoint, cli
 from informer.config import Mode, PredictConfig
 from informer.data.download import list_files
 from informer.data.table import name_of
-from informer.errors import ReportError
+from informer.errors import ReportError, counted
 from informer.files import write_atomic
 from informer.forecaster import Forecaster
 from informer.inference.batch import Engine, Job, chunks, forecast_files, local_engine
@@ -114,7 +114,10 @@ def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: 
     for row in failed[:MOST]:
         cli.say(console, f"failed: {row.file}: {row.summed_up}")
     before = f" ({len(found) - worked} of them before)" if resume else ""
-    cli.say(console, f"{len(found) - len(failed)} files forecast{before}, {len(failed)} failed: {folder / SUMMARY}")
+    cli.say(
+        console,
+        f"{counted(len(found) - len(failed), 'file')} forecast{before}, {len(failed)} failed: {folder / SUMMARY}",
+    )
     return len(failed)
 
 

@@ -27,7 +27,7 @@ from informer.build import SLOTS, build_data, build_model, check_attention, dims
 from informer.checkpoint import Checkpoint
 from informer.config import TrainConfig
 from informer.data.pipeline import Data
-from informer.errors import InputError
+from informer.errors import InputError, counted
 from informer.inference.conformal import calibrate
 from informer.inference.evaluate import score
 from informer.inference.report import Evaluation
@@ -215,7 +215,7 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
     n_rows = sum(map(len, data.panel))
     windows = ", ".join(f"{n} {part}" for part, n in _window_counts(data).items())
     log.info(
-        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {len(data.inputs)} columns in, "
+        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {counted(len(data.inputs), 'column')} in, "
         f"{len(data.targets)} out; windows {windows}"
     )
     if settings.trainer.calibration and data.calibration is None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from informer.checkpoint import Checkpoint, differing_shape
-from informer.errors import InputError
+from informer.errors import InputError, counted
 from informer.model import Informer
 
 INPUT_PARTS = ("enc_embedding.value.", "dec_embedding.value.")
@@ -20,7 +20,7 @@ class Transfer(NamedTuple):
 
     def __str__(self) -> str:
         stay = f"; fresh: {', '.join(self.fresh)}" if self.fresh else ""
-        return f"{len(self.kept)} tensors kept, {len(self.fresh)} fresh{stay}"
+        return f"{counted(len(self.kept), 'tensor')} kept, {len(self.fresh)} fresh{stay}"
 
 
 def warm_start(

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.table import Table
 
+from informer.errors import counted
 from informer.files import write_atomic
 from informer.inference.coverage import Means
 from informer.metrics import METRICS, Errors, ErrorSums
@@ -168,7 +169,9 @@ class Evaluation:
 
     def table(self) -> Table:
         """Overall scores, the model first, in scaled units and then in the data's own."""
-        table = Table(title=f"{self.windows} windows, {len(self.columns)} columns", title_justify="left")
+        table = Table(
+            title=f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}", title_justify="left"
+        )
         for heading in ("units", "model"):
             table.add_column(heading)
         for metric in METRICS:

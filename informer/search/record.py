@@ -11,6 +11,7 @@ from typing import Any, final
 from rich.table import Table
 
 from informer.config import SEARCHED
+from informer.errors import counted
 from informer.files import write_atomic
 
 NAME = "search.csv"
@@ -104,7 +105,7 @@ class Record:
         """Ridge alone on every history, then the best trials of networks; the one that was chosen in bold."""
         ridge = [one for one in self.trials if not one.steps]
         networks = sorted((one for one in self.trials if one.steps), key=lambda one: one.val_loss)
-        title = f"search: ridge alone on {len(ridge)} histories, {len(networks)} trials of networks"
+        title = f"search: {counted(len(ridge), 'length')} of history with ridge alone, {counted(len(networks), 'trial')} of networks"
         table = Table(title=title, title_justify="left")
         headings = {key: name for key, name in HEADINGS.items() if any(key in one.values for one in self.trials)}
         for heading in (*headings.values(), "steps", "penalty", "val loss", "s"):

@@ -17,6 +17,7 @@ from typing import Any, final
 from informer.config import SEARCHED, TrainConfig, flat, to_plain
 from informer.data.panel import divide
 from informer.data.pipeline import Source
+from informer.errors import counted
 from informer.search.record import Record, Trial
 from informer.search.space import Values, left_open, networks, smallest, with_values
 from informer.search.trials import Laboratory, OutOfTime
@@ -154,7 +155,7 @@ class Search:
             self.not_tried.append(f"{len(entrants) - len(done)} of {len(entrants)} networks at {steps} steps")
         done.sort(key=lambda trial: trial.val_loss)
         if done:
-            log.info(f"{len(done)} networks, {steps} steps: best validation loss {done[0].val_loss:.5f}")
+            log.info(f"{counted(len(done), 'network')}, {steps} steps: best validation loss {done[0].val_loss:.5f}")
         return done
 
     def _allowed(self, n_trials: int) -> float:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
+from informer.errors import counted
 from informer.inference.network import model_output
 from informer.training.config import TrainerConfig, n_steps
 from informer.training.distributed import Processes
@@ -139,7 +140,7 @@ def fit(
         session.keeper.keep(state, is_best=is_best)
     if state.stopping.should_stop:
         log.info(
-            f"stopped: no lower validation loss in {trainer.patience} epochs; "
+            f"stopped: no lower validation loss in {counted(trainer.patience, 'epoch')}; "
             f"best was epoch {state.stopping.best_epoch}"
         )
     return state.stopping
