@@ -29,7 +29,7 @@ from informer.data.seasonality import find_seasons
 from informer.data.source import DatasetConfig, Series, inspect_table
 from informer.data.table import Table, listed, name_of, read_table
 from informer.data.windows import WindowSizes
-from informer.errors import InputError
+from informer.errors import InputError, counted
 
 MOST_SEASONS = 12
 """Columns whose seasons are told, the last ones: the target is the last unless another is named."""
@@ -170,7 +170,7 @@ def _serving_all(advice: Sequence[Advice]) -> Advice:
 
 
 def _facts(table: Table, series: Series | None) -> Iterator[str]:
-    yield f"file:     {table.name}, {len(table.frame)} rows, {len(table.columns)} columns"
+    yield f"file:     {table.name}, {counted(len(table.frame), 'row')}, {counted(len(table.columns), 'column')}"
     if table.dialect.uncommon():
         yield f"written:  {table.dialect.uncommon()}"
     if series is None:

@@ -215,8 +215,8 @@ def _describe(settings: TrainConfig, data: Data, model: Informer, device: torch.
     n_rows = sum(map(len, data.panel))
     windows = ", ".join(f"{n} {part}" for part, n in _window_counts(data).items())
     log.info(
-        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, {counted(len(data.inputs), 'column')} in, "
-        f"{len(data.targets)} out; windows {windows}"
+        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, "
+        f"{counted(len(data.inputs), 'column')} in, {len(data.targets)} out; windows {windows}"
     )
     if settings.trainer.calibration and data.calibration is None:
         log.warning("validation part too short to be divided: no calibration, so this model gives no intervals")

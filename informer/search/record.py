@@ -105,7 +105,8 @@ class Record:
         """Ridge alone on every history, then the best trials of networks; the one that was chosen in bold."""
         ridge = [one for one in self.trials if not one.steps]
         networks = sorted((one for one in self.trials if one.steps), key=lambda one: one.val_loss)
-        title = f"search: {counted(len(ridge), 'length')} of history with ridge alone, {counted(len(networks), 'trial')} of networks"
+        trials = f"{counted(len(networks), 'trial')} of networks"
+        title = f"search: {counted(len(ridge), 'length')} of history with ridge alone, {trials}"
         table = Table(title=title, title_justify="left")
         headings = {key: name for key, name in HEADINGS.items() if any(key in one.values for one in self.trials)}
         for heading in (*headings.values(), "steps", "penalty", "val loss", "s"):
