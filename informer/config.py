@@ -187,6 +187,13 @@ class Mode(Enum):
     rolling = "rolling"
 
 
+class EngineName(Enum):
+    """What works on many files. local: this process, batch after batch. ray: the actors of a Ray cluster."""
+
+    local = "local"
+    ray = "ray"
+
+
 @dataclass(kw_only=True, slots=True)
 class PredictConfig:
     """`python -m informer.predict`."""
@@ -214,6 +221,9 @@ class PredictConfig:
     """Files of many that go through the model together."""
     resume: bool = False
     """Leave out the files of many that the same job has forecast and that have not changed since."""
+    engine: EngineName = EngineName.local
+    workers: int | None = None
+    """Actors of engine=ray; null: one for each CPU of the cluster, or GPU where the device is one."""
     device: Device = Device.auto
     plots: bool | None = None
     """Draw each forecast; null: of a single file."""
@@ -221,9 +231,12 @@ class PredictConfig:
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
         found = [] if self.input else ["input: expected a file or folder to continue, found none; give input=FILE.csv"]
-        for name, value in [("horizon", self.horizon), ("stride", self.stride), ("batch_size", self.batch_size)]:
+        for name in ("horizon", "stride", "batch_size", "workers"):
+            value = getattr(self, name)
             if value is not None and value < 1:
                 found.append(f"{name}: expected at least 1, found {value}")
+        if self.workers is not None and self.engine is EngineName.local:
+            found.append(f"workers: expected engine=ray beside it, found workers={self.workers}")
         if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
             found.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
         if self.resume and self.format is Format.long:

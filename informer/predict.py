@@ -15,14 +15,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from informer import checkpoint, cli
-from informer.config import Mode, PredictConfig
+from informer.config import EngineName, Mode, PredictConfig
 from informer.data.download import list_files
 from informer.data.table import name_of
-from informer.errors import ReportError, counted
+from informer.errors import InputError, ReportError, counted
 from informer.files import write_atomic
 from informer.forecaster import Forecaster
 from informer.inference.batch import Engine, Job, chunks, forecast_files, local_engine
 from informer.inference.inputs import Source, check_output, match_futures, name_sources
+from informer.inference.ray_engine import ray_engine
 from informer.inference.rolled import metrics_of
 from informer.inference.summary import ERROR, SUMMARY, Journal
 from informer.inference.writing import LONG_FILE, Format, Writer, long_table
@@ -55,12 +56,19 @@ def predict(settings: PredictConfig, console: Console) -> int:
         forecaster = Forecaster.load(settings.checkpoint, device=settings.device.value)
         job = _job(settings, sources, many=files is not None)
         job.check(forecaster.trained)
+        if files is None and settings.engine is EngineName.ray:
+            raise InputError("engine=ray: expected a folder or a pattern of files, found a single one; leave it out")
         if files is None:
             _predict_one(forecaster, job, sources[0], console)
             return 0
         check_output(files, job.writer.folder)
-        engine = local_engine(forecaster.trained)
-        return _predict_many(engine, job, sources, console, resume=settings.resume)
+        return _predict_many(_engine(settings, forecaster), job, sources, console, resume=settings.resume)
+
+
+def _engine(settings: PredictConfig, forecaster: Forecaster) -> Engine:
+    if settings.engine is EngineName.ray:
+        return ray_engine(device=forecaster.trained.device.type, workers=settings.workers)
+    return local_engine(forecaster.trained)
 
 
 def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> Job:

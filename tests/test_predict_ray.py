@@ -1,0 +1,174 @@
+"""A job on a Ray cluster of this machine: the files of the local engine, whatever dies on the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from entry_points import ROOT, Trained, call
+
+from informer.inference import ray_engine
+from informer.runtime import resource
+
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None or not Path("/proc/self/fd").exists(), reason="needs ray, and Linux's list of open files"
+)
+
+Tree = Callable[[Path], dict[str, bytes | None]]
+STUCK = Path("in/s4.csv")
+"""The file that an actor waits within."""
+
+
+@pytest.fixture
+def job(trained: Trained, folder: Path) -> list[str]:
+    """Seven good files and a bad one, two at a time, forecast into `local`; arguments for the same on Ray."""
+    sample = pd.read_csv(resource("data/sample.csv"))
+    Path("in").mkdir()
+    for i in range(7):
+        sample.iloc[i * 100 : i * 130 + 60].to_csv(f"in/s{i}.csv", index=False)
+    Path("in/s3broken.csv").write_bytes(b"date,demand\n2024-01-01,\x00\xff\n")
+    arguments = [f"checkpoint={trained.run_dir}", "input=in", "batch_size=2"]
+    assert call("predict", *arguments, "output=local").status == 1
+    return [*arguments, "output=out", "engine=ray", "workers=2"]
+
+
+class Running:
+    """`informer.predict` as a process with those that it starts, which all know a word of its own."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        word = uuid.uuid4().hex
+        self._known = f"OF_THIS_JOB={word}".encode()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "informer.predict", *arguments],
+            env=os.environ | {"PYTHONPATH": str(ROOT), "OF_THIS_JOB": word},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for_reader(self, pipe: Path) -> int:
+        """The process that has begun to read a pipe, which then waits for what will not come."""
+        own = str(os.getpid())
+        while self.process.poll() is None:
+            for opened in Path("/proc").glob("[0-9]*/fd/*"):
+                if opened.parts[2] != own and _link(opened) == str(pipe.resolve()):
+                    return int(opened.parts[2])
+        raise AssertionError(self.process.communicate()[1])
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit status and what was printed."""
+        out, err = self.process.communicate()
+        return self.process.returncode, out, err
+
+    def left(self) -> list[str]:
+        """Command lines of the processes that outlive the job by a minute."""
+        end = time.monotonic() + 60
+        while (alive := list(self._alive())) and time.monotonic() < end:
+            continue
+        return alive
+
+    def _alive(self) -> Iterator[str]:
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if self._known in (process / "environ").read_bytes().split(b"\0"):
+                    yield (process / "cmdline").read_text()
+            except OSError:  # it has ended, or is another user's
+                continue
+
+
+def _link(path: Path) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+@contextmanager
+def pipe_instead(path: Path) -> Iterator[None]:
+    """A pipe in the place of a file, which whoever reads it waits within; the file as it was afterwards."""
+    aside = path.rename("aside")
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)  # or readers would wait before they have opened it
+    try:
+        yield
+    finally:
+        aside.replace(path)
+        os.close(writer)
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_killed_actor_loses_nothing(job: list[str], tree: Tree) -> None:
+    """Red if a chunk is lost or done otherwise, or a bad file ends the job, or chunks come in the order they end in."""
+    job.append("format=long")
+    assert call("predict", *job, "output=long", "engine=local", "workers=null").status == 1
+    with pipe_instead(STUCK):
+        running = Running(job)
+        actor = running.wait_for_reader(STUCK)
+        assert actor != running.process.pid
+        os.kill(actor, signal.SIGSTOP)  # so that it does not see the pipe end
+    os.kill(actor, signal.SIGKILL)
+    status, out, err = running.end()
+    assert status == 1, err
+    assert "7 files forecast, 1 failed: out/summary.csv" in out
+    assert "Traceback" not in err
+    assert tree(Path("out")) == tree(Path("long"))
+    assert running.left() == []
+
+
+@needs_ray
+@pytest.mark.slow
+def test_ctrl_c_leaves_no_process_and_what_is_left_is_done_later(job: list[str], tree: Tree) -> None:
+    with pipe_instead(STUCK):
+        running = Running(job)
+        running.wait_for_reader(STUCK)
+        os.killpg(running.process.pid, signal.SIGINT)  # as a terminal does
+        status, _, err = running.end()
+        assert (status, "Traceback" in err) == (130, False), err
+        assert running.left() == []
+    assert not Path("out/summary.csv").exists()
+    outcome = call("predict", *job[:-2], "resume=true")  # here; it is the same job
+    assert (outcome.status, outcome.err) == (1, "")
+    assert "7 files forecast (" in outcome.out
+    assert tree(Path("out")) == tree(Path("local"))
+
+
+def test_without_ray_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
+    outcome = call("predict", *job)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == "error: engine=ray: expected Ray, found none; pip install 'informer[ray]'\n"
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["engine=ray", "input=in/s1.csv"], "engine=ray: expected a folder or a pattern of files, found a single one"),
+        (["engine=local"], "workers: expected engine=ray beside it, found workers=2"),
+        (["workers=0"], "workers: expected at least 1, found 0"),
+        pytest.param(
+            ["output=nowhere"],
+            "RAY_ADDRESS=127.0.0.1:1: expected a Ray cluster, found none",
+            marks=pytest.mark.skipif(find_spec("ray") is None, reason="needs ray"),
+        ),
+    ],
+)
+def test_a_wrong_job_is_one_line(
+    arguments: list[str], message: str, job: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    outcome = call("predict", *job, *arguments)
+    assert outcome.status == 2
+    assert outcome.err.startswith("error: ")
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
