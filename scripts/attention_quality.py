@@ -93,7 +93,8 @@ def performer(inputs: Inputs) -> Iterator[Point]:
     ):
         params = {"kind": kind, "orthogonal": orthogonal, "radii": radii, "n_features": m}
         line = f"{radii}, {'orthogonal' if orthogonal else 'independent'}"
-        yield inputs.point(kind, line, m, lambda seed, p=params: relative_error(inputs, "performer", seed, **p))
+        panel = f"kind={kind}: error against full attention"
+        yield inputs.point(panel, line, m, lambda seed, p=params: relative_error(inputs, "performer", seed, **p))
 
 
 def reformer(inputs: Inputs) -> Iterator[Point]:

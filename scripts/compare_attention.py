@@ -9,13 +9,15 @@ goes on where it was stopped.
 
 Under --output: NAME/ (the run), NAME.log (what it printed), NAME.json (its row), and the table of all that lies there,
 table.csv and table.md. MSE and MAE are those of the test part in scaled units. Seconds are those of a training epoch
-without validation, the median over epochs. Memory is the highest resident size of the process, libraries included.
+without validation, the median over epochs; CPU seconds those of the whole run, which count the same whoever else uses
+the machine. Memory is the highest resident size of the process, libraries included.
 """
 
 import argparse
 import json
 import math
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -47,6 +49,7 @@ class Row:
     mae: float = math.nan
     epochs: int = 0
     seconds_an_epoch: float = math.nan
+    cpu_seconds: float = math.nan
     peak_bytes: float = math.nan
     parameters: int = 0
     remark: str = ""
@@ -74,33 +77,33 @@ class Comparison:
         """Train a mechanism and keep its row, unless it fails."""
         run_dir = self.folder / name
         shutil.rmtree(run_dir, ignore_errors=True)  # of a comparison that was stopped
-        status, peak_bytes = self._run(name, run_dir)
+        status, usage = self._run(name, run_dir)
         if status != 0:
             return Row(attn=name, remark=_last_line(self.folder / f"{name}.log") or f"ended with status {status}")
-        row = _measured(name, run_dir, peak_bytes)
+        row = _measured(name, run_dir, usage)
         write_atomic(self._row_file(name), json.dumps(asdict(row)) + "\n")
         return row
 
     def _row_file(self, name: str) -> Path:
         return self.folder / f"{name}.json"
 
-    def _run(self, name: str, run_dir: Path) -> tuple[int, int]:
-        """Exit status and peak memory in bytes."""
+    def _run(self, name: str, run_dir: Path) -> tuple[int, resource.struct_rusage]:
+        """Exit status, and what the process used."""
         command = [sys.executable, "-m", "informer.train", *self.overrides, f"attn={name}", f"run_dir={run_dir}"]
         with (self.folder / f"{name}.log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)  # as wait, and tells the memory of this child alone
+        _, status, usage = os.wait4(process.pid, 0)  # as wait, and tells of this child alone
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode == 130:
             raise KeyboardInterrupt
-        return process.returncode, KIB * usage.ru_maxrss
+        return process.returncode, usage
 
 
 def _last_line(path: Path) -> str:
     return next((line.strip() for line in reversed(path.read_text().splitlines()) if line.strip()), "")
 
 
-def _measured(name: str, run_dir: Path, peak_bytes: int) -> Row:
+def _measured(name: str, run_dir: Path, usage: resource.struct_rusage) -> Row:
     report = json.loads((run_dir / "metrics.json").read_text())
     scores = report["scores"][report["model"]]["scaled"]["overall"]
     events = EventAccumulator(str(run_dir)).Reload()
@@ -113,7 +116,8 @@ def _measured(name: str, run_dir: Path, peak_bytes: int) -> Row:
         mae=scores["mae"],
         epochs=len(rates),
         seconds_an_epoch=windows / statistics.median(rates),
-        peak_bytes=peak_bytes,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_bytes=KIB * usage.ru_maxrss,
         parameters=sum(parameter.numel() for parameter in restore_model(best).parameters()),
         remark="decoder: full" if best.config["decoder_attn_reason"] else "",
     )
@@ -129,15 +133,16 @@ def best_baseline(folder: Path, rows: list[Row]) -> str:
     return f"{report['best_baseline']}, the better baseline: MSE {scores['mse']:.4f}, MAE {scores['mae']:.4f}"
 
 
-HEADINGS = ("attn", "MSE", "MAE", "epochs", "s/epoch", "peak MiB", "parameters", "remark")
+HEADINGS = ("attn", "MSE", "MAE", "epochs", "s/epoch", "CPU s", "peak MiB", "parameters", "remark")
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row as text, below HEADINGS."""
     if math.isnan(row.mse):
         return (row.attn, *("-" for _ in HEADINGS[2:]), f"failed: {row.remark}")
-    numbers = (f"{row.mse:.4f}", f"{row.mae:.4f}", str(row.epochs), f"{row.seconds_an_epoch:.2f}")
-    return (row.attn, *numbers, f"{row.peak_bytes / 2**20:.0f}", f"{row.parameters:,}", row.remark)
+    scores = (f"{row.mse:.4f}", f"{row.mae:.4f}", str(row.epochs))
+    costs = (f"{row.seconds_an_epoch:.2f}", f"{row.cpu_seconds:.0f}", f"{row.peak_bytes / 2**20:.0f}")
+    return (row.attn, *scores, *costs, f"{row.parameters:,}", row.remark)
 
 
 def as_table(rows: list[Row], title: str) -> Table:

@@ -31,6 +31,7 @@ def test_a_comparison_goes_on_where_it_stopped(folder: Path) -> None:
     trained = {name: weight for name, weight in weights.items() if "running" not in name and "num_batches" not in name}
     assert int(full["parameters"]) == sum(weight.numel() for weight in trained.values())
     assert 100e6 < float(full["peak_bytes"]) < 10e9
+    assert 0.5 < float(full["cpu_seconds"]) < 600
     assert synthesizer["mse"] == "nan"
     before = Path("out/full/best.pt").stat().st_mtime_ns
     again = compare(folder, "attn=full", "attn.scale=0.5", *keys)
