@@ -114,13 +114,15 @@ class Forecaster:
 
         Args:
             frame: history, at least seq_len rows; time a column or the index; columns in any order, others besides.
+                With the column that named the series of training it holds many, and all are continued.
             horizon: rows to forecast, pred_len unless given; those beyond it come from the model's own output and are
                 marked in a column `rolled`.
             intervals: levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
             future: future covariates at the times that follow, as many as the model forecasts at once, if it has any.
 
         Returns:
-            Future timestamps under the table's own time-column name, then the targets in their own units.
+            Future timestamps under the table's own time-column name, then the targets in their own units (a model of
+            quantiles: its median, and OT_q10, OT_q90 besides), after the name of the series where there are many.
 
         Raises:
             InputError: the table cannot be continued (rows, columns, numbers, timestamps, step).
@@ -187,7 +189,7 @@ class Forecaster:
 
         Returns:
             One row an origin (the last time known), target and step: origin, step, timestamp, column, forecast, what
-            the model says beside it (q10, lo80), actual.
+            the model says beside it (q10, lo80), actual; `unique_id` before them where the table holds many series.
 
         Raises:
             InputError: as `predict`, or too few rows for one origin.

@@ -159,7 +159,10 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["model.dropout=1"], ["model.dropout: expected 0 <= dropout < 1, found 1"]),
         (["model.embed=sine"], ["sine", "timeF", "learned"]),
         (["trainer.batch_size=0"], ["trainer.batch_size: expected at least 1, found 0"]),
-        (["trainer.max_steps=0"], ["trainer.max_steps: expected at least 1, found 0"]),
+        (
+            ["trainer.max_steps=0"],
+            ["trainer.max_steps: expected at least 1 (0 is for model.highway=ridge alone), found 0"],
+        ),
         (["optim.lr=-1"], ["optim.lr: expected more than 0, found -1"]),
         (["optim.lr=nan"], ["optim.lr: expected more than 0, found nan"]),
         (["seed=-1"], ["seed: expected 0 <= seed < 2^32, found -1"]),

@@ -145,7 +145,9 @@ def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path)
     Path("in").mkdir()
     pd.concat([long["north"], long["south"]]).to_csv("in/a.csv", index=False)
     pd.concat([long["south"], long["west"]]).to_csv("in/b.csv", index=False)
-    pd.concat([long["north"], long["south"][:9], long["west"].assign(load="x")]).to_csv("in/c.csv", index=False)
+    pd.concat([long["north"], long["south"].assign(load=None), long["west"].assign(load="x")]).to_csv(
+        "in/c.csv", index=False
+    )
     source = [f"checkpoint={run}", "input=in", "output=out", "dataset.series_col=id", "batch_size=1"]
     outcome = call("predict", *source)
     assert outcome.status == 1
@@ -153,12 +155,26 @@ def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path)
     summary = pd.read_csv("out/summary.csv", keep_default_na=False)
     assert list(summary["output"]) == ["a.forecast.csv", "b.forecast.csv", ""]
     assert list(summary["rows"]) == ["800", "800", ""]
-    assert "c.csv, id south: expected at least seq_len=24 rows of history, found 9" in summary["message"][2]
-    assert "c.csv, id west, row" in summary["message"][2]
+    for name in ("south", "west"):
+        assert f"c.csv, id {name}, row" in summary["message"][2]
     assert list(pd.read_csv("out/b.forecast.csv")["id"]) == ["south"] * 6 + ["west"] * 6
     assert call("predict", *source, "format=long").status == 1
     names = list(pd.read_csv("out/forecasts.csv")["unique_id"].unique())
     assert names == ["a/north", "a/south", "b/south", "b/west"]
+
+
+def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
+    """The model of the folder skips them; west is too short for any forecast, south for a rolling one alone."""
+    pd.concat([long["north"], long["south"][:26], long["west"][:23]]).to_csv("short.csv", index=False)
+    source = [f"checkpoint={run}", "input=short.csv", "output=out", "dataset.series_col=id"]
+    outcome = call("predict", *source)
+    assert outcome.status == 0, outcome.err
+    assert "short.csv: 1 of 3 series have less than 24 rows" in outcome.out
+    assert list(pd.read_csv("out/short.forecast.csv")["id"].unique()) == ["north", "south"]
+    assert call("predict", *source, "mode=rolling").status == 0
+    assert set(pd.read_csv("out/short.rolling.csv")["unique_id"]) == {"north"}
+    long["west"][:23].to_csv("short.csv", index=False)
+    assert "expected at least seq_len=24 rows of history, found 23" in call("predict", *source).err
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tables to continue, read as the training data were, and checked against what the model reads."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from informer.data.table import Table, read_table, table_of_frame
 from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.timestamps import find_format, find_time_column
 from informer.errors import InputError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -90,6 +93,7 @@ class Reader:
         self._calendar = CalendarKind(checkpoint.config["model"]["embed"])
         self._marks = mark_fields(self._step, self._calendar)
         self._seq_len: int = checkpoint.config["seq_len"]
+        self._pred_len: int = checkpoint.config["pred_len"]
         self.pads = self._as_trained.short is Short.pad
         """A history shorter than seq_len is lengthened."""
 
@@ -146,7 +150,10 @@ class Reader:
     def _series(
         self, table: Table, config: DatasetConfig, name: str, *, whole: bool, named: bool = False
     ) -> list[Series]:
-        """`named`: the column of series was asked for, and must be there."""
+        """`named`: the column of series was asked for, and must be there.
+
+        Of several series those too short for what is wanted are left out, where training did so too.
+        """
         history, series_col = None if whole else self._seq_len, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             return [self._checked(series_from_table(table, config, name, history=history))]
@@ -155,7 +162,12 @@ class Reader:
         time_col = find_time_column(table, config.time_col)
         time_format = find_format(table, time_col, config.time_format)
         config = replace(config, time_col=time_col, time_format=time_format)
-        for own, one in series_tables(table, series_col):
+        least = (self._seq_len + self._pred_len if whole else self._seq_len) if config.short is Short.skip else 0
+        parts = list(series_tables(table, series_col))
+        kept = [(own, one) for own, one in parts if len(own.frame) >= least]
+        if len(kept) < len(parts):
+            log.warning(f"{table.name}: {len(parts) - len(kept)} of {len(parts)} series have less than {least} rows")
+        for own, one in kept or parts:
             with report.gathering():
                 series = self._checked(series_from_table(own, config, one, history=history))
                 found.append(replace(series, series_col=series_col))

@@ -87,12 +87,14 @@ def picture(name: str, forecasts: Sequence[Forecast]) -> Figure:
 def _widest_band(forecast: Forecast) -> Band | None:
     """The interval of the highest level; without any, what lies between the outer quantiles."""
     levels = [int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")]
-    ends = [f"lo{max(levels)}", f"hi{max(levels)}"] if levels else list(forecast.bands)
-    if len(ends) < 2:
+    quantiles = [suffix for suffix in forecast.bands if suffix.startswith("q")]
+    if levels:
+        ends = f"lo{max(levels)}", f"hi{max(levels)}"
+    elif quantiles and float(quantiles[0][1:]) < 50 < float(quantiles[-1][1:]):
+        ends = quantiles[0], quantiles[-1]
+    else:
         return None
-    low, high = (
-        pd.DataFrame(forecast.bands[end], forecast.timestamps, list(forecast.targets)) for end in (ends[0], ends[-1])
-    )
+    low, high = (pd.DataFrame(forecast.bands[end], forecast.timestamps, list(forecast.targets)) for end in ends)
     return low, high
 
 
