@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     more = [f"dataset.path={top / 'in'}", "dataset.short=skip", "scaler.per_series=true", f"run_dir={top / 'run'}"]
     outcome = call("train", *RUN, *more)
     assert outcome.status == 0, outcome.err
-    assert "csv: 3 series, 1200 rows at h, 1 columns in" in outcome.out
+    assert "csv: 3 series, 1200 rows at h, 1 column in" in outcome.out
     assert "1 of 4 series left out: brief: 40 rows are too few" in outcome.out
     return top / "run"
 

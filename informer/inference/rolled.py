@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from informer.data.source import Series
+from informer.errors import counted
 from informer.files import replacing, write_atomic
 from informer.inference.forecast import TrainedModel
 from informer.inference.rolling import Tally, origins, roll_panel
@@ -54,7 +55,8 @@ def write_rolled(
         # before the table has its name, by which a job knows what is done
         write_atomic(writer.folder / metrics_of(name), scores.to_csv(), durable=False)
     found = scores.errors[scores.model].scaled.overall()
-    log.info(f"{name}: {scores.windows} origins, MSE {found['mse']:.4g} and MAE {found['mae']:.4g} in scaled units")
+    origins_scored = counted(scores.windows, "origin")
+    log.info(f"{name}: {origins_scored}, MSE {found['mse']:.4g} and MAE {found['mae']:.4g} in scaled units")
     return output
 
 

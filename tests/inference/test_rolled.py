@@ -170,12 +170,14 @@ def test_memory_does_not_grow_with_the_number_of_origins(
     peaks = []
     for stride in (50, 50, 1):  # the first call imports
         gc.collect()
+        gc.freeze()  # beside all that pytest holds, the collector would let much garbage wait
         tracemalloc.start()
         assert predict.predict(PredictConfig(**settings, output="out", stride=stride), Console(quiet=True)) == 0
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
+        gc.unfreeze()
     assert Path("out/sample.rolling.csv").read_bytes().count(b"\n") == 1 + 5971 * 6 * 4
-    assert peaks[2] < 1.2 * peaks[1]
+    assert peaks[2] < peaks[1] + 2e6, "the whole table takes 7 MB in numbers alone"
 
 
 def test_future_covariates_come_from_the_file(folder: Path) -> None:
@@ -195,7 +197,7 @@ def test_future_covariates_come_from_the_file(folder: Path) -> None:
     ("arguments", "part"),
     [
         (["stride=0"], "stride: expected at least 1, found 0"),
-        (["stride=0.5"], "'0.5'"),
+        (["stride=0.5"], "stride: expected a whole number or null, found 0.5"),
         (["mode=foo"], "'foo'"),
         (["horizon=3"], "horizon: expected none with mode=rolling, which forecasts pred_len rows from every origin"),
         (["future=rows.csv"], "future: expected none with mode=rolling"),
