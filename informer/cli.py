@@ -54,7 +54,7 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         except ReportError as error:
             refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:
-            refuse(_job() + _line(name, error))
+            refuse(_job() + explained(name, error))
 
     main = hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)
     # the place where Hydra's sweeper keeps its notes; runs keep their own
@@ -62,13 +62,13 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
         try:
             _check_options()
-            _check_groups(name, sys.argv[1:])
+            check_groups(name, sys.argv[1:])
             sys.argv = [sys.argv[0], *map(_quoted, sys.argv[1:])]
             main()
         except InputError as error:
             refuse(str(error))
         except (HydraException, OmegaConfBaseException) as error:
-            refuse(_line(name, error))
+            refuse(explained(name, error))
         except ValueError as error:  # Hydra's own, for options that exclude each other
             if acting:
                 raise
@@ -91,12 +91,12 @@ def compose(name: str, settings: Mapping[str, Any]) -> Any:
     """
     config.register()
     overrides = list(_overrides(settings))
-    _check_groups(name, overrides)
+    check_groups(name, overrides)
     try:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
             return config.to_typed(hydra.compose(name, overrides=overrides))
     except (HydraException, OmegaConfBaseException) as error:
-        raise InputError(_line(name, error)) from error
+        raise InputError(explained(name, error)) from error
 
 
 def _overrides(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
@@ -120,8 +120,8 @@ def _written(value: Any) -> str:
     return f"'{text}'"
 
 
-def _line(name: str, error: BaseException) -> str:
-    """What to tell of an error of an entry point's configuration."""
+def explained(name: str, error: BaseException) -> str:
+    """What to tell of an error of Hydra's or OmegaConf's about an entry point's configuration."""
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(error, MissingConfigException) and error.options:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
@@ -186,7 +186,7 @@ def _check_options() -> None:
     parser.parse_args()
 
 
-def _check_groups(name: str, overrides: list[str]) -> None:
+def check_groups(name: str, overrides: list[str]) -> None:
     """Refuse `attn=null` where a group has no null among its options; Hydra would say nothing of the group."""
     written: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
     chosen = {

@@ -3,8 +3,8 @@
     python scripts/search.py --trials 20 --output runs/search dataset=ETTh1 pred_len=24
 
 What is tried stands in conf/experiment/search.yaml; another file of that folder is taken with experiment=NAME, and
-every other key=value holds for all trials. A trial is a run like any other, in a folder of its own below --output; the
-same command again goes on with the search.
+every other key=value holds for all trials: such a key is not searched. A trial is a run like any other, in a folder of
+its own below --output; the same command again goes on with the search.
 """
 
 import argparse
@@ -17,12 +17,14 @@ import optuna
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from rich.console import Console
 
-from informer import checkpoint, config
+from informer import checkpoint, cli, config
 from informer.errors import InputError
 from informer.runtime import resource
 from informer.train import train
@@ -30,11 +32,12 @@ from informer.training.signals import Interrupted
 
 
 def space(overrides: list[str]) -> dict[str, Any]:
-    """The sweeps of `hydra.sweeper.params`, by key."""
+    """The sweeps of `hydra.sweeper.params`, by key; a key that is given is not searched."""
     composed = compose("train", overrides, return_hydra_config=True)
     params = OmegaConf.to_container(composed.hydra.sweeper)["params"] or {}  # type: ignore[index, call-overload]
     parser = OverridesParser.create()
-    return {key: parser.parse_override(f"{key}={sweep}").value() for key, sweep in params.items()}
+    given = {override.partition("=")[0] for override in overrides}
+    return {key: parser.parse_override(f"{key}={sweep}").value() for key, sweep in params.items() if key not in given}
 
 
 def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
@@ -48,6 +51,15 @@ def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
     raise InputError(f"{key}: expected choice(...), interval(...) or range(...), found {sweep}")
 
 
+def opened(folder: Path) -> optuna.Study:
+    """The search that is kept in a folder, or a new one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    storage = JournalStorage(JournalFileBackend(str(folder / "study.log")))
+    study = optuna.create_study(study_name="informer", storage=storage, load_if_exists=True)
+    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # going on, other draws than the first time
+    return study
+
+
 def main() -> None:
     """Run the trials and print the best."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -58,18 +70,14 @@ def main() -> None:
     fixed = given.overrides
     if not any(key.startswith("experiment=") for key in fixed):
         fixed = ["experiment=search", *fixed]
+    cli.check_groups("train", fixed)
     config.register()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     console = Console()
-    given.output.mkdir(parents=True, exist_ok=True)
-    study = optuna.create_study(
-        study_name="informer",
-        storage=JournalStorage(JournalFileBackend(str(given.output / "study.log"))),
-        load_if_exists=True,
-    )
-    study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # going on, other draws than the first time
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
+        config.to_typed(compose("train", fixed))  # what is wrong in it is told before anything is written
+        study = opened(given.output)
 
         def objective(trial: optuna.Trial) -> float:
             drawn = [f"{key}={suggest(trial, key, sweep)}" for key, sweep in sweeps.items()]
@@ -81,7 +89,7 @@ def main() -> None:
         study.optimize(objective, n_trials=given.trials)
     best = study.best_trial
     values = " ".join(f"{key}={value}" for key, value in best.params.items())
-    console.print(f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")
+    cli.say(console, f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")
 
 
 if __name__ == "__main__":
@@ -89,6 +97,8 @@ if __name__ == "__main__":
     try:
         main()
     except InputError as error:
-        sys.exit(f"error: {error}")
+        cli.refuse(str(error))
+    except (HydraException, OmegaConfBaseException) as error:
+        cli.refuse(cli.explained("train", error))
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)

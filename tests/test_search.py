@@ -36,6 +36,32 @@ def test_the_space_is_that_of_the_file() -> None:
     assert not trial.distributions["model.dropout"].log
 
 
+def test_a_key_that_is_given_is_not_searched() -> None:
+    config.register()
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        sweeps = _script().space(["experiment=search", "model.d_model=8"])
+    assert "model.d_model" not in sweeps
+    assert "model.dropout" in sweeps
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("dataset=nope", "error: dataset: expected one of"),
+        ("optim.lr=abc", "error: optim.lr: expected a number, found 'abc'"),
+        ("model.d_model=9", "error: model.d_model: expected a multiple of model.n_heads=8, found 9"),
+    ],
+)
+def test_a_mistake_is_one_line(argument: str, says: str, folder: Path) -> None:
+    """Before anything is written."""
+    command = [sys.executable, str(ROOT / "scripts" / "search.py"), argument]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(says)
+    assert done.stderr.count("\n") == 1
+    assert not any(folder.iterdir())
+
+
 @pytest.mark.slow
 def test_a_search_goes_on(folder: Path) -> None:
     command = [sys.executable, str(ROOT / "scripts" / "search.py"), "--trials", "1", "--output", "found"]

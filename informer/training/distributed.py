@@ -8,6 +8,7 @@ nowhere, neither in the loss nor in the statistics of BatchNorm.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any, final
 
 import torch
@@ -58,7 +59,11 @@ class Processes:
             for name, child in module.named_children():
                 if isinstance(child, nn.BatchNorm1d):
                     setattr(module, name, WholeBatchNorm(child, self))
-        return DistributedDataParallel(model, broadcast_buffers=False)
+        # each process has the same; torch 2.13 renamed the option that copies them, and warns of the older name
+        names = ("forward_sync_buffers", "broadcast_buffers")
+        known = next(name for name in names if name in signature(DistributedDataParallel).parameters)
+        copying: dict[str, Any] = {known: False}
+        return DistributedDataParallel(model, **copying)
 
     def share(self, windows: Tensor) -> tuple[Tensor, int]:
         """This process's part of a batch, filled up to the length that all parts have, and how many of it count."""

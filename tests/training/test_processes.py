@@ -64,6 +64,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_two_processes_give_the_losses_of_one(alone: str, folder: Path) -> None:
     done = _torchrun(*RUN, "run_dir=run")
     assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
     _assert_same(alone, "run")
     assert {path.name for path in Path("run").iterdir()} == {path.name for path in Path(alone).iterdir()}
     assert done.stdout.count("epoch   train loss") == 1
