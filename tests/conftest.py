@@ -1,6 +1,6 @@
 """Shape types are checked while tests run: every jaxtyping annotation of the package becomes a runtime check."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,10 @@ from entry_points import SMALL, Trained, call  # noqa: E402 (the hook comes firs
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("INFORMER_DATA_DIR", raising=False)
+def _no_settings_from_outside() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as own:  # not the test's, which may undo its changes halfway
+        own.delenv("INFORMER_DATA_DIR", raising=False)
+        yield
 
 
 @pytest.fixture
