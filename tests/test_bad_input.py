@@ -161,7 +161,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["trainer.batch_size=0"], ["trainer.batch_size: expected at least 1, found 0"]),
         (
             ["trainer.max_steps=0"],
-            ["trainer.max_steps: expected at least 1 (0 is for model.highway=ridge alone), found 0"],
+            ["trainer.max_steps: expected at least 1, found 0 (which is for model.highway=ridge)"],
         ),
         (["optim.lr=-1"], ["optim.lr: expected more than 0, found -1"]),
         (["optim.lr=nan"], ["optim.lr: expected more than 0, found nan"]),
