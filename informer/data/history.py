@@ -55,13 +55,7 @@ def history_batch(
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
     tables = [_with_horizon(one, columns, sizes.pred_len, future) for one, future in zip(histories, ahead, strict=True)]
     store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
-    windows = Windows(
-        store,
-        starts=store.first_rows,
-        sizes=sizes,
-        targets=columns.positions(columns.targets),
-        future=columns.positions(columns.future_covariates),
-    )
+    windows = Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
     batch = windows.batch(torch.arange(len(tables)))
     return batch._replace(target=batch.target[:, :0])
 

@@ -178,13 +178,7 @@ def lay_out(
         starts = _starts(parts, store.first_rows.cpu().numpy(), sizes)
         if not len(starts):
             raise InputError(f"{dataset.name}: no series has a window in its {name} part; use longer series")
-        return Windows(
-            store,
-            starts=torch.from_numpy(starts),
-            sizes=sizes,
-            targets=columns.positions(columns.targets),
-            future=columns.positions(columns.future_covariates),
-        )
+        return Windows.of_columns(store, columns, starts=torch.from_numpy(starts), sizes=sizes)
 
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from informer.data.columns import Columns
 from informer.errors import InputError
 
 
@@ -118,6 +119,12 @@ class Windows:
         self._center, self._scale = (_pick(part, self._targets) for part in (store.center, store.scale))
         self._mark_shift = store.first_marks - store.first_rows
         self._offsets = torch.arange(sizes.rows, device=device)
+
+    @classmethod
+    def of_columns(cls, store: Store, columns: Columns, *, starts: Int[Tensor, "n"], sizes: WindowSizes) -> "Windows":
+        """Windows over a store of `columns.inputs`."""
+        targets, future = columns.positions(columns.targets), columns.positions(columns.future_covariates)
+        return cls(store, starts=starts, sizes=sizes, targets=targets, future=future)
 
     def __len__(self) -> int:
         return len(self.starts)

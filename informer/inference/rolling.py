@@ -136,8 +136,8 @@ def origins(model: TrainedModel, series: Series, stride: int | None) -> range:
 
 
 def _windows(model: TrainedModel, series: Series, firsts: range) -> Windows:
-    sizes, names = model.sizes, model.columns
-    kept = narrowed([series], names.inputs)
+    sizes = model.sizes
+    kept = narrowed([series], model.columns.inputs)
     store = build_store(
         kept,
         # a series that training had no scaler for is scaled by what was known at its first origin
@@ -145,13 +145,7 @@ def _windows(model: TrainedModel, series: Series, firsts: range) -> Windows:
         calendar=model.calendar,
         device=model.device,
     )
-    return Windows(
-        store,
-        starts=torch.tensor(firsts),
-        sizes=sizes,
-        targets=names.positions(names.targets),
-        future=names.positions(names.future_covariates),
-    )
+    return Windows.of_columns(store, model.columns, starts=torch.tensor(firsts), sizes=sizes)
 
 
 def _table(
