@@ -136,7 +136,7 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     missing = [key for key in REQUIRED if key not in config]
     if missing:
         raise InputError(f"Informer2020 arguments missing: {', '.join(missing)}")
-    for key, allowed in [("attn", ["prob", "full"]), ("embed", [kind.value for kind in CalendarEmbed])]:
+    for key, allowed in [("attn", ["prob", "full"]), ("embed", ["timeF", "fixed", "learned"])]:
         if key in config and config[key] not in allowed:
             raise one_of(f"Informer2020 {key}", config[key], allowed)
     if config.get("output_attention"):

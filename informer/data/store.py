@@ -155,7 +155,7 @@ def _shared_marks(
     def marks() -> Iterator[np.ndarray]:
         return (calendar_marks(piece, frequency, calendar) for block in blocks for piece in row_blocks(block))
 
-    if cache is None:
+    if cache is None or n_marks == 0:  # an empty file cannot be mapped
         return _filled(marks(), end, n_marks), first_marks
     name = ["marks", calendar.value, frequency.code, [span(block) for block in blocks]]
     return cache.array(name, marks, dtype=np.float32).reshape(-1, n_marks), first_marks

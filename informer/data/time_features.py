@@ -2,6 +2,7 @@
 
 timeF: the field scaled to [-0.5, 0.5], in the order and with the ranges of GluonTS that Informer 2020 uses.
 fixed, learned: the field as an index into an embedding table.
+none: no marks.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,12 @@ from informer.data.frequency import Frequency, Unit
 
 
 class CalendarKind(Enum):
-    """How the calendar enters the model: linear fields, or a table of fixed or learned vectors per field."""
+    """How the calendar enters the model: linear fields, a table of fixed or learned vectors per field, or not at all."""
 
     timeF = "timeF"
     fixed = "fixed"
     learned = "learned"
+    none = "none"
 
 
 Field = Callable[[pd.DatetimeIndex], "np.ndarray | pd.Index"]
@@ -54,6 +56,8 @@ _SIZES = {"second": 60, "minute": 60, "quarter_hour": 4, "hour": 24, "weekday": 
 
 def mark_fields(frequency: Frequency, kind: CalendarKind) -> tuple[str, ...]:
     """Names of the mark columns; a yearly series keeps the month, which is then constant."""
+    if kind is CalendarKind.none:
+        return ()
     return _linear_fields(frequency) if kind is CalendarKind.timeF else _table_fields(frequency)
 
 
@@ -74,7 +78,7 @@ def calendar_marks(
             least, span = _RANGES[field]
             column = (column - least) / span - 0.5
         columns.append(column.astype(np.float32))
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=1) if columns else np.empty((len(timestamps), 0), dtype=np.float32)
 
 
 def _linear_fields(frequency: Frequency) -> tuple[str, ...]:

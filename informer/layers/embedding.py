@@ -22,6 +22,8 @@ class CalendarEmbed(Enum):
     """Integer fields, each looked up in a sinusoid table."""
     learned = "learned"
     """Integer fields, each looked up in a learned table."""
+    none = "none"
+    """No marks: the model knows places in the window, not dates, and cannot learn by heart what happened on which."""
 
 
 def sinusoid_table(length: int, width: int) -> Float[Tensor, "length width"]:
@@ -70,7 +72,7 @@ class CalendarEmbedding(nn.Module):
 
 @final
 class Embedding(nn.Module):
-    """Circular convolution of the values, plus sinusoid position, plus calendar; then dropout.
+    """Circular convolution of the values, plus sinusoid position, plus calendar if there is one; then dropout.
 
     Args:
         n_values: value columns.
@@ -95,10 +97,11 @@ class Embedding(nn.Module):
         super().__init__()
         self.value = CircularConv3(n_values, d_model)
         nn.init.kaiming_normal_(self.value.weight, mode="fan_in", nonlinearity="leaky_relu")
-        self.calendar = CalendarEmbedding(d_model, kind, mark_sizes)
+        self.calendar = None if kind is CalendarEmbed.none else CalendarEmbedding(d_model, kind, mark_sizes)
         self.register_buffer("position", sinusoid_table(length, d_model), persistent=False)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b l c"], marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
         """Embed values and marks of the same rows."""
-        return self.dropout(self.value(x) + self.position + self.calendar(marks))
+        embedded = self.value(x) + self.position
+        return self.dropout(embedded if self.calendar is None else embedded + self.calendar(marks))

@@ -30,13 +30,15 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scaler, "BLOCK", 100)
 
 
-def load(config: DatasetConfig, roles: Roles, scaling: ScalerConfig) -> Data:
+def load(
+    config: DatasetConfig, roles: Roles, scaling: ScalerConfig, calendar: CalendarKind = CalendarKind.timeF
+) -> Data:
     return load_data(
         config,
         sizes=SIZES,
         roles=roles,
         scaler=scaling,
-        calendar=CalendarKind.timeF,
+        calendar=calendar,
         data_dir=Path(str(config.path)).parent,
         device="cpu",
     )
@@ -92,6 +94,13 @@ def test_batches_are_those_of_memory(stored: Callable[[Path], DatasetConfig], ro
                 assert all(torch.equal(*pair) for pair in zip(one, other, strict=True))
         assert all(torch.equal(*pair) for pair in zip(training_scale(here), training_scale(there), strict=True))
         assert isinstance(there.panel[0].values, np.memmap)
+
+
+def test_no_calendar_needs_no_file(tmp_path: Path) -> None:
+    """Red if a file without a byte is to be mapped."""
+    config = replace(one_file(tmp_path), memmap=True)
+    data = load(config, Roles(), ScalerConfig(), CalendarKind.none)
+    assert data.train.batch(torch.arange(2)).enc_mark.shape == (2, SIZES.seq_len, 0)
 
 
 def written(path: Path) -> dict[Path, tuple[bytes, int]]:

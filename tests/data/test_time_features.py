@@ -61,6 +61,13 @@ def test_marks_are_the_formulas(offset: str, linear: str, table: str) -> None:
         assert mark_sizes(frequency, kind) == tuple(ROWS_OF_TABLE[name] for name in table.split())
 
 
+def test_no_calendar_has_no_marks() -> None:
+    """Red if rows are lost with the columns."""
+    hour = Frequency.parse("h")
+    assert calendar_marks(pd.date_range("2020", periods=5, freq="h"), hour, CalendarKind.none).shape == (5, 0)
+    assert mark_sizes(hour, CalendarKind.none) == ()
+
+
 @pytest.mark.parametrize("offset", ["s", "min", "15min", "h", "D", "W", "MS"])
 def test_marks_stay_in_their_ranges(offset: str) -> None:
     """A leap year's last day, week 53, the last second of an hour: no value leaves [-0.5, 0.5] or its table."""

@@ -18,6 +18,7 @@ from informer.checkpoint import Checkpoint
 from informer.config import TrainConfig, to_plain
 from informer.errors import InputError
 from informer.inference.export import INPUTS, ExportFormat, example, exported
+from informer.layers.embedding import CalendarEmbed
 from informer.model import ModelConfig, ModelDims
 from informer.restore import restore_model
 from informer.training.loss import LossConfig, LossKind
@@ -25,18 +26,19 @@ from informer.training.loss import LossConfig, LossKind
 DIMS = {"enc_in": 2, "dec_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 
 
-def checkpoint(name: str, quantiles: Sequence[float] = ()) -> Checkpoint:
+def checkpoint(name: str, quantiles: Sequence[float] = (), embed: CalendarEmbed = CalendarEmbed.timeF) -> Checkpoint:
     """One layer of encoder and decoder with the mechanism `name`, fresh weights."""
     torch.manual_seed(0)
-    config = ModelConfig(d_model=8, n_heads=2, d_ff=12, encoder_stacks=[1])
+    config = ModelConfig(d_model=8, n_heads=2, d_ff=12, encoder_stacks=[1], embed=embed)
+    dims = DIMS | ({"mark_sizes": ()} if embed is CalendarEmbed.none else {})
     attn = attention_node(name)
     slots = {"attn": attn, "decoder_attn": resolve_decoder(attn, {})[0], "cross_attn": attention_node("full")}
     lengths = {key: DIMS[key] for key in ("seq_len", "label_len", "pred_len")}
     loss = LossConfig(kind=LossKind.quantile if quantiles else LossKind.mse, quantiles=[*quantiles])
     scaler = {"kind": "none", "center": [0.0, 0.0], "scale": [1.0, 1.0]}
-    network = build_model(config, ModelDims(**DIMS), **slots, quantiles=quantiles)
+    network = build_model(config, ModelDims(**dims), **slots, quantiles=quantiles)
     return Checkpoint(
-        config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)), dims=DIMS, inputs=["a", "b"],
+        config=to_plain(TrainConfig(model=config, loss=loss, **slots, **lengths)), dims=dims, inputs=["a", "b"],
         targets=["a"], future_covariates=[], frequency="D", scaler={"kind": "none", "shared": scaler, "own": {}},
         data={}, weights=network.state_dict(), epoch=1, step=1, val_loss=0.0,
     )  # fmt: skip
@@ -56,8 +58,12 @@ def reader(content: bytes, form: ExportFormat) -> Callable[[tuple[Tensor, ...]],
 
 
 def difference(name: str, form: ExportFormat) -> float | str:
-    """Largest difference for 1, 5 and 64 windows, or the line that refuses; `quantiles` is full attention with them."""
-    saved = checkpoint("full", (0.1, 0.5, 0.9, 0.99)) if name == "quantiles" else checkpoint(name)
+    """Largest difference for 1, 5 and 64 windows, or the line that refuses."""
+    full = {
+        "quantiles": lambda: checkpoint("full", quantiles=(0.1, 0.5, 0.9, 0.99)),
+        "no_calendar": lambda: checkpoint("full", embed=CalendarEmbed.none),
+    }
+    saved = full[name]() if name in full else checkpoint(name)
     try:
         run = reader(exported(saved, form)[0], form)
     except InputError as error:

@@ -19,7 +19,9 @@ from informer.inference import export
 from informer.inference.export import ExportFormat, exported
 
 SAMPLE = ROOT / "data" / "sample.csv"
-CONVERTED = ["auto", "full", "linear", "prob", "quantiles"]
+VARIANTS = ["no_calendar", "quantiles"]
+"""Networks with full attention and something else about them."""
+CONVERTED = ["auto", "full", "linear", "prob", *VARIANTS]
 """Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
 
 
@@ -27,7 +29,7 @@ CONVERTED = ["auto", "full", "linear", "prob", "quantiles"]
 def differences() -> dict[str, float | str]:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    programs = [*attention_names(), "quantiles"]
+    programs = [*attention_names(), *VARIANTS]
     cases = [*(f"torch_export:{name}" for name in programs), *(f"onnx:{name}" for name in CONVERTED)]
     command = [sys.executable, str(Path(__file__).with_name("graphs_of_models.py")), *cases]
     done = subprocess.run(
@@ -37,7 +39,7 @@ def differences() -> dict[str, float | str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*attention_names(), "quantiles"])
+@pytest.mark.parametrize("name", [*attention_names(), *VARIANTS])
 def test_an_exported_program_gives_the_eager_numbers(differences: dict[str, float | str], name: str) -> None:
     """Red if a mechanism binds the batch of its example, or asks for values while it is traced."""
     found = differences[f"torch_export:{name}"]

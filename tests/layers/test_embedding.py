@@ -49,3 +49,11 @@ def test_embedding_is_the_sum_of_its_parts() -> None:
     taps = sum(x[0, row - 1 + tap] @ embed.value.weight[:, :, tap].T for tap in range(3)) + embed.value.bias
     expected = taps + sinusoid_table(5003, 7).double()[row] + calendar[0, row]
     torch.testing.assert_close(embed(x, marks)[0, row], expected)
+
+
+def test_without_a_calendar_values_and_places_are_all() -> None:
+    """Red if something is added, or learnt, for marks that are not there."""
+    embed = Embedding(n_values=2, d_model=4, length=6, kind=CalendarEmbed.none, mark_sizes=(), dropout=0.0)
+    x = torch.randn(3, 6, 2)
+    torch.testing.assert_close(embed(x, torch.empty(3, 6, 0)), embed.value(x) + sinusoid_table(6, 4))
+    assert {name for name, _ in embed.named_parameters()} == {"value.weight", "value.bias"}
