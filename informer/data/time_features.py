@@ -16,7 +16,7 @@ from informer.data.frequency import Frequency, Unit
 
 
 class CalendarKind(Enum):
-    """How the calendar enters the model: linear fields, a table of fixed or learned vectors per field, or not at all."""
+    """How the calendar enters the model: linear fields, tables of fixed or learned vectors, or not at all."""
 
     timeF = "timeF"
     fixed = "fixed"

@@ -21,6 +21,7 @@ MOST_SHOWN = 12
 HEADINGS = {
     "seq_len": "seq_len",
     "model.d_model": "width",
+    "model.embed": "marks",
     "model.patch_len": "patch",
     "model.channel_independent": "apart",
     "optim.lr": "lr",

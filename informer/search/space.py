@@ -12,6 +12,7 @@ from informer.data.seasonality import find_seasons
 from informer.data.split import Short, cut_rows
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
+from informer.layers.embedding import CalendarEmbed
 
 MOST_ROWS = 1536
 """Of a history that is tried."""
@@ -42,6 +43,7 @@ MOST_TOKENS = 384
 
 WIDTH, OTHER_WIDTHS = 32, (16, 64)
 RATE, OTHER_RATES = 5e-4, (1e-3, 2e-4)
+EMBED, OTHER_EMBEDS = CalendarEmbed.none.value, (CalendarEmbed.timeF.value,)
 """What networks begin with, and what is tried in its place."""
 
 FEED_FORWARD = 4
@@ -58,6 +60,8 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
         node, _, name = key.rpartition(".")
         nodes.setdefault(node, {})[name] = value
     own = nodes.pop("", {})
+    if "embed" in nodes.get("model", {}):
+        nodes["model"]["embed"] = CalendarEmbed(nodes["model"]["embed"])
     parts = {node: replace(getattr(settings, node), **inside) for node, inside in nodes.items()}
     parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None)
     return replace(settings, **own, **parts, search=[])
@@ -158,6 +162,7 @@ def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) 
     first = seq_lens[0]
     frames = _frames(settings, first, n_targets)
     wanted = [_network(settings, seq_len, *_frames(settings, seq_len, n_targets)[0]) for seq_len in seq_lens]
+    wanted += [_network(settings, first, *frames[0], embed=embed) for embed in OTHER_EMBEDS]
     wanted += [_network(settings, first, *frame) for frame in frames[1:]]
     wanted += [_network(settings, first, *frames[0], width=width) for width in OTHER_WIDTHS]
     wanted += [_network(settings, first, *frames[0], rate=rate) for rate in OTHER_RATES]
@@ -181,7 +186,14 @@ def smallest(settings: TrainConfig, seq_len: int) -> Values:
 
 
 def _network(
-    settings: TrainConfig, seq_len: int, patch: int, apart: bool, width: int = WIDTH, rate: float = RATE
+    settings: TrainConfig,
+    seq_len: int,
+    patch: int,
+    apart: bool,
+    *,
+    embed: str = EMBED,
+    width: int = WIDTH,
+    rate: float = RATE,
 ) -> Values:
     if "model.d_model" not in settings.search:
         width = settings.model.d_model
@@ -191,6 +203,7 @@ def _network(
         "model.d_model": width,
         "model.n_heads": math.gcd(width, 4),
         "model.d_ff": FEED_FORWARD * width,
+        "model.embed": embed,
         "model.patch_len": patch,
         "model.channel_independent": apart,
         "optim.lr": rate,

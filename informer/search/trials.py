@@ -16,6 +16,7 @@ from informer.config import TrainConfig
 from informer.data.pipeline import Data, Source
 from informer.errors import InputError
 from informer.inference.baselines import RidgeForecast, fit_ridge
+from informer.layers.embedding import CalendarEmbed
 from informer.model import Informer
 from informer.runtime import seed_everything
 from informer.search.space import Values, with_values
@@ -57,7 +58,7 @@ class Laboratory:
     device: torch.device
     stop: StopRequest
     clock: Callable[[], float] = time.monotonic
-    _fitted: dict[int, tuple[Data, RidgeForecast]] = field(default_factory=dict)
+    _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, RidgeForecast]] = field(default_factory=dict)
 
     def trial(self, values: Values, *, steps: int, seconds: float) -> tuple[float, float]:
         """Loss of a network after so many steps, as a run of that length would have it, and the penalty of its ridge.
@@ -92,16 +93,17 @@ class Laboratory:
 
     def keep(self, seq_lens: list[int]) -> None:
         """Forget the data laid out for other histories."""
-        for seq_len in set(self._fitted) - set(seq_lens):
-            del self._fitted[seq_len]
+        self._fitted = {key: fitted for key, fitted in self._fitted.items() if key[0] in seq_lens}
 
     def _fit(self, settings: TrainConfig) -> tuple[Data, RidgeForecast]:
-        if settings.seq_len not in self._fitted:
+        key = settings.seq_len, settings.model.embed
+        if key not in self._fitted:
             data = build_data(settings, self.device, source=self.source)
-            ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+            same = (ridge for (seq_len, _), (_, ridge) in self._fitted.items() if seq_len == settings.seq_len)
+            ridge = next(same, None) or fit_ridge(data.train, data.val, data.columns.positions(data.targets))
             most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(data.targets)), 1)
-            self._fitted[settings.seq_len] = replace(data, val=data.val.thinned(most)), ridge
-        return self._fitted[settings.seq_len]
+            self._fitted[key] = replace(data, val=data.val.thinned(most)), ridge
+        return self._fitted[key]
 
     def _network(self, settings: TrainConfig, data: Data, ridge: RidgeForecast) -> Informer:
         """As a run under the same seed begins it."""

@@ -128,11 +128,12 @@ def test_a_length_that_is_given_bounds_the_trials(folder: Path, monkeypatch: pyt
 
 def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same trials and choice as one that was not stopped, none made twice; the file has a row a trial."""
-    whole = World(monkeypatch, gain=slow_gain, cost=0.01)
+    cost = 1 / 128  # sums of which are exact
+    whole = World(monkeypatch, gain=slow_gain, cost=cost)
     expected = whole.search(folder / "whole.csv", 60.0)[1]
     for stop_at in (2, 5, len(whole.made) - 1):
         path = folder / f"{stop_at}.csv"
-        stopped = World(monkeypatch, gain=slow_gain, cost=0.01)
+        stopped = World(monkeypatch, gain=slow_gain, cost=cost)
         lab = laboratory(clock=stopped.clock)
         act = stopped.trial
 
@@ -146,7 +147,7 @@ def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest
         stopped.trial = noting  # type: ignore[method-assign]
         with pytest.raises(Interrupted):
             Search(lab, Record(path), Budget(60.0, clock=stopped.clock)).choose([24, 48, 96])
-        rest = World(monkeypatch, gain=slow_gain, cost=0.01)
+        rest = World(monkeypatch, gain=slow_gain, cost=cost)
         assert rest.search(path, 60.0)[1] == expected
         assert stopped.made + rest.made == whole.made
         assert len(stopped.made) == stop_at
@@ -186,9 +187,9 @@ def test_a_linear_series_is_left_to_ridge(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(story, "FIRST_STEPS", 8)
     random = np.random.default_rng(1)
     values = [0.0, 0.0]
-    for _ in range(598):
+    for _ in range(2998):
         values.append(1.6 * values[-1] - 0.8 * values[-2] + random.normal())
-    stamps = pd.date_range("2020-01-01", periods=600, freq="h")
+    stamps = pd.date_range("2020-01-01", periods=3000, freq="h")
     pd.DataFrame({"date": stamps, "a": values}).to_csv("linear.csv", index=False)
     overrides = ["pred_len=4", "seq_len=16", "trainer.batch_size=64", "model.patch_len=1"]
     assert ridge_choice(folder / "linear.csv", *overrides).steps == 0

@@ -35,7 +35,7 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     assert outcome.out.count("\nchosen: ") == 1
     heads = next(line for line in outcome.out.splitlines() if "penalty" in line and "┃" in line)
     assert [head.strip() for head in heads.split("┃")[1:-1]] == [
-        "seq_len", "patch", "apart", "lr", "steps", "penalty", "val loss", "s"
+        "seq_len", "marks", "patch", "apart", "lr", "steps", "penalty", "val loss", "s"
     ]  # fmt: skip
     saved = yaml.safe_load(Path("runs/one/config.yaml").read_text())
     facts = json.loads(Path("runs/one/run.json").read_text())
