@@ -1,13 +1,15 @@
-"""Run the cells of the paper's tables; scripts/reproduce_table.py draws the table of what has been run.
+"""Run the cells of published tables; scripts/reproduce_table.py draws the table of what has been run.
 
     python scripts/reproduce.py table=M --models informer_plus --seeds 0 1 2
     python scripts/reproduce.py table=M --models informer informer2020 --datasets ETTh1 --horizons 24 48 device=cuda
     python scripts/reproduce_table.py table=M
 
-table=M forecasts all columns, table=S the target alone. Cells, settings and the paper's numbers stand in
-conf/experiment/paper_tables.csv. Models: informer2020 (the paper's settings, what the authors' code computes), informer
-(the same sizes with this project's defaults), informer_plus (one configuration a dataset, the same at all horizons).
-Ridge and the seasonal naive are scored within every run. Other key=value go to informer.train.
+table=M forecasts all columns, table=S the target alone; their cells, settings and the paper's numbers stand in
+conf/experiment/paper_tables.csv. table=long has the horizons 96 to 720 that later models are compared on, beside
+PatchTST's numbers (conf/experiment/long_horizons.csv); the paper has no settings for them. Models: informer2020 (the
+paper's settings, what the authors' code computes), informer (the same sizes with this project's defaults), informer_plus
+(one configuration a dataset, the same at all horizons). Ridge and the seasonal naive are scored within every run. Other
+key=value go to informer.train.
 
 Every cell and seed is a process of its own under OUTPUT/TABLE; one that is finished is not run again, one that was
 stopped goes on. rows.csv has a row a finished run. Datasets without a file are told and left out.
@@ -32,6 +34,8 @@ from informer.errors import InputError
 from informer.files import write_atomic
 from informer.runtime import pick_device, resource
 
+TABLES = {"M": "paper_tables.csv", "S": "paper_tables.csv", "long": "long_horizons.csv"}
+ROWS = "rows.csv"
 MODELS = ("informer2020", "informer", "informer_plus")
 PLUS_TRAINING = ["optim.lr=5e-4", "optim.schedule=cosine", "trainer.max_epochs=3", "label_len=48"]
 PLUS = {
@@ -45,18 +49,15 @@ PLUS = {
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Cell:
-    """One horizon of one dataset in the paper."""
+    """One horizon of one dataset, and what was published for it."""
 
     dataset: str
     features: str
     pred_len: int
-    seq_len: int
-    label_len: int
-    encoder_layers: int
-    decoder_layers: int
-    factor: int
     mse: float
-    mae: float
+    mae: float | None = None
+    sizes: tuple[str, ...] | None = None
+    """Settings of the paper's run; None where it has none."""
 
     def overrides(self, model: str) -> list[str]:
         """Keys of informer.train for this cell."""
@@ -64,14 +65,8 @@ class Cell:
         shared.append("trainer.calibration=0")  # no intervals are asked for: all of validation chooses the epoch
         if model == "informer_plus":
             return [*shared, "model=informer_plus", *PLUS_TRAINING, *PLUS[self.dataset]]
-        sizes = [
-            f"seq_len={self.seq_len}",
-            f"label_len={self.label_len}",
-            f"model.encoder_stacks=[{self.encoder_layers}]",
-            f"model.decoder_layers={self.decoder_layers}",
-            f"attn.factor={self.factor}",
-        ]
-        return [*shared, *sizes, *(["experiment=informer2020"] if model == "informer2020" else [])]
+        assert self.sizes is not None
+        return [*shared, *self.sizes, *(["experiment=informer2020"] if model == "informer2020" else [])]
 
 
 @dataclass(kw_only=True, frozen=True, slots=True)
@@ -160,30 +155,47 @@ def device_name(configured: str) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
-def cells(features: str) -> list[Cell]:
-    """The cells of one table, as the paper orders them."""
-    lines = [line for line in resource("conf/experiment/paper_tables.csv").read_text().splitlines() if line[:1] != "#"]
-    kinds = {field.name: field.type for field in fields(Cell)}
-    every = [Cell(**{name: kinds[name](value) for name, value in row.items()}) for row in csv.DictReader(lines)]  # type: ignore[operator]
-    return [cell for cell in every if cell.features == features]
+def cells(table: str) -> list[Cell]:
+    """The cells of one table, in its order."""
+    text = resource(f"conf/experiment/{TABLES[table]}").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    every = [_cell(row) for row in csv.DictReader(lines)]
+    return every if table == "long" else [cell for cell in every if cell.features == table]
 
 
-def read_row(path: Path) -> Row:
-    """The row of a finished run."""
-    return Row(**json.loads(path.read_text()))
-
-
-def kept(folder: Path) -> list[Row]:
-    """The rows of all finished runs."""
-    return [read_row(path) for path in sorted(folder.glob("*.json"))]
+def _cell(row: dict[str, str]) -> Cell:
+    sizes = None
+    if "seq_len" in row:
+        sizes = (
+            f"seq_len={row['seq_len']}",
+            f"label_len={row['label_len']}",
+            f"model.encoder_stacks=[{row['encoder_layers']}]",
+            f"model.decoder_layers={row['decoder_layers']}",
+            f"attn.factor={row['factor']}",
+        )
+    mae = float(row["mae"]) if "mae" in row else None
+    return Cell(
+        dataset=row["dataset"], features=row["features"], pred_len=int(row["pred_len"]), mse=float(row["mse"]),
+        mae=mae, sizes=sizes,
+    )  # fmt: skip
 
 
 def write_rows(folder: Path) -> None:
     """rows.csv, from the rows of all finished runs."""
-    names = [field.name for field in fields(Row)]
-    lines = [names, *([str(getattr(row, name)) for name in names] for row in kept(folder))]
-    with (folder / "rows.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(lines)
+    rows = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    with (folder / ROWS).open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_rows(folder: Path) -> list[Row]:
+    """What `write_rows` wrote; none where nothing has been run."""
+    if not (folder / ROWS).exists():
+        return []
+    kinds = {field.name: field.type for field in fields(Row)}
+    with (folder / ROWS).open(newline="") as file:
+        return [Row(**{name: kinds[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]  # type: ignore[operator]
 
 
 def run_all(jobs: list[Job], at_once: int, console: Console) -> None:
@@ -212,15 +224,15 @@ def has_data(dataset: str) -> bool:
 
 
 def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
-    """M or S, and the keys that go to informer.train.
+    """The name of the table, and the keys that go to informer.train.
 
     Raises:
         InputError: no table, or another.
     """
     tables = [setting.partition("=")[2] for setting in settings if setting.startswith("table=")]
-    if len(tables) != 1 or tables[0] not in ("M", "S"):
+    if len(tables) != 1 or tables[0] not in TABLES:
         raise InputError(
-            f"table: expected table=M (all columns) or table=S (the target alone), found {tables or 'none'}"
+            f"table: expected one of {', '.join(f'table={name}' for name in TABLES)}, found {tables or 'none'}"
         )
     return tables[0], tuple(setting for setting in settings if not setting.startswith("table="))
 
@@ -228,7 +240,7 @@ def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
 def main() -> None:
     """Run what is asked for and not finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M or S; keys of informer.train")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M, S or long; keys of informer.train")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--datasets", nargs="+", choices=list(PLUS), default=list(PLUS))
     parser.add_argument("--horizons", nargs="+", type=int, help="all of the table where left out")
@@ -251,6 +263,7 @@ def main() -> None:
         for cell in cells(table)
         if cell.dataset in datasets and (given.horizons is None or cell.pred_len in given.horizons)
         for model in given.models
+        if model == "informer_plus" or cell.sizes is not None
     ]
     run_all(jobs, given.jobs, console)
 

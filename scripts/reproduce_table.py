@@ -1,9 +1,9 @@
-"""Draw the table of what scripts/reproduce.py has run, beside the paper's numbers.
+"""Draw the table of what scripts/reproduce.py has run, beside published numbers.
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Writes OUTPUT/TABLE/table.md and table.png. Ridge and the seasonal naive are those of the runs of informer_plus, which
-reads the same history at all horizons. What has not been run is marked as such.
+Reads OUTPUT/TABLE/rows.csv, writes table.md and table.png beside it. Ridge and the seasonal naive are those of the runs
+of informer_plus, which reads the same history at all horizons. What has not been run is marked as such.
 """
 
 import argparse
@@ -13,20 +13,31 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from reproduce import MODELS, Cell, Row, cells, given_table, kept
+from reproduce import MODELS, Cell, Row, cells, given_table, read_rows
 from rich.console import Console
 
 from informer.errors import InputError
 from informer.files import write_atomic
 
-PAPER, RIDGE, NAIVE = "paper", "ridge", "seasonal naive"
-COLUMNS = (PAPER, *MODELS, RIDGE, NAIVE)
-Pair = tuple[float, float]
+PAPER, PATCHTST, RIDGE, NAIVE = "paper", "PatchTST", "ridge", "seasonal naive"
+PUBLISHED = {
+    "M": (PAPER, "paper: Zhou et al. 2021"),
+    "S": (PAPER, "paper: Zhou et al. 2021"),
+    "long": (PATCHTST, "PatchTST: the better of the two in Nie et al. 2023, MSE"),
+}
+"""The first column of each table, and where its numbers are from."""
+Pair = tuple[float, float | None]
+
+
+def columns(table: str) -> tuple[str, ...]:
+    """What is compared in a table."""
+    models = [model for model in MODELS if model == "informer_plus" or all(cell.sizes for cell in cells(table))]
+    return (PUBLISHED[table][0], *models, RIDGE, NAIVE)
 
 
 def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
     """MSE and MAE of a column of the table in this cell, one a seed."""
-    if column == PAPER:
+    if column in (PAPER, PATCHTST):
         return [(cell.mse, cell.mae)]
     here = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
     plus = [row for row in here if row.model == "informer_plus"][:1]
@@ -41,33 +52,34 @@ def as_text(pairs: list[Pair]) -> str:
     """Mean MSE and its spread over seeds, then mean MAE."""
     if not pairs:
         return "not run"
-    mse, mae = ([pair[i] for pair in pairs] for i in (0, 1))
+    mse, mae = [pair[0] for pair in pairs], [pair[1] for pair in pairs if pair[1] is not None]
     spread = f" ± {statistics.stdev(mse):.3f}" if len(mse) > 1 else ""
-    return f"{statistics.mean(mse):.3f}{spread} / {statistics.mean(mae):.3f}"
+    return f"{statistics.mean(mse):.3f}{spread}" + (f" / {statistics.mean(mae):.3f}" if mae else "")
 
 
-def as_markdown(features: str, rows: list[Row]) -> str:
+def as_markdown(table: str, rows: list[Row]) -> str:
     """One line a cell; the lowest mean MSE in bold."""
-    lines = [("dataset", "horizon", *COLUMNS), ("---",) * (len(COLUMNS) + 2)]
-    for cell in cells(features):
-        pairs = [found(rows, cell, column) for column in COLUMNS]
+    names = columns(table)
+    lines = [("dataset", "horizon", *names), ("---",) * (len(names) + 2)]
+    for cell in cells(table):
+        pairs = [found(rows, cell, column) for column in names]
         means = [statistics.mean(mse for mse, _ in part) if part else float("inf") for part in pairs]
         texts = [as_text(part) for part in pairs]
         best = means.index(min(means))
         texts[best] = f"**{texts[best]}**"
         lines.append((cell.dataset, str(cell.pred_len), *texts))
     seeds = sorted({row.seed for row in rows})
-    note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; paper: Zhou et al. 2021.\n"
+    note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n" + note
 
 
-def as_figure(features: str, rows: list[Row]) -> Figure:
+def as_figure(table: str, rows: list[Row]) -> Figure:
     """MSE against the horizon, a panel a dataset."""
-    every = cells(features)
+    every = cells(table)
     names = list(dict.fromkeys(cell.dataset for cell in every))
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        for number, column in enumerate(COLUMNS):
+        for number, column in enumerate(columns(table)):
             points = [(cell.pred_len, found(rows, cell, column)) for cell in every if cell.dataset == name]
             points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in points if pairs]
             if points:
@@ -86,7 +98,7 @@ def as_figure(features: str, rows: list[Row]) -> Figure:
 def main() -> None:
     """Read the rows, write table and figure, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", metavar="table=M|S")
+    parser.add_argument("settings", nargs="*", metavar="table=M|S|long")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     given = parser.parse_intermixed_args()
     try:
@@ -94,7 +106,7 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     folder = given.output / table
-    rows = kept(folder)
+    rows = read_rows(folder)
     text = as_markdown(table, rows)
     write_atomic(folder / "table.md", text)
     as_figure(table, rows).savefig(folder / "table.png", dpi=150)

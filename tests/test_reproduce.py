@@ -44,22 +44,27 @@ def test_the_cells_of_the_paper(scripts: Scripts) -> None:
     assert len(every) == 40
     assert (every["M", "ETTh1", 24].mse, every["M", "ETTh1", 24].mae) == (0.577, 0.549)
     assert (every["S", "WTH", 720].mse, every["S", "WTH", 720].mae) == (0.359, 0.466)
-    weather = every["M", "WTH", 168]
-    assert (weather.seq_len, weather.label_len, weather.encoder_layers, weather.decoder_layers) == (336, 168, 3, 2)
-    assert every["M", "ETTh1", 24].factor == 3
+    assert every["M", "WTH", 168].sizes[:4] == (
+        "seq_len=336", "label_len=168", "model.encoder_stacks=[3]", "model.decoder_layers=2"
+    )  # fmt: skip
+    assert every["M", "ETTh1", 24].sizes[-1] == "attn.factor=3"
+    assert [(cell.dataset, cell.pred_len, cell.mse) for cell in reproduce.cells("long")[3:5]] == [
+        ("ETTh1", 720, 0.447), ("ETTm1", 96, 0.290)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("model", ["informer2020", "informer", "informer_plus"])
 def test_every_run_is_a_configuration(scripts: Scripts, model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     reproduce, _ = scripts
-    last = {cell.dataset: cell for cell in reproduce.cells("M")}
-    for cell in last.values():
+    tables = ["M", "S", "long"] if model == "informer_plus" else ["M"]
+    for cell in [cell for table in tables for cell in reproduce.cells(table)]:
         settings = composed(*cell.overrides(model), "seed=3")
         assert (settings.dataset.name, settings.pred_len) == (cell.dataset, cell.pred_len)
         if model != "informer_plus":
-            assert (settings.seq_len, settings.label_len) == (cell.seq_len, cell.label_len)
-            assert settings.model.encoder_stacks == [cell.encoder_layers]
+            sizes = dict(size.split("=") for size in cell.sizes)
+            assert f"{settings.seq_len} {settings.label_len}" == f"{sizes['seq_len']} {sizes['label_len']}"
+            assert str(settings.model.encoder_stacks) == sizes["model.encoder_stacks"]
             assert settings.model.mix == (model == "informer2020")
 
 
@@ -85,7 +90,7 @@ def test_a_finished_run_is_not_run_again(
     assert asked[0][3:] == [f"resume={jobs[1].run_dir}"]
     assert {"dataset=ETTh1", "attn.factor=3", "device=cpu", "seed=2"} <= set(asked[1])
     assert "3 runs, 1 of them finished before" in capsys.readouterr().out
-    assert len((folder / "rows.csv").read_text().splitlines()) == 2
+    assert reproduce.read_rows(folder) == [row(reproduce)]
 
 
 def test_the_table(scripts: Scripts) -> None:
@@ -103,10 +108,11 @@ def test_the_table(scripts: Scripts) -> None:
     }  # fmt: skip
     assert lines[3][3:] == ["not run"] * 5
     assert len(table.as_figure("M", rows).axes) == 4
+    assert "| ETTm1 | 96 | **0.290** | not run | not run | not run |" in table.as_markdown("long", rows)
 
 
 @pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
 def test_no_table_is_one_line(scripts: Scripts, settings: list[str]) -> None:
     reproduce, _ = scripts
-    with pytest.raises(ValueError, match="expected table=M"):
+    with pytest.raises(ValueError, match="expected one of table=M"):
         reproduce.given_table(settings)
