@@ -7,7 +7,7 @@
 table=M forecasts all columns, table=S the target alone; their cells, settings and the paper's numbers stand in
 conf/experiment/paper_tables.csv. table=long has the horizons 96 to 720 that later models are compared on, beside
 PatchTST's numbers (conf/experiment/long_horizons.csv); the paper has no settings for them. Models: informer2020 (the
-paper's settings, what the authors' code computes), informer (the same sizes, this project's defaults), informer_plus (one
+paper's settings, what the authors' code computes), informer (the same sizes, our defaults), informer_plus (one
 configuration a dataset, the same at all horizons). Ridge and the seasonal naive are scored within every run. Other
 key=value go to informer.train.
 
