@@ -5,18 +5,19 @@ one 64-bit draw serves four elements, 16 bits each, so that the probability is m
 generator is used, so a seed fixes the run. Other devices and compiled graphs take `torch.nn.functional.dropout`.
 """
 
-from typing import final
+from typing import Any, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 _LEVELS = 1 << 16
 
 
-def _kept(x: Tensor, p: float) -> Tensor:
-    """Boolean mask of x's shape, True with probability 1 - p."""
+def kept_mask(x: Float[Tensor, "*shape"], p: float) -> Bool[Tensor, "*shape"]:
+    """True with probability 1 - p, for CPU tensors."""
     n = x.numel()
     words = torch.randint(-(2**63), 2**63 - 1, ((n + 3) // 4,), dtype=torch.int64)
     levels = words.view(torch.int16)[:n].view(x.shape)
@@ -29,11 +30,28 @@ def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tenso
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p, training)
-    scale = 1.0 / (1.0 - p)
-    mask = _kept(x, p).to(x.dtype)
-    if x.element_size() < 4:  # the scale would lose digits in a 16-bit mask; as a number it is applied in float32
-        return (x * mask).mul_(scale)
-    return x * mask.mul_(scale)  # one mask that holds the scale saves a pass over x, there and back
+    return _Dropped.apply(x, p)
+
+
+def masked(x: Float[Tensor, "*shape"], kept: Bool[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
+    """x where it is kept, divided by 1 - p, and zero elsewhere; also the gradient of that."""
+    return torch.where(kept, x, 0.0).mul_(1.0 / (1.0 - p))
+
+
+class _Dropped(torch.autograd.Function):
+    """Keeps a byte an element for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
+        kept, ctx.p = kept_mask(x, p), p
+        ctx.save_for_backward(kept)
+        return masked(x, kept, p)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (kept,) = ctx.saved_tensors
+        return masked(grad, kept, ctx.p), None
 
 
 @final

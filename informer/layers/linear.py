@@ -17,9 +17,27 @@ from torch.autograd.function import once_differentiable
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x weight^T + bias through oneDNN; takes transposed views without copying them."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _takes_onednn(x: Tensor, weight: Tensor) -> bool:
+    return (
+        ONEDNN
+        and x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and x.numel() > 0
+    )
+
+
+def product(
+    x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
+) -> Float[Tensor, "*batch o"]:
+    """x weight^T + bias, for those who write the gradient themselves."""
+    return _onednn(x, weight, bias) if _takes_onednn(x, weight) else F.linear(x, weight, bias)
 
 
 class _OneDnnLinear(torch.autograd.Function):
@@ -27,7 +45,7 @@ class _OneDnnLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.has_bias = bias is not None
-        return _product(x, weight, bias)
+        return _onednn(x, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -35,8 +53,8 @@ class _OneDnnLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         rows = grad.reshape(-1, grad.shape[-1])
         needs_x, needs_weight, _ = ctx.needs_input_grad
-        grad_x = _product(rows, weight.t()).view(x.shape) if needs_x else None
-        grad_weight = _product(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
+        grad_x = _onednn(rows, weight.t()).view(x.shape) if needs_x else None
+        grad_weight = _onednn(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
         return grad_x, grad_weight, rows.sum(0) if ctx.has_bias else None
 
 
@@ -44,13 +62,7 @@ def linear(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
     """x weight^T + bias, differentiable once on the oneDNN path."""
-    eager_float32 = (
-        x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-    )
-    if ONEDNN and eager_float32 and x.numel() > 0:
+    if _takes_onednn(x, weight):
         return _OneDnnLinear.apply(x, weight, bias)
     return F.linear(x, weight, bias)
 
