@@ -1,0 +1,99 @@
+"""Feed-forward blocks of rows against the same thing written as one expression."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from informer.attention.dropout import kept_mask
+from informer.layers import feed_forward as module
+from informer.layers.feed_forward import Activation, FeedForward
+
+FUNCTIONS = {Activation.gelu: F.gelu, Activation.relu: F.relu}
+
+
+@pytest.fixture(autouse=True)
+def _short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """21 rows are three blocks."""
+    monkeypatch.setattr(module, "BLOCK_ROWS", 8)
+
+
+def made(activation: Activation, p: float, dtype: torch.dtype) -> tuple[FeedForward, Tensor, Tensor]:
+    torch.manual_seed(0)
+    layer = FeedForward(d_model=6, d_ff=20, activation=activation, dropout=p).to(dtype)
+    return layer, torch.randn(3, 7, 6, dtype=dtype), torch.randn(3, 7, 6, dtype=dtype)
+
+
+def by_hand(layer: FeedForward, x: Tensor) -> Tensor:
+    """In eval mode, by torch's own functions."""
+    inside = FUNCTIONS[layer.activation](F.linear(x, layer.expand.weight, layer.expand.bias))
+    return F.linear(inside, layer.contract.weight, layer.contract.bias)
+
+
+@pytest.mark.parametrize("activation", list(Activation))
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-4)])
+def test_forward_and_gradients_are_autograds(activation: Activation, dtype: torch.dtype, tolerance: float) -> None:
+    """Red if a block is lost, a gradient is of another block, or the activation's derivative is wrong."""
+    layer, x, grad = made(activation, 0.3, dtype)
+    found, expected = [], []
+    for into, function in ((found, layer.eval()), (expected, lambda x: by_hand(layer, x))):
+        own = x.clone().requires_grad_()
+        layer.zero_grad()
+        out = function(own)
+        out.backward(grad)
+        into += [out.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+def test_the_backward_pass_drops_what_the_forward_pass_dropped() -> None:
+    """Finite differences of a layer whose draws are repeated."""
+    layer, x, _ = made(Activation.gelu, 0.5, torch.float64)
+
+    def repeated(x: Tensor, *weights: Tensor) -> Tensor:
+        torch.manual_seed(5)
+        return layer.train()(x)
+
+    assert torch.autograd.gradcheck(repeated, (x.requires_grad_(), *layer.parameters()))
+    assert (repeated(x) - layer.eval()(x)).abs().max() > 0.1
+
+
+def test_blocks_do_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run under the same seed is the same whatever the size of blocks: all rows at once, one mask each of two."""
+    layer, x, _ = made(Activation.relu, 0.5, torch.float64)
+    torch.manual_seed(5)
+    found = layer.train()(x)
+    torch.manual_seed(5)
+    inside = F.relu(F.linear(x, layer.expand.weight, layer.expand.bias))
+    inside = inside * kept_mask(inside, 0.5) * 2
+    out = F.linear(inside, layer.contract.weight, layer.contract.bias)
+    torch.testing.assert_close(found, out * kept_mask(out, 0.5) * 2)
+
+
+def test_under_autocast_products_are_bfloat16_and_gradients_float32() -> None:
+    layer, x, grad = made(Activation.gelu, 0.0, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(x)
+    assert out.dtype == torch.bfloat16
+    out.float().backward(grad)
+    low = layer.contract.weight.grad
+    layer.zero_grad()
+    by_hand(layer, x).backward(grad)
+    assert low.dtype == torch.float32
+    torch.testing.assert_close(low, layer.contract.weight.grad, rtol=0.05, atol=0.05)
+
+
+def test_less_is_kept_than_autograd_would() -> None:
+    """Red if anything of the inner width is kept but one array and a byte an element."""
+    layer, x, _ = made(Activation.gelu, 0.5, torch.float32)
+    weights = {p.data_ptr() for p in layer.parameters()}
+    sizes: list[int] = []
+
+    def note(kept: Tensor) -> Tensor:
+        if kept.shape[-1] == 20 and kept.data_ptr() not in weights:
+            sizes.append(kept.nbytes)
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
+        layer.train()(x)
+    assert sum(sizes) == 21 * 20 * (4 + 1)
