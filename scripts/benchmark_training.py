@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from informer.build import attention_node, build_model
-from informer.layers.linear import ONEDNN, _product
+from informer.layers.linear import ONEDNN, onednn
 from informer.model import Informer, ModelConfig, ModelDims
 from informer.training.optim import OptimConfig, build_optimizer, gradient_norm
 from informer.training.precision import Precision
@@ -158,7 +158,7 @@ def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | flo
         work = sum(2 * m * k * n * times for (m, k, n), times in counted.shapes.items())
         acts[f"{name} BLAS"] = make_products(counted.shapes, lambda x, w: x @ w.t(), dtype, given.device)
         if ONEDNN and given.device == "cpu":
-            acts[f"{name} oneDNN"] = make_products(counted.shapes, _product, dtype, given.device)
+            acts[f"{name} oneDNN"] = make_products(counted.shapes, onednn, dtype, given.device)
     clock = time.process_time if given.clock == "cpu" else time.perf_counter
     took = medians(acts, given.steps, clock)
     return [

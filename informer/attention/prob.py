@@ -159,7 +159,8 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
             scores = scores.masked_fill(~allowed, -math.inf)
         return drop(scores.softmax(-1), dropout, True) @ v
 
-    queries = q.gather(2, active[..., None].expand(-1, -1, -1, q.shape[3]))
+    batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
+    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, it does not keep q for its gradient
     return map_rows(attend, queries, k, v, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
 
 

@@ -33,7 +33,7 @@ class Distil(nn.Module):
         """[b l d] -> [b ceil(l/2) d]."""
         convolved = self.conv(x)
         normed = self.norm(convolved.flatten(0, 1)).view_as(convolved)
-        pooled = F.max_pool1d(F.elu(normed).transpose(1, 2), kernel_size=3, stride=2, padding=1)
+        pooled = F.max_pool1d(F.elu(normed, inplace=True).transpose(1, 2), kernel_size=3, stride=2, padding=1)
         return pooled.transpose(1, 2)
 
 

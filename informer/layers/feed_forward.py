@@ -1,11 +1,11 @@
 """The position-wise part of a layer: linear -> activation -> dropout -> linear.
 
 Its inside is four times as wide as the model and would be most of what a training step keeps. On the CPU a block of
-rows goes through it at a time, and the backward pass computes activation and dropout again from what the first product
-gave and a byte an element; the products themselves are not repeated.
+rows goes through it at a time, and the backward pass computes the inside again: from what the first product gave, or,
+of long inputs, from the rows themselves, so that what is kept is bounded but for a byte an element.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, final
 
@@ -20,6 +20,9 @@ from informer.layers.linear import Linear, linear, product
 
 BLOCK_ROWS = 2048
 """Rows at a time: what they need inside stays within a processor's cache, roughly."""
+
+KEPT_BLOCKS = 2
+"""Blocks whose first product is kept; that of the others is repeated."""
 
 
 class Activation(Enum):
@@ -73,7 +76,7 @@ def feed_forward(
 
 
 class _Blocks(torch.autograd.Function):
-    """Keeps the rows, and of each block what the first product gave and where dropout kept it."""
+    """Keeps the rows, of each block where dropout kept it, and of the first blocks what the first product gave."""
 
     @staticmethod
     def forward(
@@ -81,42 +84,48 @@ class _Blocks(torch.autograd.Function):
     ) -> Tensor:
         ctx.weight_type = w1.dtype
         w1, b1, w2, b2 = (x.to(rows.dtype) for x in (w1, b1, w2, b2))
-        out, kept = rows.new_empty(len(rows), len(w2)), []
-        for block, result in _blocks(rows, out):
-            expanded = product(block, w1, b1)
-            mask = kept_mask(expanded, p) if p else None
-            result.copy_(product(_inside(expanded, mask, formulas, p), w2, b2))
-            kept += [expanded, mask]
-        ctx.save_for_backward(rows, w1, w2, *kept)
+        spans = _spans(len(rows))
+        out = rows.new_empty(len(rows), len(w2))
+        # one array for all blocks: small ones that outlive their neighbours would leave holes in the heap
+        kept = rows.new_empty(spans[:KEPT_BLOCKS][-1].stop, len(w1))
+        mask = torch.empty(len(rows), len(w1), dtype=torch.bool) if p else None
+        for i, span in enumerate(spans):
+            expanded = product(rows[span], w1, b1)
+            if i < KEPT_BLOCKS:
+                kept[span] = expanded
+            if mask is not None:
+                mask[span] = kept_mask(expanded, p)
+            out[span] = product(_inside(expanded, mask, span, formulas, p), w2, b2)
+        ctx.save_for_backward(rows, w1, b1, w2, kept, mask)
         ctx.formulas, ctx.p = formulas, p
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, w1, w2, *kept = ctx.saved_tensors
+        rows, w1, b1, w2, kept, mask = ctx.saved_tensors
         grad_rows = torch.empty_like(rows)
         # in the parameters' own type: sums over blocks would lose digits in bfloat16
-        grad_w1, grad_b1, grad_w2 = (torch.zeros_like(x, dtype=ctx.weight_type) for x in (w1, w1[:, 0], w2))
-        for i, (block, grad_out, grad_in) in enumerate(_blocks(rows, grad, grad_rows)):
-            expanded, mask = kept[2 * i : 2 * i + 2]
-            grad_w2 += product(grad_out.t(), _inside(expanded, mask, ctx.formulas, ctx.p).t())
-            grad_inside = product(grad_out, w2.t())
+        grad_w1, grad_b1, grad_w2 = (torch.zeros_like(x, dtype=ctx.weight_type) for x in (w1, b1, w2))
+        for i, span in enumerate(_spans(len(rows))):
+            expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1)
+            grad_w2 += product(grad[span].t(), _inside(expanded, mask, span, ctx.formulas, ctx.p).t())
+            grad_inside = product(grad[span], w2.t())
             if mask is not None:
-                grad_inside = masked(grad_inside, mask, ctx.p)
+                grad_inside = masked(grad_inside, mask[span], ctx.p)
             grad_expanded = ctx.formulas.backward(grad_inside, expanded)
-            grad_w1 += product(grad_expanded.t(), block.t())
+            grad_w1 += product(grad_expanded.t(), rows[span].t())
             grad_b1 += grad_expanded.sum(0, dtype=ctx.weight_type)
-            grad_in.copy_(product(grad_expanded, w1.t()))
+            grad_rows[span] = product(grad_expanded, w1.t())
         return grad_rows, grad_w1, grad_b1, grad_w2, grad.sum(0, dtype=ctx.weight_type), None, None
 
 
-def _inside(expanded: Tensor, mask: Tensor | None, formulas: _Formulas, p: float) -> Tensor:
+def _inside(expanded: Tensor, mask: Tensor | None, span: slice, formulas: _Formulas, p: float) -> Tensor:
     activated = formulas.forward(expanded)
-    return activated if mask is None else masked(activated, mask, p)
+    return activated if mask is None else masked(activated, mask[span], p)
 
 
-def _blocks(*rows: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """The same blocks of rows of each, all about as long."""
-    n = max(-(-len(rows[0]) // BLOCK_ROWS), 1)
-    return zip(*(x.chunk(n) for x in rows), strict=True)
+def _spans(n_rows: int) -> list[slice]:
+    """Blocks of rows, all about as long."""
+    step = -(-n_rows // max(-(-n_rows // BLOCK_ROWS), 1)) or 1
+    return [slice(start, min(start + step, n_rows)) for start in range(0, max(n_rows, 1), step)]

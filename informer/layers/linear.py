@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x weight^T + bias through oneDNN; takes transposed views without copying them."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
@@ -37,7 +37,7 @@ def product(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
     """x weight^T + bias, for those who write the gradient themselves."""
-    return _onednn(x, weight, bias) if _takes_onednn(x, weight) else F.linear(x, weight, bias)
+    return onednn(x, weight, bias) if _takes_onednn(x, weight) else F.linear(x, weight, bias)
 
 
 class _OneDnnLinear(torch.autograd.Function):
@@ -45,7 +45,7 @@ class _OneDnnLinear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.has_bias = bias is not None
-        return _onednn(x, weight, bias)
+        return onednn(x, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -53,8 +53,8 @@ class _OneDnnLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         rows = grad.reshape(-1, grad.shape[-1])
         needs_x, needs_weight, _ = ctx.needs_input_grad
-        grad_x = _onednn(rows, weight.t()).view(x.shape) if needs_x else None
-        grad_weight = _onednn(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
+        grad_x = onednn(rows, weight.t()).view(x.shape) if needs_x else None
+        grad_weight = onednn(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
         return grad_x, grad_weight, rows.sum(0) if ctx.has_bias else None
 
 
@@ -90,5 +90,33 @@ class CircularConv3(nn.Module):
 
     def forward(self, x: Float[Tensor, "b l i"]) -> Float[Tensor, "b l o"]:
         """Convolve along l."""
-        taps = torch.cat((x.roll(1, dims=1), x, x.roll(-1, dims=1)), dim=-1)
-        return linear(taps, self.weight.transpose(1, 2).flatten(1), self.bias)
+        weight = self.weight.transpose(1, 2).flatten(1)
+        if _takes_onednn(x, weight):
+            return _CircularProduct.apply(x, weight, self.bias)
+        return linear(_taps(x), weight, self.bias)
+
+
+def _taps(x: Tensor) -> Tensor:
+    """Every row beside the rows before and after it, [b l 3i]."""
+    return torch.cat((x.roll(1, dims=1), x, x.roll(-1, dims=1)), dim=-1)
+
+
+class _CircularProduct(torch.autograd.Function):
+    """`linear` of the taps, which are made again for the backward pass: they take three times the memory of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return onednn(_taps(x), weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.shape[-1])
+        grad_weight = onednn(rows.t(), _taps(x).flatten(0, 1).t())
+        grad_x = None
+        if ctx.needs_input_grad[0]:
+            before, at, after = onednn(rows, weight.t()).view(*x.shape[:2], -1).split(x.shape[2], dim=-1)
+            grad_x = at + before.roll(-1, dims=1) + after.roll(1, dims=1)
+        return grad_x, grad_weight, rows.sum(0)
