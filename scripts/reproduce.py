@@ -50,7 +50,7 @@ PLUS = {
     ],
     "WTH": [
         *("seq_len=672", "label_len=48", "model.patch_len=8", "model.d_model=64", "model.d_ff=128"),
-        *("model.dropout=0.2", "optim.lr=3e-4", "trainer.max_steps=350"),
+        *("model.dropout=0.4", "optim.lr=3e-4", "trainer.max_steps=500"),
     ],
 }
 """One configuration of informer_plus for each dataset, the same at all horizons."""
