@@ -49,7 +49,7 @@ PLUS = {
         *("model.d_model=128", "model.d_ff=256", "model.dropout=0.2", "optim.lr=5e-4", "trainer.max_steps=500"),
     ],
     "WTH": [
-        *("seq_len=672", "label_len=48", "model.patch_len=8", "model.d_model=64", "model.d_ff=128"),
+        *("seq_len=672", "label_len=48", "model.patch_len=24", "model.d_model=64", "model.d_ff=128"),
         *("model.dropout=0.4", "optim.lr=3e-4", "trainer.max_steps=500"),
     ],
 }
