@@ -126,11 +126,11 @@ class Job:
     def run(self) -> str:
         """Train it, or go on with it; an empty text, or why it failed."""
         command = [sys.executable, "-m", "informer.train"]
-        keys = [*self.cell.overrides(self.model), *self.extra, f"seed={self.seed}", f"run_dir={self.run_dir}"]
+        keys = [*self.cell.overrides(self.model), *self.extra, f"seed={self.seed}"]
         goes_on = (self.run_dir / "config.yaml").exists()
         started = time.perf_counter()
         with self.run_dir.with_suffix(".log").open("a") as log:
-            given = [f"resume={self.run_dir}"] if goes_on else keys
+            given = [f"resume={self.run_dir}"] if goes_on else [*keys, f"run_dir={self.run_dir}"]
             done = subprocess.run([*command, *given], stdout=log, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             lines = self.run_dir.with_suffix(".log").read_text().strip().splitlines()
