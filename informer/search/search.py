@@ -21,7 +21,7 @@ from informer.errors import counted
 from informer.search.record import Record, Trial
 from informer.search.space import Values, left_open, networks, smallest, with_values
 from informer.search.trials import Laboratory, OutOfTime
-from informer.training.config import n_steps
+from informer.training.config import epoch_steps, n_steps
 from informer.training.signals import Interrupted
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Search:
         """The configuration that trains what was chosen, for as long as its trial; a length that is given stays."""
         given = [key for key in ("trainer.max_epochs", "trainer.max_steps") if key not in self.settings.search]
         steps = self._most_steps(trial.values) if given else trial.steps
-        per_epoch = -(-self.lab.n_windows(trial.values) // self.settings.trainer.batch_size)
+        per_epoch = epoch_steps(self.settings.trainer, self.lab.n_windows(trial.values))
         epochs = max(-(-steps // per_epoch), 1)
         length = {"trainer.max_epochs": epochs, "trainer.patience": epochs}
         length |= {} if given else {"trainer.max_steps": steps}

@@ -16,7 +16,7 @@ from informer.data.pipeline import Data
 from informer.data.windows import Windows
 from informer.errors import counted
 from informer.inference.network import model_output
-from informer.training.config import TrainerConfig, n_steps
+from informer.training.config import TrainerConfig, epoch_steps, n_steps
 from informer.training.distributed import Processes
 from informer.training.divergence import divergence, is_finite
 from informer.training.early_stopping import EarlyStopping
@@ -153,9 +153,10 @@ def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
 
 
 def train_epoch(session: Session) -> None:
-    """The rest of a pass over the windows, or the steps up to the last; moves the state on."""
+    """The rest of an epoch, or the steps up to the last; moves the state on."""
     progress, keeper, unread = session.state.progress, session.keeper, StepLog(session.processes)
     order = window_order(session.data.train, seed=session.seed, epoch=progress.epoch + 1)
+    order = order[: epoch_steps(session.trainer, len(order)) * session.trainer.batch_size]
     set_training_mode(session.state.model, session.trainer.freeze)
     while progress.n_seen < len(order) and progress.step < session.last_step:
         indices = order[progress.n_seen : progress.n_seen + session.trainer.batch_size]
