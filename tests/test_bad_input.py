@@ -163,6 +163,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
             ["trainer.max_steps=0"],
             ["trainer.max_steps: expected at least 1, found 0 (which is for model.highway=ridge)"],
         ),
+        (["trainer.steps_per_epoch=0"], ["trainer.steps_per_epoch: expected at least 1 or null, found 0"]),
         (["optim.lr=-1"], ["optim.lr: expected more than 0, found -1"]),
         (["optim.lr=nan"], ["optim.lr: expected more than 0, found nan"]),
         (["seed=-1"], ["seed: expected 0 <= seed < 2^32, found -1"]),

@@ -173,6 +173,25 @@ def test_max_steps_cuts_a_run(max_steps: int, epochs: int, folder: Path) -> None
     assert (last.step, last.epoch) == (max_steps, epochs)
 
 
+def test_epochs_of_so_many_steps_draw_windows_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if an epoch is a whole pass, is not validated, or begins with the windows of the one before."""
+    asked: list[list[int]] = []
+    step = loop.train_step
+
+    def noting(session: loop.Session, indices: torch.Tensor) -> Any:
+        asked.append(indices.tolist())
+        return step(session, indices)
+
+    monkeypatch.setattr(loop, "train_step", noting)
+    last = run(*SAMPLE, "trainer.max_epochs=3", "trainer.steps_per_epoch=2")
+    assert (last.step, last.training["progress"]["epoch"]) == (6, 3)
+    epochs = [set(asked[i] + asked[i + 1]) for i in (0, 2, 4)]
+    assert all(len(windows) == 64 for windows in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+    events = EventAccumulator("run").Reload()
+    assert [point.step for point in events.Scalars("val/loss")] == [1, 2, 3]
+
+
 def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
     monkeypatch.setattr(loop, "mean_loss", lambda *arguments, **settings: next(losses))

@@ -97,6 +97,13 @@ def test_steps_of_a_run(n_windows: int, max_steps: int | None, steps: int) -> No
     assert n_steps(TrainerConfig(max_epochs=2, batch_size=32, max_steps=max_steps), n_windows) == steps
 
 
+@pytest.mark.parametrize(("per_epoch", "max_steps", "steps"), [(1, None, 2), (3, None, 6), (9, None, 6), (2, 3, 3)])
+def test_steps_of_a_run_with_epochs_of_its_own(per_epoch: int, max_steps: int | None, steps: int) -> None:
+    """65 windows in batches of 32 are three steps, which an epoch never exceeds."""
+    config = TrainerConfig(max_epochs=2, batch_size=32, steps_per_epoch=per_epoch, max_steps=max_steps)
+    assert n_steps(config, 65) == steps
+
+
 class _Zero(nn.Module):
     def forward(self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor) -> Tensor:
         return torch.zeros(len(enc_x), 2, enc_x.shape[2]) + float(self.training)
