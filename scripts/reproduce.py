@@ -63,7 +63,7 @@ PLUS = {
         ),
     ],
     "WTH": [
-        *("seq_len=672", "label_len=48", "model.patch_len=24", "model.d_model=64", "model.d_ff=128"),
+        *("seq_len=672", "label_len=48", "model.patch_len=8", "model.d_model=64", "model.d_ff=128"),
         *("model.dropout=0.4", "optim.lr=3e-4", "trainer.steps_per_epoch=125", "trainer.max_epochs=4"),
     ],
 }
