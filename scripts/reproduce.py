@@ -46,7 +46,7 @@ CHOSEN = {
     "model.dropout=0.4 optim.lr=3e-4 trainer.steps_per_epoch=125 trainer.max_epochs=4",
 }
 PLUS = CHOSEN | {"ETTh2": CHOSEN["ETTh1"]}
-"""One configuration of informer_plus for each dataset, the same at all horizons: chosen on validation, but for ETTh2."""
+"""informer_plus, one configuration a dataset for all horizons, chosen on validation (ETTh2: that of ETTh1)."""
 
 
 @dataclass(kw_only=True, frozen=True, slots=True)
