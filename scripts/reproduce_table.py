@@ -58,15 +58,16 @@ def as_text(pairs: list[Pair]) -> str:
 
 
 def as_markdown(table: str, rows: list[Row]) -> str:
-    """One line a cell; the lowest mean MSE in bold."""
+    """One line a cell; the lowest mean MSE in bold, where there is more than what was published."""
     names = columns(table)
     lines = [("dataset", "horizon", *names), ("---",) * (len(names) + 2)]
     for cell in cells(table):
         pairs = [found(rows, cell, column) for column in names]
-        means = [statistics.mean(mse for mse, _ in part) if part else float("inf") for part in pairs]
+        means = [f"{statistics.mean(mse for mse, _ in part):.3f}" if part else "" for part in pairs]
         texts = [as_text(part) for part in pairs]
-        best = means.index(min(means))
-        texts[best] = f"**{texts[best]}**"
+        if any(means[1:]):
+            best = min(filter(None, means), key=float)
+            texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
         lines.append((cell.dataset, str(cell.pred_len), *texts))
     seeds = sorted({row.seed for row in rows})
     note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"

@@ -108,7 +108,7 @@ def test_the_table(scripts: Scripts) -> None:
     }  # fmt: skip
     assert lines[3][3:] == ["not run"] * 5
     assert len(table.as_figure("M", rows).axes) == 4
-    assert "| ETTm1 | 96 | **0.290** | not run | not run | not run |" in table.as_markdown("long", rows)
+    assert "| ETTm1 | 96 | 0.290 | not run | not run | not run |" in table.as_markdown("long", rows)
 
 
 @pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
