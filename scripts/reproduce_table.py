@@ -75,9 +75,10 @@ def as_markdown(table: str, rows: list[Row]) -> str:
 
 
 def as_figure(table: str, rows: list[Row]) -> Figure:
-    """MSE against the horizon, a panel a dataset."""
+    """MSE against the horizon, a panel a dataset that has been run."""
     every = cells(table)
-    names = list(dict.fromkeys(cell.dataset for cell in every))
+    run = {row.dataset for row in rows}
+    names = list(dict.fromkeys(cell.dataset for cell in every if cell.dataset in run or not run))
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for number, column in enumerate(columns(table)):
@@ -87,7 +88,8 @@ def as_figure(table: str, rows: list[Row]) -> Figure:
                 spread = [statistics.stdev(mse) if len(mse) > 1 else 0.0 for _, mse in points]
                 means = [statistics.mean(mse) for _, mse in points]
                 places, colour = [horizon for horizon, _ in points], f"C{number}"
-                axes.errorbar(places, means, spread, marker="o", capsize=3, color=colour, label=column)
+                style = "--" if column == RIDGE else "-"  # often the same as informer_plus
+                axes.errorbar(places, means, spread, marker="o", capsize=3, color=colour, label=column, linestyle=style)
         axes.set(title=name, xlabel="horizon", ylabel="MSE (scaled)", xscale="log")
         horizons = [cell.pred_len for cell in every if cell.dataset == name]
         axes.set_xticks(horizons, list(map(str, horizons)))

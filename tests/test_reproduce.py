@@ -107,7 +107,8 @@ def test_the_table(scripts: Scripts) -> None:
         "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
     }  # fmt: skip
     assert lines[3][3:] == ["not run"] * 5
-    assert len(table.as_figure("M", rows).axes) == 4
+    assert [axes.get_title() for axes in table.as_figure("M", rows).axes] == ["ETTh1"]
+    assert len(table.as_figure("M", []).axes) == 4
     assert "| ETTm1 | 96 | 0.290 | not run | not run | not run |" in table.as_markdown("long", rows)
 
 
