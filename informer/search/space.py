@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 from informer.config import TrainConfig, check
@@ -60,11 +61,15 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
         node, _, name = key.rpartition(".")
         nodes.setdefault(node, {})[name] = value
     own = nodes.pop("", {})
-    if "embed" in nodes.get("model", {}):
-        nodes["model"]["embed"] = CalendarEmbed(nodes["model"]["embed"])
-    parts = {node: replace(getattr(settings, node), **inside) for node, inside in nodes.items()}
+    parts = {node: _replaced(getattr(settings, node), inside) for node, inside in nodes.items()}
     parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None)
     return replace(settings, **own, **parts, search=[])
+
+
+def _replaced(node: Any, values: Values) -> Any:
+    """`node` with these values; a choice is given by its name."""
+    kinds = {name: type(getattr(node, name)) for name in values}
+    return replace(node, **{k: kinds[k](v) if issubclass(kinds[k], Enum) else v for k, v in values.items()})
 
 
 def left_open(settings: TrainConfig, values: Values) -> Values:
