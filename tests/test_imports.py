@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "warm_start": {"checkpoint", "model", "errors"},
     "cli": {"config", "build", "files", "runtime", "errors"},
     "run_folder": {"config", "checkpoint", "files", "errors"},
-    "search": {"search", "run_folder", "config", "training", "inference", "build", "model", "data"}
+    "search": {"search", "run_folder", "config", "training", "inference", "build", "model", "layers", "data"}
     | {"runtime", "files", "errors"},
     "train": {
         "cli",
