@@ -1,7 +1,7 @@
 """Run the cells of published tables; scripts/reproduce_table.py draws the table of what has been run.
 
     python scripts/reproduce.py table=M --models informer_plus --seeds 0 1 2
-    python scripts/reproduce.py table=M --models informer informer2020 --datasets ETTh1 --horizons 24 48 device=cuda
+    python scripts/reproduce.py table=M device=cuda --models informer informer2020 --datasets ETTh1 --horizons 24 48
     python scripts/reproduce_table.py table=M
 
 table=M forecasts all columns, table=S the target alone; their cells, settings and the paper's numbers stand in

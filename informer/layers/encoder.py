@@ -4,37 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import final
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.attention.dropout import Dropout
 from informer.layers.attention_layer import AttentionLayer
+from informer.layers.distil import Distil, distilled_length
 from informer.layers.feed_forward import FeedForward
-from informer.layers.linear import CircularConv3
 from informer.layers.recompute import Branch, Recompute, run
-
-
-def distilled_length(length: int) -> int:
-    """Rows left by one distilling step: half, rounded up."""
-    return (length + 1) // 2
-
-
-@final
-class Distil(nn.Module):
-    """Halve the sequence: circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, stride 2, padding 1) (eq. 5)."""
-
-    def __init__(self, d_model: int) -> None:
-        super().__init__()
-        self.conv = CircularConv3(d_model, d_model)
-        self.norm = nn.BatchNorm1d(d_model)
-
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-        """[b l d] -> [b ceil(l/2) d]."""
-        convolved = self.conv(x)
-        normed = self.norm(convolved.flatten(0, 1)).view_as(convolved)
-        pooled = F.max_pool1d(F.elu(normed, inplace=True).transpose(1, 2), kernel_size=3, stride=2, padding=1)
-        return pooled.transpose(1, 2)
 
 
 @final
