@@ -310,7 +310,8 @@ class InspectConfig:
 SEARCHED = (
     "seq_len",
     "label_len",
-    *(f"model.{name}" for name in ("d_model", "n_heads", "d_ff", "embed", "patch_len", "channel_independent")),
+    *(f"model.{name}" for name in ("d_model", "n_heads", "d_ff", "dropout", "embed")),
+    *(f"model.{name}" for name in ("patch_len", "channel_independent")),
     "optim.lr",
     *(f"trainer.{name}" for name in ("max_epochs", "max_steps", "patience")),
 )

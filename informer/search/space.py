@@ -44,6 +44,7 @@ MOST_TOKENS = 384
 
 WIDTH, OTHER_WIDTHS = 32, (16, 64)
 RATE, OTHER_RATES = 5e-4, (1e-3, 2e-4)
+DROPOUT, OTHER_DROPOUTS = 0.2, (0.05, 0.4)
 EMBED, OTHER_EMBEDS = CalendarEmbed.none.value, (CalendarEmbed.timeF.value,)
 """What networks begin with, and what is tried in its place."""
 
@@ -171,6 +172,7 @@ def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) 
     wanted += [_network(settings, first, *frame) for frame in frames[1:]]
     wanted += [_network(settings, first, *frames[0], width=width) for width in OTHER_WIDTHS]
     wanted += [_network(settings, first, *frames[0], rate=rate) for rate in OTHER_RATES]
+    wanted += [_network(settings, first, *frames[0], dropout=dropout) for dropout in OTHER_DROPOUTS]
     different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
     sound = [values for values in different if not with_values(settings, values).problems()]
     if not sound:
@@ -199,6 +201,7 @@ def _network(
     embed: str = EMBED,
     width: int = WIDTH,
     rate: float = RATE,
+    dropout: float = DROPOUT,
 ) -> Values:
     if "model.d_model" not in settings.search:
         width = settings.model.d_model
@@ -208,6 +211,7 @@ def _network(
         "model.d_model": width,
         "model.n_heads": math.gcd(width, 4),
         "model.d_ff": FEED_FORWARD * width,
+        "model.dropout": dropout,
         "model.embed": embed,
         "model.patch_len": patch,
         "model.channel_independent": apart,

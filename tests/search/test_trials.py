@@ -69,7 +69,8 @@ def test_ridge_is_scikit_learns_on_the_same_windows(overrides: list[str], column
 def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
     """Its loss is that of the run with the same settings, to the last bit: after 1.5 epochs, dropout and all."""
     lab = laboratory("optim.lr=3e-3", "seq_len=24", "label_len=12", "seed=3")
-    values = {**smallest(lab.settings, 24), "model.embed": "timeF"}
+    # with which nine steps are better than none: a run keeps the best loss
+    values = {**smallest(lab.settings, 24), "model.embed": "timeF", "model.dropout": 0.05}
     torch.manual_seed(7)  # what was drawn before must not matter
     loss, _ = lab.trial(values, steps=9, seconds=math.inf)
     arguments = ["dataset=sample", "model=informer_plus", *TINY, "optim.schedule=cosine", "optim.lr=3e-3", "seq_len=24"]
