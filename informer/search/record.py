@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
+from rich.box import SIMPLE
 from rich.table import Table
 
 from informer.config import SEARCHED
@@ -21,6 +22,7 @@ MOST_SHOWN = 12
 HEADINGS = {
     "seq_len": "seq_len",
     "model.d_model": "width",
+    "model.dropout": "dropout",
     "model.embed": "marks",
     "model.patch_len": "patch",
     "model.channel_independent": "apart",
@@ -108,7 +110,7 @@ class Record:
         networks = sorted((one for one in self.trials if one.steps), key=lambda one: one.val_loss)
         trials = f"{counted(len(networks), 'trial')} of networks"
         title = f"search: {counted(len(ridge), 'length')} of history with ridge alone, {trials}"
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title, title_justify="left", box=SIMPLE, padding=0)  # as wide as a terminal, 80 columns
         headings = {key: name for key, name in HEADINGS.items() if any(key in one.values for one in self.trials)}
         for heading in (*headings.values(), "steps", "penalty", "val loss", "s"):
             table.add_column(heading, justify="right")

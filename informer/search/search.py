@@ -19,7 +19,7 @@ from informer.data.panel import divide
 from informer.data.pipeline import Source
 from informer.errors import counted
 from informer.search.record import Record, Trial
-from informer.search.space import Values, left_open, networks, smallest, with_values
+from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
 from informer.search.trials import Laboratory, OutOfTime
 from informer.training.config import epoch_steps, n_steps
 from informer.training.signals import Interrupted
@@ -123,24 +123,30 @@ class Search:
             if done and self.budget.left < 2 * max(trial.seconds for trial in done):
                 self.not_tried.append(f"seq_len {', '.join(map(str, seq_lens[place:]))}")
                 break
-            done.append(self._tried(smallest(self.settings, seq_len), 0, math.inf))
+            done.append(self._tried(cheapest(self.settings, seq_len), 0, math.inf))
             done.sort(key=lambda trial: trial.val_loss)
             self.lab.keep([self._seq_len(trial.values) for trial in _two(done)])
         log.info(f"ridge alone, validation loss: {'; '.join(self._ridge_phrase(trial) for trial in done)}")
         return done
 
     def _halve(self, entrants: list[Values]) -> None:
-        """Rounds of trials, until one network is left that more steps do not improve, or time is up."""
+        """Rounds until one network is left that more steps do not improve, or time is up.
+
+        First the entrants and variants of the best of them, then the best for longer.
+        """
         limit = self._most_steps(entrants[0])
-        steps, expected = min(FIRST_STEPS, limit), [0.0] * len(entrants)
-        while entrants:
-            before = self._best_network()
-            done = self._round(entrants, steps, expected)
-            no_better = before is not None and bool(done) and done[0].val_loss >= before.val_loss
-            if steps == limit or (len(entrants) == 1 and no_better):
+        steps = min(FIRST_STEPS, limit)
+        done = self._round(entrants, steps, [0.0] * len(entrants))
+        if done:
+            others = variants(self.settings, done[0].values)
+            done += self._round(others, steps, [done[0].seconds] * len(others))
+            done.sort(key=lambda trial: trial.val_loss)
+        while done and steps < limit:
+            before, kept = self._best_network(), done[: -(-len(done) // MORE_STEPS)]
+            longer = min(MORE_STEPS * steps, limit)
+            done = self._round([one.values for one in kept], longer, [one.seconds * longer / steps for one in kept])
+            if len(kept) == 1 and before and done and done[0].val_loss >= before.val_loss:
                 return
-            longer, kept = min(MORE_STEPS * steps, limit), done[: -(-len(done) // MORE_STEPS)]
-            entrants, expected = [one.values for one in kept], [one.seconds * longer / steps for one in kept]
             steps = longer
 
     def _round(self, entrants: list[Values], steps: int, expected: list[float]) -> list[Trial]:
@@ -205,7 +211,7 @@ def _two(ridge: Sequence[Trial]) -> list[Trial]:
 
 def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -> Source:
     """Series that are long enough for every history, so that all are judged on the same windows."""
-    widest = with_values(settings, smallest(settings, max(seq_lens)))
+    widest = with_values(settings, cheapest(settings, max(seq_lens)))
     kept = {series.name for series in divide(source.panel, settings.dataset, widest.sizes)[0]}
     return replace(source, panel=[series for series in source.panel if series.name in kept])
 

@@ -160,61 +160,60 @@ def label_len(settings: TrainConfig, seq_len: int) -> int:
 
 
 def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) -> list[Values]:
-    """Networks for these histories, the best guess of each first, then others for the first history.
+    """Networks to begin with: different shapes for the first history, the cheapest first; that one for the others.
 
     Raises:
         InputError: what is given leaves none.
     """
-    first = seq_lens[0]
-    frames = _frames(settings, first, n_targets)
-    wanted = [_network(settings, seq_len, *_frames(settings, seq_len, n_targets)[0]) for seq_len in seq_lens]
-    wanted += [_network(settings, first, *frames[0], embed=embed) for embed in OTHER_EMBEDS]
-    wanted += [_network(settings, first, *frame) for frame in frames[1:]]
-    wanted += [_network(settings, first, *frames[0], width=width) for width in OTHER_WIDTHS]
-    wanted += [_network(settings, first, *frames[0], rate=rate) for rate in OTHER_RATES]
-    wanted += [_network(settings, first, *frames[0], dropout=dropout) for dropout in OTHER_DROPOUTS]
-    different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
-    sound = [values for values in different if not with_values(settings, values).problems()]
+    first, *others = seq_lens
+    wanted = [_network(settings, first, *shape) for shape in _shapes(settings, first, n_targets)]
+    wanted += [_network(settings, seq_len, *_shapes(settings, seq_len, n_targets)[0]) for seq_len in others]
+    sound = _sound(settings, wanted)
     if not sound:
-        check(with_values(settings, different[0]))
+        check(with_values(settings, wanted[0]))
     return sound
 
 
-def _frames(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[int, bool]]:
-    """patch_len and channel_independent."""
+def variants(settings: TrainConfig, values: Values) -> list[Values]:
+    """The network with one choice made otherwise."""
+    widths = [_widths(width) for width in OTHER_WIDTHS] if "model.d_model" in settings.search else []
+    others = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
+    changes = [*widths, *({key: value} for key, choices in others.items() for value in choices)]
+    return _sound(settings, [{**values, **left_open(settings, change)} for change in changes], besides=[values])
+
+
+def _sound(settings: TrainConfig, wanted: Sequence[Values], besides: Sequence[Values] = ()) -> list[Values]:
+    """Those that can be built, each once."""
+    seen = [*besides, *wanted]
+    different = [values for i, values in enumerate(wanted, start=len(besides)) if values not in seen[:i]]
+    return [values for values in different if not with_values(settings, values).problems()]
+
+
+def _shapes(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[int, bool]]:
+    """patch_len and channel_independent, the cheapest first."""
     patch = patch_len(settings, seq_len)
     whole = [(1, False)] if seq_len <= MOST_TOKENS else []
-    return [(patch, n_targets > 1), (patch, False), *whole]
+    return [(patch, False), (patch, n_targets > 1), *whole]
 
 
-def smallest(settings: TrainConfig, seq_len: int) -> Values:
-    """The narrowest network for a history, beside ridge alone."""
-    return min(networks(settings, [seq_len], n_targets=1), key=lambda values: values.get("model.d_model", 0))
+def cheapest(settings: TrainConfig, seq_len: int) -> Values:
+    """The network for a history that costs least, beside ridge alone."""
+    return networks(settings, [seq_len], n_targets=1)[0]
 
 
-def _network(
-    settings: TrainConfig,
-    seq_len: int,
-    patch: int,
-    apart: bool,
-    *,
-    embed: str = EMBED,
-    width: int = WIDTH,
-    rate: float = RATE,
-    dropout: float = DROPOUT,
-) -> Values:
-    if "model.d_model" not in settings.search:
-        width = settings.model.d_model
+def _network(settings: TrainConfig, seq_len: int, patch: int, apart: bool) -> Values:
     values = {
         "seq_len": seq_len,
         "label_len": label_len(settings, seq_len),
-        "model.d_model": width,
-        "model.n_heads": math.gcd(width, 4),
-        "model.d_ff": FEED_FORWARD * width,
-        "model.dropout": dropout,
-        "model.embed": embed,
+        **_widths(WIDTH if "model.d_model" in settings.search else settings.model.d_model),
+        "model.dropout": DROPOUT,
+        "model.embed": EMBED,
         "model.patch_len": patch,
         "model.channel_independent": apart,
-        "optim.lr": rate,
+        "optim.lr": RATE,
     }
     return left_open(settings, values)
+
+
+def _widths(width: int) -> Values:
+    return {"model.d_model": width, "model.n_heads": math.gcd(width, 4), "model.d_ff": FEED_FORWARD * width}

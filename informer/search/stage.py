@@ -18,7 +18,7 @@ from informer.run_folder import LOG, RunFolder
 from informer.runtime import provenance, seed_everything
 from informer.search.record import NAME, Record, Trial
 from informer.search.search import Budget, Search, comparable, given_values
-from informer.search.space import Values, least_sizes, lengths, smallest, with_values
+from informer.search.space import Values, cheapest, least_sizes, lengths, with_values
 from informer.search.trials import Laboratory
 from informer.training.signals import Interrupted, StopRequest
 
@@ -59,7 +59,7 @@ def search_first(
     source = read_dataset(settings, least_sizes(settings))
     _check_same(source, folder.facts())
     seq_lens = lengths(settings, source)
-    check_attention(with_values(settings, smallest(settings, seq_lens[-1])))
+    check_attention(with_values(settings, cheapest(settings, seq_lens[-1])))
     common = comparable(settings, source, seq_lens)
     data = {"path": str(source.provenance.path), "sha256": source.provenance.sha256}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from test_space import settings as configured
 from test_trials import laboratory
 
@@ -71,7 +72,7 @@ def test_all_histories_then_fewer_networks_for_longer(folder: Path, monkeypatch:
     search, trial = world.search(folder / "search.csv", None)
     assert [(seq_len, steps) for seq_len, _, _, steps in world.made[:3]] == [(24, 0), (48, 0), (96, 0)]
     rounds = [[made for made in world.made if made[3] == steps] for steps in (64, 192, 576, 1728)]
-    assert [len(one) for one in rounds] == [len(rounds[0]), -(-len(rounds[0]) // 3), 1, 1]
+    assert [len(one) for one in rounds] == [9, 3, 1, 1], "4 shapes and 5 variants, of which a third goes on"
     assert {seq_len for seq_len, *_ in rounds[0]} == {48, 24}, "the two that suit ridge best"
     assert (trial.values["optim.lr"], trial.steps, trial.val_loss) == (1e-3, 576, 1.0 - 0.1152)
     assert search.not_tried == []
@@ -79,6 +80,20 @@ def test_all_histories_then_fewer_networks_for_longer(folder: Path, monkeypatch:
     assert (resolved.trainer.max_steps, resolved.trainer.max_epochs, resolved.optim.lr) == (576, 6, 1e-3)
     assert resolved.trainer.patience == 6, "it goes as far as its trial"
     assert (resolved.search, resolved.trainer.time_budget_minutes) == ([], None)
+
+
+def test_variants_are_those_of_the_best_shape(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if rates and the like are tried on another shape than the best, which is neither first nor last."""
+
+    def gain(values: Values, steps: int) -> float:
+        return 0.1 * values["model.channel_independent"] + 0.1 * (values["model.dropout"] == 0.4)
+
+    search, trial = World(monkeypatch, gain=gain, cost=0.01).search(folder / "search.csv", None)
+    assert (trial.values["model.channel_independent"], trial.values["model.dropout"]) == (True, 0.4)
+    console = Console(width=80, file=io.StringIO())
+    console.print(search.record.table(trial))
+    assert "0.80000" in console.file.getvalue()
+    assert "…" not in console.file.getvalue(), "all of it in 80 columns"
 
 
 @pytest.mark.parametrize(("gain", "ridge_alone"), [(-0.1, True), (0.004, True), (0.006, False)])

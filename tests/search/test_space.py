@@ -12,7 +12,7 @@ from informer.build import read_dataset
 from informer.config import SEARCHED, TrainConfig, flat
 from informer.errors import InputError
 from informer.search.search import comparable, given_values
-from informer.search.space import least_sizes, lengths, networks, smallest, with_values
+from informer.search.space import cheapest, least_sizes, lengths, networks, variants, with_values
 
 
 def write(path: Path, rows: int, period: float, columns: int = 1) -> None:
@@ -90,7 +90,8 @@ def test_every_network_is_one(pred_len: int, overrides: list[str], folder: Path)
     config = composed("dataset=sample", "model=auto", f"pred_len={pred_len}", *overrides)
     found = tried(config)
     for seq_len in found:
-        for values in [*networks(config, [seq_len], n_targets=4), smallest(config, seq_len)]:
+        first = networks(config, [seq_len], n_targets=4)
+        for values in [*first, *variants(config, first[-1]), cheapest(config, seq_len)]:
             resolved = with_values(config, values)
             assert resolved.problems() == []
             assert resolved.search == []

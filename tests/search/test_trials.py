@@ -18,7 +18,7 @@ from informer.build import read_dataset, resolve_decoder
 from informer.config import TrainConfig
 from informer.inference.baselines import PENALTIES
 from informer.runtime import resource
-from informer.search.space import least_sizes, smallest
+from informer.search.space import cheapest, least_sizes
 from informer.search.trials import Laboratory, OutOfTime
 from informer.training.signals import StopRequest
 
@@ -60,7 +60,7 @@ def test_ridge_is_scikit_learns_on_the_same_windows(overrides: list[str], column
     """Red if histories are judged on different windows, or on rows of the test part."""
     lab = laboratory(*overrides)
     for seq_len in (6, 24, 60, 90):
-        loss, penalty = lab.trial(smallest(lab.settings, seq_len), steps=0, seconds=math.inf)
+        loss, penalty = lab.trial(cheapest(lab.settings, seq_len), steps=0, seconds=math.inf)
         expected, best = by_hand(seq_len, 6, columns)
         assert loss == pytest.approx(expected, rel=1e-4)
         assert penalty == best
@@ -70,7 +70,7 @@ def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
     """Its loss is that of the run with the same settings, to the last bit: after 1.5 epochs, dropout and all."""
     lab = laboratory("optim.lr=3e-3", "seq_len=24", "label_len=12", "seed=3")
     # with which nine steps are better than none: a run keeps the best loss
-    values = {**smallest(lab.settings, 24), "model.embed": "timeF", "model.dropout": 0.05}
+    values = {**cheapest(lab.settings, 24), "model.embed": "timeF", "model.dropout": 0.05}
     torch.manual_seed(7)  # what was drawn before must not matter
     loss, _ = lab.trial(values, steps=9, seconds=math.inf)
     arguments = ["dataset=sample", "model=informer_plus", *TINY, "optim.schedule=cosine", "optim.lr=3e-3", "seq_len=24"]
@@ -86,13 +86,13 @@ def test_a_trial_ends_when_its_time_is_up() -> None:
     seconds = iter(range(10_000))
     lab = laboratory("seq_len=24", "label_len=12", clock=lambda: float(next(seconds)))
     with pytest.raises(OutOfTime):
-        lab.trial(smallest(lab.settings, 24), steps=1000, seconds=5.0)
+        lab.trial(cheapest(lab.settings, 24), steps=1000, seconds=5.0)
     assert next(seconds) < 20
 
 
 def test_a_network_that_diverges_has_no_loss() -> None:
     lab = laboratory("seq_len=24", "label_len=12", "optim.lr=1e30")
-    assert lab.trial(smallest(lab.settings, 24), steps=8, seconds=math.inf)[0] == math.inf
+    assert lab.trial(cheapest(lab.settings, 24), steps=8, seconds=math.inf)[0] == math.inf
 
 
 def test_the_test_part_is_not_looked_at(folder: Path) -> None:
@@ -104,7 +104,7 @@ def test_the_test_part_is_not_looked_at(folder: Path) -> None:
         changed.loc[250:, "price"] += shift
         changed.to_csv(f"{name}.csv", index=False)
         lab = laboratory("dataset=csv", f"dataset.path={name}.csv", "trainer.batch_size=64")
-        values = smallest(lab.settings, 24)
+        values = cheapest(lab.settings, 24)
         losses.append([lab.trial(values, steps=steps, seconds=math.inf) for steps in (0, 2)])
     assert losses[0] == losses[1]
 
@@ -112,5 +112,5 @@ def test_the_test_part_is_not_looked_at(folder: Path) -> None:
 def test_the_settings_are_left_as_they_are() -> None:
     lab = laboratory("seq_len=24", "label_len=12")
     before: TrainConfig = replace(lab.settings)
-    lab.trial(smallest(lab.settings, 24), steps=1, seconds=math.inf)
+    lab.trial(cheapest(lab.settings, 24), steps=1, seconds=math.inf)
     assert lab.settings == before
