@@ -96,6 +96,11 @@ def _guess_format(text: str) -> str | None:
     return guess_datetime_format(text) if text else None
 
 
+def _is_in_may(text: str) -> bool:
+    """The month whose name is as long in full as in short, and does not tell which is written."""
+    return "may" in text.lower()
+
+
 def _find_format(table: Table, column: str) -> str:
     cells = table.frame[column]
     place = f"{table.name}, column {column!r}"
@@ -109,6 +114,10 @@ def _find_format(table: Table, column: str) -> str:
     if short is not None:
         return _day_month_format(table, column, short)
     guess = _guess_format(first)
+    if guess is not None and _is_in_may(first):
+        guess = next(
+            filter(None, (_guess_format(cell.strip()) for cell in map(str, cells) if not _is_in_may(cell))), guess
+        )
     if guess is None:
         raise InputError(
             f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "

@@ -28,6 +28,16 @@ def test_dates_that_the_file_settles(time_format: str, tmp_path: Path) -> None:
     assert (short.timestamps == series.timestamps[:5]).all()
 
 
+@pytest.mark.parametrize("time_format", ["%d %b %Y", "%d %B %Y", "%B %d, %Y %H:%M"])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_file_that_begins_in_may(rows: int, time_format: str, tmp_path: Path) -> None:
+    """Red if May, the name that is as long in full as in short, settles how months are written."""
+    dates = pd.date_range("2020-05-29", periods=rows, freq="D")
+    frame = pd.DataFrame({"date": dates.strftime(time_format), "a": range(rows)})
+    series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig(frequency="D"))
+    assert list(series.timestamps) == list(dates)
+
+
 @pytest.mark.parametrize("cells", [["2010/9/30 9:00", "2010/9/30 10:00"], ["2010-9-30 9:00", "2010-9-30 10:00"]])
 def test_dates_without_leading_zeros(cells: list[str], tmp_path: Path) -> None:
     series = read_series(write(pd.DataFrame({"date": cells, "a": [1, 2]}), tmp_path / "f.csv"), DatasetConfig())
