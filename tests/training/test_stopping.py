@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,18 +124,21 @@ def test_a_save_that_fails_leaves_the_one_before(
     assert_same_run(Path("whole"), Path("run"))
 
 
-@pytest.fixture
-def limited() -> Iterator[Callable[[int], None]]:
-    """No file can grow beyond so many bytes, as on a disk that is full."""
+@contextmanager
+def files_limited_to(size: int) -> Iterator[None]:
+    """No file can grow beyond so many bytes, as on a full disk; outside, pytest writes to one that may be longer."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize(("size", "name"), [(500, "config.yaml"), (20_000, "events.out.tfevents.run")])
-def test_a_full_disk_is_one_line(size: int, name: str, folder: Path, limited: Callable[[int], None]) -> None:
-    limited(size)
-    outcome = call("train", *SAMPLE, "trainer.max_steps=2")
+def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
+    with files_limited_to(size):
+        outcome = call("train", *SAMPLE, "trainer.max_steps=2")
     assert outcome.status == 2
     assert (
         outcome.err
