@@ -52,9 +52,8 @@ class _MaxPool(torch.autograd.Function):
         out = at.clone()
         torch.maximum(at[:, 1:], between[:, :n_before], out=out[:, 1:])
         torch.maximum(out[:, :n_after], between, out=out[:, :n_after])
-        ctx.save_for_backward(
-            between[:, :n_before] == out[:, 1:], at == out
-        )  # of equal ones the first, as torch has it
+        # of equal rows the first counts, as torch has it
+        ctx.save_for_backward(between[:, :n_before] == out[:, 1:], at == out)
         ctx.length = x.shape[1]
         return out
 

@@ -179,13 +179,13 @@ def variants(settings: TrainConfig, values: Values) -> list[Values]:
     widths = [_widths(width) for width in OTHER_WIDTHS] if "model.d_model" in settings.search else []
     others = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
     changes = [*widths, *({key: value} for key, choices in others.items() for value in choices)]
-    return _sound(settings, [{**values, **left_open(settings, change)} for change in changes], besides=[values])
+    changed = _sound(settings, [{**values, **left_open(settings, change)} for change in changes])
+    return [other for other in changed if other != values]
 
 
-def _sound(settings: TrainConfig, wanted: Sequence[Values], besides: Sequence[Values] = ()) -> list[Values]:
+def _sound(settings: TrainConfig, wanted: Sequence[Values]) -> list[Values]:
     """Those that can be built, each once."""
-    seen = [*besides, *wanted]
-    different = [values for i, values in enumerate(wanted, start=len(besides)) if values not in seen[:i]]
+    different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
     return [values for values in different if not with_values(settings, values).problems()]
 
 
