@@ -78,10 +78,10 @@ def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
     target = torch.randn(BATCH, pred_len, COLUMNS, device=device)
 
     def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
         with Precision(precision).context(torch.device(device)):
             forecast = model(*batch).float()
         loss = F.mse_loss(forecast, target)
-        optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step_while_finite(loss.detach(), gradient_norm(model, None))
         if device == "cuda":

@@ -192,6 +192,22 @@ def test_epochs_of_so_many_steps_draw_windows_anew(folder: Path, monkeypatch: py
     assert [point.step for point in events.Scalars("val/loss")] == [1, 2, 3]
 
 
+def test_no_gradient_of_the_step_before_lies_beside_the_forward_pass(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if gradients are dropped after the forward pass: the peak would hold them and the activations."""
+    held: list[bool] = []
+    output = loop.model_output
+
+    def noting(network: torch.nn.Module, batch: Any) -> torch.Tensor:
+        held.append(any(p.grad is not None for p in network.parameters()))
+        return output(network, batch)
+
+    monkeypatch.setattr(loop, "model_output", noting)
+    run(*SAMPLE, "trainer.max_steps=3")
+    assert held == [False] * 3
+
+
 def test_early_stopping_keeps_the_best_epoch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([3.0, 2.0, 2.5, 2.0, 1.0])
     monkeypatch.setattr(loop, "mean_loss", lambda *arguments, **settings: next(losses))

@@ -182,12 +182,12 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     """
     own, n = session.processes.share(indices)
     batch = session.data.train.batch(own)
+    optimizer = session.state.optimizer
+    optimizer.zero_grad(set_to_none=True)  # before the forward pass: old gradients need not lie beside its activations
     with session.precision.context(session.device):
         output = model_output(session.network, batch).float()
     used = max(n, 1)  # a share with none that count weighs nothing
     value = session.loss(output[:used], batch.target[:used]) * (n / len(indices))
-    optimizer = session.state.optimizer
-    optimizer.zero_grad(set_to_none=True)
     (value * session.processes.size).backward()  # gradients are averaged over processes
     norm = gradient_norm(session.state.model, session.optim.clip_norm)
     optimizer.step_while_finite(value.detach(), norm)
