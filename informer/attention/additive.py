@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout
+from informer.attention.dropout import dropout_product
 from informer.attention.scores import hide_future, seen_keys
 
 
@@ -48,7 +48,7 @@ class AdditiveAttention(Attention):
         (v,) = seen_keys(self.spec, start + q.shape[2], v)
         hidden = (q.unsqueeze(4) + k[:, :, None, :, : v.shape[2]]).sigmoid_()
         scores = hide_future(self.spec, (weight[:, None, None, :] @ hidden).squeeze(3), start)
-        return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
+        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax(w . tanh(q + k))."""

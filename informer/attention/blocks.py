@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, known, rows_per_chunk
-from informer.attention.dropout import dropout
+from informer.attention.dropout import dropout_product
 from informer.attention.slices import map_slices
 
 Allowed = Callable[[Tensor, Tensor], Tensor]
@@ -60,7 +60,7 @@ def _scores(q: Tensor, k: Tensor, allowed: Tensor | None) -> Tensor:
 
 
 def _whole(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
-    return dropout(_scores(q, k, allowed).softmax(dim=-1), p, training=True) @ v
+    return dropout_product(_scores(q, k, allowed).softmax(dim=-1), v, p, training=True)
 
 
 def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
@@ -69,7 +69,7 @@ def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) 
     top = scores.detach().amax(dim=-1, keepdim=True)
     exps = (scores - top).exp_()
     wide = torch.promote_types(exps.dtype, torch.float32)
-    numerator = dropout(exps, p, training=True) @ v
+    numerator = dropout_product(exps, v, p, training=True)
     return torch.cat([numerator.to(wide), exps.sum(dim=-1, keepdim=True, dtype=wide), top.to(wide)], dim=-1)
 
 

@@ -54,6 +54,42 @@ class _Dropped(torch.autograd.Function):
         return masked(grad, kept, ctx.p), None
 
 
+def dropout_product(
+    weights: Float[Tensor, "*batch l s"], values: Float[Tensor, "*batch s d"], p: float, training: bool
+) -> Float[Tensor, "*batch l d"]:
+    """dropout(weights) @ values, of which no copy with zeros is kept for the backward pass."""
+    if p == 0.0 or not training:
+        return weights @ values
+    if weights.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(weights, p, training) @ values
+    return _DroppedProduct.apply(weights, values, p)
+
+
+class _DroppedProduct(torch.autograd.Function):
+    """Keeps its operands, which others keep too, and a byte a weight; zeros are put in again."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, values: Tensor, p: float) -> Tensor:
+        kept, ctx.p = kept_mask(weights, p), p
+        ctx.save_for_backward(weights, values, kept)
+        return masked(weights, kept, p) @ values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weights, values, kept = ctx.saved_tensors
+        needs_weights, needs_values, _ = ctx.needs_input_grad
+        grad_weights = grad_values = None
+        # autocast may have multiplied in lower precision than that of the operands
+        if needs_weights:
+            products = grad @ values.to(grad.dtype).transpose(-1, -2)
+            grad_weights = masked(products.to(weights.dtype), kept, ctx.p)
+        if needs_values:
+            dropped = masked(weights, kept, ctx.p).to(grad.dtype)
+            grad_values = (dropped.transpose(-1, -2) @ grad).to(values.dtype)
+        return grad_weights, grad_values, None
+
+
 @final
 class Dropout(nn.Module):
     """`dropout` as a module."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout
+from informer.attention.dropout import dropout_product
 from informer.attention.scores import hide_future, seen_keys
 
 
@@ -52,7 +52,7 @@ class FullAttention(Attention):
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
         k, v = seen_keys(self.spec, start + q.shape[2], k, v)
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
-        return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
+        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax(scale q k^T)."""

@@ -27,7 +27,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.checks import at_least, choice, flag
 from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
-from informer.attention.dropout import dropout as drop
+from informer.attention.dropout import dropout_product
 from informer.attention.masks import causal_mean
 
 SAMPLINGS = ("shared", "per_query", "all", "lse")
@@ -157,7 +157,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
         scores = (rows * rows.shape[-1] ** -0.5) @ k.transpose(-1, -2)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -math.inf)
-        return drop(scores.softmax(-1), dropout, True) @ v
+        return dropout_product(scores.softmax(-1), v, dropout, training=True)
 
     batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
     queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, it does not keep q for its gradient

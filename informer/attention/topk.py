@@ -17,7 +17,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.checks import at_least
 from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout
+from informer.attention.dropout import dropout_product
 from informer.attention.scores import scaled_scores, seen_keys
 
 
@@ -48,7 +48,7 @@ class TopKAttention(Attention):
         scores = scaled_scores(self.spec, q, k, start)
         best = scores.detach().topk(min(self.k, k.shape[2]), dim=-1, sorted=False).values
         scores = scores.masked_fill(scores < best.amin(dim=-1, keepdim=True), float("-inf"))
-        return dropout(scores.softmax(dim=-1), self.spec.dropout, self.training) @ v
+        return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """softmax over the entries that fewer than k allowed scores of the row exceed."""

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from informer.attention.dropout import Dropout, dropout
+from informer.attention.dropout import Dropout, dropout, dropout_product, kept_mask
 from informer.layers import linear as module
 from informer.layers.linear import CircularConv3, Linear, linear
 
@@ -101,3 +101,51 @@ def test_dropout_is_seeded_and_off_outside_training() -> None:
     assert not torch.equal(first, dropout(x, 0.5, training=True))
     assert Dropout(0.5).eval()(x) is x
     assert dropout(x, 0.0, training=True) is x
+
+
+@pytest.mark.parametrize("learnt", [(True, True), (True, False), (False, True)], ids=str)
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[bool, bool], bf16: bool) -> None:
+    """Red if a gradient misses the mask, its scale, a transpose or its type, or is made where none is wanted."""
+    torch.manual_seed(5)
+    dtype = torch.float32 if bf16 else torch.float64
+    weights, values = torch.rand(2, 3, 7, 11, dtype=dtype).softmax(-1), torch.randn(2, 3, 11, 5, dtype=dtype)
+    operands = [
+        [x.clone().requires_grad_(need) for x, need in zip((weights, values), learnt, strict=True)] for _ in range(2)
+    ]
+    results = []
+    for product, (w, v) in zip((dropout_product, _product_by_autograd), operands, strict=True):
+        torch.manual_seed(6)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            results.append(product(w, v, 0.3, True))
+        results[-1].float().square().sum().backward()
+    close = {"rtol": 1e-2, "atol": 1e-3} if bf16 else {"rtol": 1e-11, "atol": 1e-14}
+    torch.testing.assert_close(*results, **close)
+    for ours, theirs in zip(*operands, strict=True):
+        assert (ours.grad is None) == (theirs.grad is None)
+        if ours.grad is not None:
+            torch.testing.assert_close(ours.grad, theirs.grad, **close)
+
+
+def _product_by_autograd(weights: torch.Tensor, values: torch.Tensor, p: float, training: bool) -> torch.Tensor:
+    return weights * kept_mask(weights, p) / (1 - p) @ values
+
+
+def test_a_product_with_dropout_keeps_its_operands_and_a_byte_a_weight() -> None:
+    """Red if the dropped weights are kept too."""
+    kept: dict[int, int] = {}
+
+    def note(x: torch.Tensor) -> torch.Tensor:
+        kept[x.data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    weights, values = torch.rand(4, 32, 64, requires_grad=True), torch.randn(4, 64, 8, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        dropout_product(weights, values, 0.3, training=True)
+    assert sum(kept.values()) == weights.nbytes + values.nbytes + weights.numel()
+
+
+def test_a_product_without_dropout_is_the_product() -> None:
+    weights, values = torch.rand(3, 4), torch.rand(4, 2)
+    assert torch.equal(dropout_product(weights, values, 0.0, training=True), weights @ values)
+    assert torch.equal(dropout_product(weights, values, 0.3, training=False), weights @ values)
