@@ -8,6 +8,7 @@ Layers of the package; a module imports from its own line or from the lines belo
   search                    what is left open chosen on validation, before a run
   cli  run_folder           Hydra, and a user's mistake as one line; the folder that a run keeps itself in
   warm_start                a new run that begins with the weights of another
+  conversion                a configuration as Hydra composes it, typed, plain, as yaml
   config                    the typed configuration
   training                  one run, from the first step to the last
   inference  compat         scores over windows, forecasts; weights of the authors' code

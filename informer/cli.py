@@ -23,7 +23,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 from rich.console import Console
 
-from informer import config
+from informer import conversion
 from informer.build import SLOTS
 from informer.errors import InputError, ReportError
 from informer.files import writing
@@ -42,7 +42,7 @@ def run(name: str, act: Callable[[Any], object]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Hydra prints a traceback of its own and exits with 1 unless it is told to raise
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    config.register()
+    conversion.register()
     acting = False
 
     def typed(composed: Any) -> None:
@@ -50,7 +50,7 @@ def run(name: str, act: Callable[[Any], object]) -> None:
         acting = True
         # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
         try:
-            act(config.to_typed(composed))
+            act(conversion.to_typed(composed))
         except ReportError as error:
             refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:
@@ -89,12 +89,12 @@ def compose(name: str, settings: Mapping[str, Any]) -> Any:
     Raises:
         InputError: an unknown key, or a value out of range.
     """
-    config.register()
+    conversion.register()
     overrides = list(_overrides(settings))
     check_groups(name, overrides)
     try:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
-            return config.to_typed(hydra.compose(name, overrides=overrides))
+            return conversion.to_typed(hydra.compose(name, overrides=overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise InputError(explained(name, error)) from error
 
@@ -127,11 +127,10 @@ def explained(name: str, error: BaseException) -> str:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
         return f"{group}: expected one of {', '.join(error.options)}, found {option!r}"
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        return _unknown_key(error, cause, config.known_keys(name))
+        return _unknown_key(error, cause, conversion.known_keys(name))
     if isinstance(cause, ValidationError) and cause.full_key:
-        return (
-            f"{cause.full_key}: expected {config.expected_value(name, cause.full_key)}, found {_written(cause.value)}"
-        )
+        expected = conversion.expected_value(name, cause.full_key)
+        return f"{cause.full_key}: expected {expected}, found {_written(cause.value)}"
     return one_line(error)
 
 

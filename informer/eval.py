@@ -14,7 +14,8 @@ from torch.utils.tensorboard import SummaryWriter
 
 from informer import checkpoint, cli
 from informer.build import build_data, dims_of
-from informer.config import EvalConfig, Plots, TrainConfig, from_plain
+from informer.config import EvalConfig, Plots, TrainConfig
+from informer.conversion import from_plain
 from informer.data.pipeline import Data
 from informer.data.scaler import PanelScaler
 from informer.data.windows import Windows

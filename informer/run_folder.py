@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from informer import checkpoint, config
+from informer import checkpoint, conversion
 from informer.config import TrainConfig
 from informer.errors import InputError
 from informer.files import remove_temporary, write_atomic
@@ -66,7 +66,7 @@ class RunFolder:
             raise InputError(f"{path}: expected the configuration of a run, found: {error}") from error
         assert isinstance(saved, dict)
         del saved["defaults"]
-        return config.from_plain({str(key): value for key, value in saved.items()} | {"run_dir": str(self.path)})
+        return conversion.from_plain({str(key): value for key, value in saved.items()} | {"run_dir": str(self.path)})
 
     def last(self) -> checkpoint.Checkpoint | None:
         """The state that the run saved last; None if it was killed before it saved one."""
@@ -77,13 +77,13 @@ class RunFolder:
         """Make the folder with what is known before the first step."""
         remove_temporary(self.path)
         facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
-        write_atomic(self.path / CONFIG, config.to_yaml(settings))
+        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
         self._write_facts(facts | {"resumed": []})
 
     def chosen(self, settings: TrainConfig, found: dict[str, Any]) -> None:
         """A search is over: `settings` are those of the run, and `found` is what is to be known of it."""
         self._write_facts(self.facts() | {"search": found})
-        write_atomic(self.path / CONFIG, config.to_yaml(settings))
+        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
 
     def resume(self, facts: dict[str, Any]) -> None:
         """Note who goes on with the run."""

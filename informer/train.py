@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from informer import checkpoint, cli, config
+from informer import checkpoint, cli, conversion
 from informer.build import SLOTS, build_data, build_model, check_attention, dims_of, picked_by_length, resolve_decoder
 from informer.checkpoint import Checkpoint
 from informer.config import TrainConfig
@@ -300,7 +300,7 @@ def _score(
     evaluation = _score_best(folder.path, data, device, settings.trainer.eval_batch_size)
     errors = evaluation.errors[evaluation.model].scaled.overall()
     tracker.final(
-        config.flat(config.to_plain(settings)),
+        conversion.flat(conversion.to_plain(settings)),
         {
             "test/mse": errors["mse"],
             "test/mae": errors["mae"],
@@ -325,7 +325,7 @@ def _score_best(run_dir: Path, data: Data, device: torch.device, batch_size: int
 def _unchanging(settings: TrainConfig, data: Data) -> dict[str, Any]:
     """What all checkpoints of a run have in common."""
     return {
-        "config": config.to_plain(settings),
+        "config": conversion.to_plain(settings),
         "dims": asdict(dims_of(data)),
         "inputs": list(data.inputs),
         "targets": list(data.targets),

@@ -17,7 +17,8 @@ import torch
 from omegaconf import OmegaConf
 
 from informer import checkpoint, compat
-from informer.config import TrainConfig, to_plain
+from informer.config import TrainConfig
+from informer.conversion import to_plain
 from informer.data.columns import Features, Roles
 from informer.data.pipeline import Data, load_data
 from informer.data.scaler import ScalerConfig

@@ -24,7 +24,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from rich.console import Console
 
-from informer import checkpoint, cli, config
+from informer import checkpoint, cli, conversion
 from informer.errors import InputError
 from informer.runtime import resource
 from informer.train import train
@@ -71,19 +71,19 @@ def main() -> None:
     if not any(key.startswith("experiment=") for key in fixed):
         fixed = ["experiment=search", *fixed]
     cli.check_groups("train", fixed)
-    config.register()
+    conversion.register()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     console = Console()
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
-        config.to_typed(compose("train", fixed))  # what is wrong in it is told before anything is written
+        conversion.to_typed(compose("train", fixed))  # what is wrong in it is told before anything is written
         study = opened(given.output)
 
         def objective(trial: optuna.Trial) -> float:
             drawn = [f"{key}={suggest(trial, key, sweep)}" for key, sweep in sweeps.items()]
             console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
             run_dir = given.output / f"trial-{trial.number}"
-            train(config.to_typed(compose("train", [*fixed, *drawn])), run_dir, console)
+            train(conversion.to_typed(compose("train", [*fixed, *drawn])), run_dir, console)
             return checkpoint.load(run_dir).val_loss
 
         study.optimize(objective, n_trials=given.trials)

@@ -8,7 +8,7 @@ import torch
 from entry_points import ROOT, SMALL
 from hydra import compose, initialize_config_dir
 
-from informer import config
+from informer import conversion
 from informer.build import build_data, build_model, dims_of, resolve_decoder
 from informer.config import TrainConfig
 from informer.inference.network import model_output
@@ -27,9 +27,9 @@ def options(group: str) -> list[str]:
 
 
 def composed(*overrides: str, entry: str = "train") -> TrainConfig:
-    config.register()
+    conversion.register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return config.to_typed(compose(entry, overrides=list(overrides)))
+        return conversion.to_typed(compose(entry, overrides=list(overrides)))
 
 
 def step(settings: TrainConfig) -> None:
@@ -82,7 +82,7 @@ def test_dataset(name: str, tmp_path: Path) -> None:
 def test_the_other_entry_points(entry: str) -> None:
     needs_input = entry in ("predict", "inspect")
     overrides = ["input=a.csv"] if needs_input else []
-    assert composed(*overrides, entry=entry) == config.SCHEMAS[entry](**({"input": "a.csv"} if needs_input else {}))
+    assert composed(*overrides, entry=entry) == conversion.SCHEMAS[entry](**({"input": "a.csv"} if needs_input else {}))
 
 
 def test_no_folder_of_conf_is_left_out() -> None:
@@ -92,7 +92,7 @@ def test_no_folder_of_conf_is_left_out() -> None:
 
 def test_what_is_saved_comes_back() -> None:
     settings = composed("dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price")
-    assert config.from_plain(config.to_plain(settings)) == settings
+    assert conversion.from_plain(conversion.to_plain(settings)) == settings
 
 
 def test_the_experiment_is_the_authors_computation() -> None:

@@ -34,10 +34,22 @@ ALLOWED: dict[str, set[str]] = {
     | {"files", "quantiles", "runtime", "errors"},
     "training": {"training", "inference", "data", "plots", "quantiles", "files", "errors"},
     "config": {"training", "inference", "model", "layers", "data", "errors"},
+    "conversion": {"config", "errors"},
     "warm_start": {"checkpoint", "model", "errors"},
-    "cli": {"config", "build", "files", "runtime", "errors"},
-    "run_folder": {"config", "checkpoint", "files", "errors"},
-    "search": {"search", "run_folder", "config", "training", "inference", "build", "model", "layers", "data"}
+    "cli": {"conversion", "build", "files", "runtime", "errors"},
+    "run_folder": {"config", "conversion", "checkpoint", "files", "errors"},
+    "search": {
+        "search",
+        "run_folder",
+        "config",
+        "conversion",
+        "training",
+        "inference",
+        "build",
+        "model",
+        "layers",
+        "data",
+    }
     | {"runtime", "files", "errors"},
     "train": {
         "cli",
@@ -45,6 +57,7 @@ ALLOWED: dict[str, set[str]] = {
         "run_folder",
         "warm_start",
         "config",
+        "conversion",
         "training",
         "inference",
         "build",
@@ -54,7 +67,7 @@ ALLOWED: dict[str, set[str]] = {
         "model",
     }
     | {"layers", "runtime", "errors"},
-    "eval": {"cli", "config", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
+    "eval": {"cli", "config", "conversion", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
     "inspect": {"cli", "config", "data", "errors"},
     "export": {"cli", "config", "inference", "checkpoint", "files"},

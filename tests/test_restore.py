@@ -10,7 +10,8 @@ from entry_points import Trained, call
 from informer import checkpoint
 from informer.build import attention_names, attention_node, build_model, resolve_decoder
 from informer.checkpoint import Checkpoint
-from informer.config import TrainConfig, to_plain
+from informer.config import TrainConfig
+from informer.conversion import to_plain
 from informer.errors import InputError
 from informer.layers.embedding import CalendarEmbed
 from informer.model import ModelConfig, ModelDims

@@ -9,7 +9,7 @@ import pytest
 from entry_points import ROOT, SMALL
 from hydra import initialize_config_dir
 
-from informer import config
+from informer import conversion
 
 optuna = pytest.importorskip("optuna")
 
@@ -23,7 +23,7 @@ def _script():
 
 def test_the_space_is_that_of_the_file() -> None:
     search = _script()
-    config.register()
+    conversion.register()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         sweeps = search.space(["experiment=search"])
     drawn = {"optim.lr": 1e-4, "optim.schedule": "cosine", "model.d_model": 64, "model.dropout": 0.1}
@@ -37,7 +37,7 @@ def test_the_space_is_that_of_the_file() -> None:
 
 
 def test_a_key_that_is_given_is_not_searched() -> None:
-    config.register()
+    conversion.register()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         sweeps = _script().space(["experiment=search", "model.d_model=8"])
     assert "model.d_model" not in sweeps

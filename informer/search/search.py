@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from informer.config import SEARCHED, TrainConfig, flat, to_plain
+from informer.config import SEARCHED, TrainConfig
+from informer.conversion import flat, to_plain
 from informer.data.panel import divide
 from informer.data.pipeline import Source
 from informer.errors import counted

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from informer.build import attention_node, build_model, resolve_decoder
 from informer.checkpoint import Checkpoint
-from informer.config import TrainConfig, to_plain
+from informer.config import TrainConfig
+from informer.conversion import to_plain
 from informer.errors import InputError
 from informer.inference.export import INPUTS, ExportFormat, example, exported
 from informer.layers.embedding import CalendarEmbed

@@ -9,7 +9,8 @@ import pytest
 from test_configs import composed
 
 from informer.build import read_dataset
-from informer.config import SEARCHED, TrainConfig, flat
+from informer.config import SEARCHED, TrainConfig
+from informer.conversion import flat
 from informer.errors import InputError
 from informer.search.search import comparable, given_values
 from informer.search.space import cheapest, least_sizes, lengths, networks, variants, with_values

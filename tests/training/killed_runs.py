@@ -21,7 +21,7 @@ from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from informer import config, files, run_folder, train
+from informer import conversion, files, run_folder, train
 from informer.runtime import resource
 from informer.training import events, loop, optim, state, validation
 
@@ -76,7 +76,7 @@ def go_on(folder: Path) -> None:
         train.resume(run_folder.RunFolder.of(folder), console)
     else:
         with initialize_config_dir(str(resource("conf")), version_base="1.3"):
-            train.train(config.to_typed(compose("train", RUN)), folder, console)
+            train.train(conversion.to_typed(compose("train", RUN)), folder, console)
 
 
 def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:
@@ -99,7 +99,7 @@ def main(seed: int, n_kills: int) -> None:
     """All the runs."""
     torch.set_num_threads(1)
     random.seed(seed)
-    config.register()
+    conversion.register()
     moments = Moments()
     loop.picture = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
     go_on(Path("whole"))
