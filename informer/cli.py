@@ -152,8 +152,9 @@ def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: lis
     key = asked[1] if asked else str(cause.full_key)
     if key.rpartition(".")[0] in SLOTS:
         return f"unknown key {key!r}: {_parameters(cause.parent_node)}"
-    close = get_close_matches(key, known, n=3) or sorted({name.partition(".")[0] for name in known})
-    return f"unknown key {key!r}: expected one such as {', '.join(close)} (all of them: --cfg job)"
+    groups = sorted({name.partition(".")[0] for name in known})
+    close = get_close_matches(key, [*groups, *known], n=3) or groups
+    return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (all of them: --cfg job)"
 
 
 def _parameters(slot: Any) -> str:
