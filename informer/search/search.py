@@ -1,8 +1,9 @@
 """The story of a search: ridge regression on every history, then networks on the best two, fewer of them for longer.
 
-All trials are judged on the same validation windows, whatever their history. A trial of a network is the run that would
-follow, under the same seed: what is chosen is trained again, to the same weights, and saved as any run. So a trial may
-take no more than the run itself leaves of the budget. K. Jamieson and A. Talwalkar, "Non-stochastic best arm
+Networks come in shapes first (tokens, columns apart or together); the best shape is tried in other widths, rates and
+marks. All trials are judged on the same validation windows, whatever their history. A trial of a network is the run
+that would follow, under the same seed: what is chosen is trained again, to the same weights, and saved as any run. So a
+trial may take no more than the run itself leaves of the budget. K. Jamieson and A. Talwalkar, "Non-stochastic best arm
 identification and hyperparameter optimization", AISTATS 2016 (successive halving).
 """
 
