@@ -150,7 +150,7 @@ def _run(settings: TrainConfig, folder: RunFolder, console: Console, last: Check
         _describe(settings, data, model, device)
         with folder.as_latest(), _tracker(settings, folder.path / EVENTS, data, last, console) as tracker:
             stopping = _fit(settings, model, data, last, tracker, processes)
-            _describe_gain(stopping)
+            _describe_gain(settings, stopping)
             evaluation = _score(settings, folder, data, device, tracker, stopping)
             _conclude(evaluation, folder.path, console)
     return evaluation
@@ -175,12 +175,13 @@ def _begin_with_weights(settings: TrainConfig, data: Data, last: Checkpoint | No
     return model
 
 
-def _describe_gain(stopping: EarlyStopping) -> None:
+def _describe_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
     """What the network added to the part that was fitted before it."""
-    if stopping.start_loss is not None:
+    if stopping.start_loss:  # zero, of a series that never changes, leaves nothing to take off
         share = 1.0 - stopping.best_loss / stopping.start_loss
+        start = "ridge alone" if settings.init_from is None else "what it began with"
         log.info(
-            f"the network took {share:.2%} off the validation loss of ridge alone "
+            f"the network took {share:.2%} off the validation loss of {start} "
             f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
         )
 

@@ -1,20 +1,25 @@
 """The linear map that is fitted first: what it is, and that training cannot end below it."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, call
 from sklearn.linear_model import Ridge
 from test_configs import composed
+from test_resume import assert_same_run
 
 from informer import checkpoint
 from informer.build import build_data, build_model, dims_of
 from informer.inference.baselines import fit_ridge
 from informer.inference.network import model_forecast
 from informer.restore import restore_model
+from informer.training import loop
 from informer.training.highway import fit_highway
 from informer.training.optim import OptimConfig, Schedule, learning_rate
 
@@ -68,6 +73,40 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
         )
     assert best.val_loss == pytest.approx(theirs, rel=1e-4)
     assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a run that a signal stops in its first validation goes on without it."""
+    settings = [*PLUS, "optim.lr=3", "trainer.max_epochs=1"]
+    assert call("train", *settings, "run_dir=whole").status == 0
+    mean_loss = loop.mean_loss
+
+    def stopped(*arguments: object, **options: object) -> float:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return mean_loss(*arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "mean_loss", stopped)
+        assert call("train", *settings, "run_dir=run").status == 128 + signal.SIGTERM
+    assert call("train", "resume=run").status == 0
+    assert_same_run(Path("whole"), Path("run"))
+    assert checkpoint.load(Path("run")).epoch == 0
+
+
+def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
+    """Red if the share that the network took is one of nothing."""
+    times = pd.date_range("2024-01-01", periods=400, freq="h")
+    pd.DataFrame({"date": times, "y": 5.0}).to_csv("flat.csv", index=False)
+    flat = ["dataset=csv", "dataset.path=flat.csv", "target=y", *PLUS[1:], "trainer.max_steps=2", "run_dir=run"]
+    outcome = call("train", *flat)
+    assert outcome.status == 0, outcome.err
+    assert Path("run/metrics.json").exists()
+
+
+def test_what_began_with_other_weights_is_not_called_ridge(folder: Path) -> None:
+    assert call("train", *PLUS, "trainer.max_steps=2", "run_dir=older").status == 0
+    outcome = call("train", *PLUS, "trainer.max_steps=2", "init_from=older", "run_dir=run")
+    assert "off the validation loss of what it began with" in outcome.out
 
 
 def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
