@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 
 from informer.attention.base import Attention
 from informer.attention.kernels import CHUNK, State, fold, running_sums, running_tops, scan, working
+from informer.attention.masks import running_sum
 
 CALM = 40
 """Rise of the largest key within a chunk, in units of e, up to which one unit serves the chunk."""
@@ -93,7 +94,7 @@ def _calm_chunks(
     to_end, from_border = ((units - borders[:, :, 1:]).exp(), (borders[:, :, :-1] - units).exp())
     before, total = running_sums(total, key.transpose(-1, -2) @ v1 * to_end.unsqueeze(4), borders)
     before = before * from_border.unsqueeze(4)
-    share = mix / (before[..., -1].unsqueeze(3) + key.cumsum(dim=3))
+    share = mix / (before[..., -1].unsqueeze(3) + running_sum(key, dim=3))
     return total, share @ before[..., :-1] + (share @ key.transpose(-1, -2)).tril() @ v1[..., :-1]
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from informer.attention.chunking import MAX_ELEMENTS, known
-from informer.attention.masks import causal_mean
+from informer.attention.masks import causal_mean, running_sum
 
 CHUNK = 64
 """Positions of a chunk: as many as a head is wide, so that its masked product costs what reading the sum costs."""
@@ -67,8 +67,8 @@ def kernel_attention(
         state, _ = scan(_sum_step(key), state, k, v, width=width)
         _, (out, z) = scan(_read_step(query), state, q, width=width)
     zero = is_zero(z, k.shape[2], causal=causal, floor=floor)
-    # Rare, so an eager call asks first; a graph that is being recorded cannot.
-    if torch.compiler.is_compiling() or bool(zero.any()):
+    # Rare, so an eager call asks first; a graph that is being recorded cannot, and a GPU would have to be waited for.
+    if torch.compiler.is_compiling() or zero.is_cuda or bool(zero.any()):
         out = torch.where(zero, causal_mean(v) if causal else v.mean(dim=2, keepdim=True), out)
     return out.to(dtype)
 
@@ -157,7 +157,7 @@ def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tupl
     """
     terms = torch.cat([before.unsqueeze(2), chunks], dim=2)
     if borders is None:
-        sums = terms.cumsum(dim=2)
+        sums = running_sum(terms, dim=2)
         return sums[:, :, :-1], sums[:, :, -1]
     borders = borders.transpose(2, 3)
     # Term r in the unit of border p > 0; the sum at border 0, in its unit already, may have the unit exp(-inf).

@@ -1,6 +1,9 @@
 """Small pieces shared by the mechanisms that mask scores."""
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -13,4 +16,22 @@ def future_keys(start: int, n_rows: int, n_keys: int, device: torch.device) -> T
 def causal_mean(v: Tensor) -> Tensor:
     """Mean of v_j over j <= i, for v [b h s d]."""
     counts = torch.arange(1, v.shape[2] + 1, device=v.device, dtype=v.dtype)
-    return v.cumsum(dim=2).div_(counts[:, None])
+    return running_sum(v, dim=2).div_(counts[:, None])
+
+
+def running_sum(x: Tensor, dim: int) -> Tensor:
+    """`x.cumsum(dim)`, in a fixed order where `torch.use_deterministic_algorithms` asks for one: CUDA's has none."""
+    if not (x.is_cuda and torch.are_deterministic_algorithms_enabled()):
+        return x.cumsum(dim)
+    return ordered_sum(x.movedim(dim, -2)).movedim(-2, dim)
+
+
+def ordered_sum(x: Tensor) -> Tensor:
+    """Running sums of [.. n d] over n as two products with triangles: within blocks of sqrt(n) rows, and of blocks."""
+    n = x.shape[-2]
+    block = max(math.isqrt(n), 1)
+    blocks = F.pad(x, (0, 0, 0, -n % block)).unflatten(-2, (-1, block))
+    inside = x.new_ones(block, block).tril() @ blocks
+    n_blocks = blocks.shape[-3]
+    before = x.new_ones(n_blocks, n_blocks).tril(-1) @ inside[..., -1, :]
+    return (inside + before.unsqueeze(-2)).flatten(-3, -2)[..., :n, :]

@@ -28,7 +28,7 @@ from informer.attention.base import Attention, AttentionSpec
 from informer.attention.checks import at_least, choice, flag
 from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
 from informer.attention.dropout import dropout_product
-from informer.attention.masks import causal_mean
+from informer.attention.masks import causal_mean, running_sum
 
 SAMPLINGS = ("shared", "per_query", "all", "lse")
 MEANS = ("sample", "zero_fill")
@@ -82,7 +82,7 @@ def probsparse(
     rows = _attend_active(q, k, v, active, causal=causal, dropout=dropout)
     index = active[..., None].expand_as(rows)
     if causal:
-        lazy = v.cumsum(dim=2) if context == "cumsum" else causal_mean(v)
+        lazy = running_sum(v, dim=2) if context == "cumsum" else causal_mean(v)
         # in place, as nothing else holds it; under autocast the rows come in lower precision than the sums
         return lazy.scatter_(2, index, rows.to(lazy.dtype))
     # sum / s and a difference added: the backward pass of a mean and of a scatter would write arrays as large as v
