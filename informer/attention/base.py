@@ -73,6 +73,11 @@ class Attention(nn.Module, ABC):
             )
         self.spec = spec
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Of `query` and `key`, the operands whose values it does not look at."""
+        return ()
+
     @abstractmethod
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]

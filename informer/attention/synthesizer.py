@@ -48,6 +48,11 @@ class SynthesizerAttention(Attention):
             self.keys = nn.Parameter(torch.randn(h, e, spec.len_k) * e**-0.5)
             self.attend = FullAttention(spec, scale=1.0)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Keys, and of `random` the queries too."""
+        return ("query", "key") if self.kind == "random" else ("key",)
+
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:

@@ -30,6 +30,8 @@ class AttentionLayer(nn.Module):
         self.out = Linear(inner, d_model)
         self.attention = attention
         self.mix = mix
+        for name in attention.unread:  # or processes that share a batch would wait for gradients that never come
+            self.get_submodule(name).requires_grad_(False)
 
     def split(self, x: Float[Tensor, "b l he"]) -> Float[Tensor, "b h l e"]:
         """Columns of a projection to heads."""

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
 from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.layers.attention_layer import AttentionLayer
 
 NAMES = attention_names()
 CLASSES = {name: attention_class(attention_node(name)["_target_"]) for name in NAMES}
@@ -185,6 +186,18 @@ def test_gradients_reach_everything(name, causal):
         assert leaf.grad is not None, label
         assert leaf.grad.isfinite().all(), label
         assert leaf.grad.ne(0).any(), label
+
+
+@pytest.mark.parametrize(("name", "causal"), BOTH)
+def test_projections_that_learn_are_those_that_are_read(name, causal):
+    """Red if `unread` is wrong: processes that share a batch wait for the gradient of every parameter that learns."""
+    torch.manual_seed(0)
+    layer = AttentionLayer(12, build(name, 31, causal=causal, n_heads=2, e=6)).double()
+    x = torch.randn(2, 31, 12, dtype=torch.float64)
+    layer(x, x).square().sum().backward()
+    assert [n for n, p in layer.named_parameters() if p.requires_grad and p.grad is None] == []
+    frozen = {n.partition(".")[0] for n, p in layer.named_parameters() if not p.requires_grad}
+    assert frozen <= set(layer.attention.unread)
 
 
 @pytest.mark.parametrize(("name", "causal"), [x for x in BOTH if x[0] not in EXCEPTIONS["gradcheck"]])
