@@ -26,7 +26,7 @@ class Distil(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.conv = CircularConv3(d_model, d_model)
-        self.norm = nn.BatchNorm1d(d_model)
+        self.norm = RowNorm(d_model)
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b ceil(l/2) d]."""
@@ -35,9 +35,21 @@ class Distil(nn.Module):
         return F.elu(halve(normed), inplace=True)
 
 
+@final
+class RowNorm(nn.BatchNorm1d):
+    """BatchNorm over rows; a single row, which has no variance, is normalised by the statistics so far."""
+
+    def forward(self, x: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
+        """Normalise each feature."""
+        if self.training and len(x) == 1:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x)
+
+
 def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
     """Maximum of every second row and its neighbours; differentiable once on the CPU."""
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch's adds in any order
+    if torch.compiler.is_compiling() or not repeatable:
         return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
     return _MaxPool.apply(x)
 

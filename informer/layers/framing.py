@@ -49,7 +49,8 @@ class Framing(nn.Module):
         targets: where the targets stand among them.
         known: where those stand whose values the decoder is given over the horizon.
         label_len, pred_len: rows of the decoder's start token and of the horizon.
-        instance_norm: centre and scale each column of a window by its own history.
+        instance_norm: centre and scale each column of a window by its own history; but not known ones, whose values
+            ahead may be nothing like it: a holiday after weeks without one.
         channel_independent: each target is a window of its own, beside all columns that are no target.
         patch_len: rows of a token; its calendar marks are those of its last row.
     """
@@ -57,6 +58,7 @@ class Framing(nn.Module):
     targets: Tensor
     others: Tensor
     shown: Tensor
+    given_ahead: Tensor
 
     def __init__(
         self,
@@ -75,10 +77,12 @@ class Framing(nn.Module):
         self.patch_len, self.n_targets = patch_len, len(targets)
         others = [i for i in range(n_inputs) if i not in set(targets)]
         shown = torch.ones(label_len + pred_len, n_inputs)
-        shown[label_len:] = torch.tensor([float(i in set(known)) for i in range(n_inputs)])
+        given_ahead = torch.tensor([i in set(known) for i in range(n_inputs)])
+        shown[label_len:] = given_ahead.float()
         for name, tensor in (("targets", torch.tensor(list(targets))), ("others", torch.tensor(others).long())):
             self.register_buffer(name, tensor, persistent=False)
         self.register_buffer("shown", shown, persistent=False)
+        self.register_buffer("given_ahead", given_ahead, persistent=False)
 
     def forward(
         self,
@@ -90,6 +94,7 @@ class Framing(nn.Module):
         """What the network reads of these windows."""
         if self.instance_norm:
             mean, scale = level(enc_x)
+            mean, scale = mean.masked_fill(self.given_ahead, 0.0), scale.masked_fill(self.given_ahead, 1.0)
             enc_x, dec_x = (enc_x - mean) / scale, (dec_x - mean) / scale * self.shown
         if self.channel_independent:
             enc_x, dec_x = self._apart(enc_x), self._apart(dec_x)

@@ -128,7 +128,7 @@ class WholeBatchNorm(nn.BatchNorm1d):
         n = sums[-1].detach()
         mean = sums[:-1] / n
         squares = _Sum.apply((rows - mean).square().sum(0))
-        self._track(mean.detach(), squares.detach() / (n - 1))
+        self._track(mean.detach(), squares.detach() / (n - 1).clamp(min=1))
         return ((wide - mean) * torch.rsqrt(squares / n + self.eps) * self.weight + self.bias).to(x.dtype)
 
     def _track(self, mean: Tensor, variance: Tensor) -> None:

@@ -49,3 +49,16 @@ def test_pooling_keeps_two_bytes_a_maximum() -> None:
     with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
         halve(x)
     assert sorted(sizes) == [2 * 3 * 5, 2 * 4 * 5]
+
+
+def test_a_single_row_is_normalised_by_the_statistics_so_far() -> None:
+    """Red if one window of one token, which has no variance, ends a run."""
+    torch.manual_seed(0)
+    distil = Distil(4)
+    distil.norm.running_mean.fill_(2.0)
+    x = torch.randn(1, 1, 4, requires_grad=True)
+    found = distil.train()(x)
+    assert float(distil.norm.running_mean.mean()) == 2.0
+    torch.testing.assert_close(found, distil.eval()(x))
+    found.sum().backward()
+    assert x.grad.isfinite().all()

@@ -55,7 +55,7 @@ def test_a_normalised_window_may_be_moved_and_stretched(highway: Highway) -> Non
     """Red if history and start token are not scaled alike, or the forecast not back: f(a x + b) = a f(x) + b."""
     net = network(instance_norm=True, highway=highway).eval()
     enc_x, enc_mark, dec_x, dec_mark = windows()
-    shift, stretch = torch.tensor([5.0, -2.0, 0.0, 7.0]).double(), torch.tensor([3.0, 100.0, 20.0, 0.5]).double()
+    shift, stretch = torch.tensor([5.0, -2.0, 0.0, 7.0]).double(), torch.tensor([3.0, 100.0, 1.0, 0.5]).double()
     moved = dec_x * stretch + shift
     moved[:, 8:, [0, 1, 3]] = 0.0
     found = net(enc_x * stretch + shift, enc_mark, moved, dec_mark)
@@ -138,3 +138,14 @@ def test_patches_that_do_not_fit(lengths: tuple[int, int, int]) -> None:
     assert len(found) == 1
     assert "model.patch_len: expected a divisor of" in found[0]
     assert not ModelConfig(patch_len=4).length_problems(24, 8, 4)
+
+
+def test_what_is_known_ahead_keeps_its_own_scale() -> None:
+    """Red if a column that is constant over the history, as before a holiday, is divided by its deviation of 0."""
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    enc_x[..., 2] = 0.0
+    dec_x[:, :8, 2] = 0.0
+    framed = network(instance_norm=True).framing(enc_x, enc_mark, dec_x, dec_mark)
+    torch.testing.assert_close(framed.dec_x[..., 2], dec_x[..., 2])
+    torch.testing.assert_close(framed.enc_x[..., 2], enc_x[..., 2])
+    assert framed.enc_x[..., 1].std(dim=1, correction=0).allclose(torch.ones(3).double(), atol=1e-3)
