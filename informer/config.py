@@ -105,6 +105,11 @@ class TrainConfig:
         if self.trainer.time_budget_minutes is not None:
             found.append("trainer.time_budget_minutes: expected model=auto beside it, found another model")
         found += self.model.problems()
+        if self.model.highway is not Highway.none and "head" in self.trainer.freeze and self.init_from is None:
+            found.append(
+                f"trainer.freeze: expected a head that learns with model.highway={self.model.highway.value}, which "
+                "starts it at zero; leave head out, or begin with the weights of another run by init_from"
+            )
         if self.trainer.max_steps == 0 and self.model.highway is not Highway.ridge:
             found.append("trainer.max_steps: expected at least 1, found 0 (which is for model.highway=ridge)")
         try:
@@ -118,6 +123,8 @@ class TrainConfig:
         found = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
         if self.init_from is not None:
             found.append("init_from: expected a model with the sizes of that run, found model=auto")
+        if self.model.patch_len < 1:
+            found.append(f"model.patch_len: expected at least 1, found {self.model.patch_len}")
         if self.model.highway is not Highway.ridge:
             found.append(f"model.highway: expected ridge with model=auto, found {self.model.highway.value}")
         return found

@@ -137,6 +137,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["dataset=nope"], ["dataset: expected one of", "ETTh1", "sample, found 'nope'"]),
         (["attn=nope"], ["attn: expected one of", "full", "prob", "found 'nope'"]),
         (["model=huge"], ["model: expected one of", "informer_stack", "found 'huge'"]),
+        (["model=auto", "model.patch_len=0"], ["model.patch_len: expected at least 1, found 0"]),
         (["modle=small"], ["unknown key 'modle': expected one such as model (all"]),
         (["modle.d_model=8"], ["unknown key 'modle.d_model'", "model.d_model"]),
         (["model.d_modle=8"], ["unknown key 'model.d_modle'", "model.d_model"]),

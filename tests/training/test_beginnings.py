@@ -83,6 +83,13 @@ def test_what_cannot_be_frozen(names: str, words: str, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_head_that_starts_at_zero_is_not_frozen(folder: Path) -> None:
+    """Nothing below it would ever get a gradient."""
+    outcome = call("train", *SAMPLE, "model.highway=linear", "trainer.freeze=[head]")
+    assert outcome.status == 2
+    assert "trainer.freeze: expected a head that learns with model.highway=linear" in outcome.err
+
+
 def test_bf16_trains_float32_weights(folder: Path) -> None:
     for name in ("bf16", "float32"):
         outcome = call("train", *SAMPLE[:-1], f"run_dir={name}", f"precision={name}", "model.dropout=0")
