@@ -117,25 +117,53 @@ class Job:
         """Its row, there once it is finished."""
         return self.run_dir.with_suffix(".json")
 
+    @property
+    def keys(self) -> list[str]:
+        """Keys of informer.train, all but the run directory."""
+        return [*self.cell.overrides(self.model), *self.extra, f"seed={self.seed}"]
+
+    @property
+    def command(self) -> str:
+        """What runs it again."""
+        return shlex.join(["python", "-m", "informer.train", *self.keys])
+
+    def check(self) -> None:
+        """Refuse what was run, or begun, with other settings.
+
+        Raises:
+            InputError: there is such a run.
+        """
+        found = self.command
+        if self.row_file.exists():
+            found = json.loads(self.row_file.read_text())["command"]
+        elif (self.run_dir / "run.json").exists():
+            began = json.loads((self.run_dir / "run.json").read_text())["command"][1:]
+            found = shlex.join(
+                ["python", "-m", "informer.train", *(key for key in began if not key.startswith("run_dir="))]
+            )
+        if found != self.command:
+            raise InputError(
+                f"{self.run_dir}: expected a run of `{self.command}`, found `{found}`; take another --output"
+            )
+
     def run(self) -> str:
         """Train it, or go on with it; an empty text, or why it failed."""
         command = [sys.executable, "-m", "informer.train"]
-        keys = [*self.cell.overrides(self.model), *self.extra, f"seed={self.seed}"]
         goes_on = (self.run_dir / "config.yaml").exists()
         started = time.perf_counter()
         with self.run_dir.with_suffix(".log").open("a") as log:
-            given = [f"resume={self.run_dir}"] if goes_on else [*keys, f"run_dir={self.run_dir}"]
+            given = [f"resume={self.run_dir}"] if goes_on else [*self.keys, f"run_dir={self.run_dir}"]
             done = subprocess.run([*command, *given], stdout=log, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             lines = self.run_dir.with_suffix(".log").read_text().strip().splitlines()
             return lines[-1] if lines else f"ended with status {done.returncode}"
-        row = self._measured(time.perf_counter() - started, shlex.join(["python", *command[1:], *keys]))
+        row = self._measured(time.perf_counter() - started)
         write_atomic(self.row_file, json.dumps(asdict(row)) + "\n")
         for name in (checkpoint.BEST, checkpoint.LAST):  # gigabytes over a table
             (self.run_dir / name).unlink()
         return ""
 
-    def _measured(self, seconds: float, command: str) -> Row:
+    def _measured(self, seconds: float) -> Row:
         report = json.loads((self.run_dir / "metrics.json").read_text())
         scores = {name: score["scaled"]["overall"] for name, score in report["scores"].items()}
         own, ridge = scores[report["model"]], scores["ridge"]
@@ -147,7 +175,7 @@ class Job:
             seed=self.seed, seq_len=best.config["seq_len"], mse=own["mse"], mae=own["mae"], ridge_mse=ridge["mse"],
             ridge_mae=ridge["mae"], naive_mse=naive["mse"], naive_mae=naive["mae"], val_loss=best.val_loss,
             best_epoch=best.epoch, seconds=seconds, device=device_name(best.config["device"]),
-            commit=str(facts["commit"]), command=command,
+            commit=str(facts["commit"]), command=self.command,
         )  # fmt: skip
 
 
@@ -202,8 +230,15 @@ def read_rows(folder: Path) -> list[Row]:
         return [Row(**{name: kinds[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]  # type: ignore[operator]
 
 
-def run_all(jobs: list[Job], at_once: int, console: Console) -> None:
-    """Run what is not finished, `at_once` processes at a time."""
+def run_all(jobs: list[Job], at_once: int, console: Console) -> int:
+    """Run what is not finished, `at_once` processes at a time; how many failed.
+
+    Raises:
+        InputError: a run is there with other settings.
+    """
+    for job in jobs:
+        job.check()
+    n_failed = 0
     left = [job for job in jobs if not job.row_file.exists()]
     console.print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished before")
     with ThreadPoolExecutor(at_once) as pool:
@@ -211,6 +246,7 @@ def run_all(jobs: list[Job], at_once: int, console: Console) -> None:
         for place, done in enumerate(as_completed(running), start=1):
             job = running[done]
             failure = done.result()
+            n_failed += bool(failure)
             write_rows(job.folder)
             outcome = (
                 f"failed: {failure}"
@@ -220,6 +256,7 @@ def run_all(jobs: list[Job], at_once: int, console: Console) -> None:
             console.print(
                 f"{place}/{len(left)} {job.run_dir.name}: {outcome}", markup=False, highlight=False, soft_wrap=True
             )
+    return n_failed
 
 
 def has_data(dataset: str) -> bool:
@@ -271,7 +308,10 @@ def main() -> None:
         for model in given.models
         if model == "informer_plus" or cell.sizes is not None
     ]
-    run_all(jobs, given.jobs, console)
+    try:
+        sys.exit(1 if run_all(jobs, given.jobs, console) else 0)
+    except InputError as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

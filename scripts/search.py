@@ -83,10 +83,16 @@ def main() -> None:
             drawn = [f"{key}={suggest(trial, key, sweep)}" for key, sweep in sweeps.items()]
             console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
             run_dir = given.output / f"trial-{trial.number}"
-            train(conversion.to_typed(compose("train", [*fixed, *drawn])), run_dir, console)
+            try:
+                train(conversion.to_typed(compose("train", [*fixed, *drawn])), run_dir, console)
+            except InputError as error:  # a rate that diverges, sizes that do not fit: not the end of the others
+                cli.say(console, f"trial {trial.number} failed: {error}")
+                raise optuna.TrialPruned from error
             return checkpoint.load(run_dir).val_loss
 
         study.optimize(objective, n_trials=given.trials)
+    if not any(trial.state is optuna.trial.TrialState.COMPLETE for trial in study.trials):
+        raise InputError("search: expected one trial at least that trains to its end, found none; see why above")
     best = study.best_trial
     values = " ".join(f"{key}={value}" for key, value in best.params.items())
     cli.say(console, f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")

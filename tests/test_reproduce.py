@@ -82,15 +82,35 @@ def test_a_finished_run_is_not_run_again(
     monkeypatch.setattr(reproduce.subprocess, "run", fails)
     cell = reproduce.cells("M")[0]
     jobs = [reproduce.Job(cell=cell, model="informer", seed=n, extra=("device=cpu",), folder=folder) for n in (0, 1, 2)]
-    jobs[0].row_file.write_text(json.dumps(asdict(row(reproduce))))
+    finished = row(reproduce, command=jobs[0].command)
+    jobs[0].row_file.write_text(json.dumps(asdict(finished)))
     jobs[1].run_dir.mkdir()
     (jobs[1].run_dir / "config.yaml").write_text("")
-    reproduce.run_all(jobs, 1, Console())
+    assert reproduce.run_all(jobs, 1, Console()) == 2
     assert len(asked) == 2
     assert asked[0][3:] == [f"resume={jobs[1].run_dir}"]
     assert {"dataset=ETTh1", "attn.factor=3", "device=cpu", "seed=2"} <= set(asked[1])
     assert "3 runs, 1 of them finished before" in capsys.readouterr().out
-    assert reproduce.read_rows(folder) == [row(reproduce)]
+    assert reproduce.read_rows(folder) == [finished]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_runs_of_other_settings_are_refused(scripts: Scripts, folder: Path, begun: bool) -> None:
+    """Red if a row, or a run that was stopped, is taken for one of the settings that are now asked for."""
+    reproduce, _ = scripts
+    older, newer = (
+        reproduce.Job(cell=reproduce.cells("M")[0], model="informer", seed=0, extra=extra, folder=folder)
+        for extra in ((), ("optim.lr=1e-2",))
+    )
+    if begun:
+        older.run_dir.mkdir()
+        command = ["train.py", *older.keys, f"run_dir={older.run_dir}"]
+        (older.run_dir / "run.json").write_text(json.dumps({"command": command}))
+    else:
+        older.row_file.write_text(json.dumps(asdict(row(reproduce, command=older.command))))
+    older.check()
+    with pytest.raises(ValueError, match=r"optim.lr=1e-2.*take another --output"):
+        reproduce.run_all([newer], 1, Console())
 
 
 def test_the_table(scripts: Scripts) -> None:

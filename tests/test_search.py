@@ -10,6 +10,7 @@ from entry_points import ROOT, SMALL
 from hydra import initialize_config_dir
 
 from informer import conversion
+from informer.errors import InputError
 
 optuna = pytest.importorskip("optuna")
 
@@ -71,3 +72,19 @@ def test_a_search_goes_on(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert f"best of {n}: trial " in done.stdout
         assert (folder / "found" / f"trial-{n - 1}" / "best.pt").exists()
+
+
+def test_a_trial_that_fails_does_not_end_the_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red if a rate that diverges ends the search, or a search without a single run ends in a traceback."""
+    search = _script()
+
+    def diverges(*_: object) -> None:
+        raise InputError("step 3: the loss is nan")
+
+    monkeypatch.setattr(search, "train", diverges)
+    monkeypatch.setattr(sys, "argv", ["search.py", "--trials", "2", "--output", "found", "dataset=sample"])
+    with pytest.raises(InputError, match="expected one trial at least"):
+        search.main()
+    assert capsys.readouterr().out.count("failed: step 3: the loss is nan") == 2
