@@ -101,8 +101,8 @@ class PanelScaler:
 
     @classmethod
     def fit(cls, config: ScalerConfig, training: Mapping[str, Table]) -> "PanelScaler":
-        """Fit on the training rows of each series, by name."""
-        if config.per_series:
+        """Fit on the training rows of each series, by name; a series alone is all series."""
+        if config.per_series and len(training) > 1:
             own = {name: Scaler.fit(config.kind, [rows]) for name, rows in training.items()}
             return cls(kind=config.kind, own=own)
         return cls(kind=config.kind, shared=Scaler.fit(config.kind, list(training.values())))
@@ -112,6 +112,10 @@ class PanelScaler:
         if self.shared is not None:
             return self.shared
         return self.own[name] if name in self.own else Scaler.fit(self.kind, [rows])
+
+    def is_new(self, name: str) -> bool:
+        """A series for which training made no scaler."""
+        return self.shared is None and name not in self.own
 
     def state(self) -> dict[str, Any]:
         """Plain containers, for a checkpoint."""

@@ -1,5 +1,6 @@
 """From a trained model and new series to forecasts with timestamps, in the data's own units."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from informer.quantiles import MEDIAN, quantile_name
 from informer.restore import restore_model
 from informer.runtime import pick_device
 
+log = logging.getLogger(__name__)
+
 
 @final
 class TrainedModel:
@@ -53,6 +56,7 @@ class TrainedModel:
         self.sizes = WindowSizes(**{name: config[name] for name in ("seq_len", "label_len", "pred_len")})
         self.calendar = CalendarKind(config["model"]["embed"])
         self.calibration = saved_calibration(checkpoint)
+        self._has_told = False
 
     @classmethod
     def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
@@ -112,6 +116,7 @@ class TrainedModel:
         widths = self.half_widths(levels)
         if not series:
             return []
+        self.tell_new([one.name for one in series])
         batch = self._batch(series, futures)
         first = self._output(batch, pad_to)
         histories, blocks = list(series), [self.rows(batch, first)]
@@ -132,6 +137,16 @@ class TrainedModel:
             )
             for i, one in enumerate(series)
         ]
+
+    def tell_new(self, names: Sequence[str]) -> None:
+        """Warn, once, of series that cannot be scaled as in training, where each was scaled by its own rows."""
+        new = [name for name in names if self.scaler.is_new(name)]
+        if new and not self._has_told:
+            self._has_told = True
+            log.warning(
+                f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
+                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.own))}"
+            )
 
     def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
         """Scaled half widths of the intervals of these levels.

@@ -137,6 +137,7 @@ def origins(model: TrainedModel, series: Series, stride: int | None) -> range:
 
 def _windows(model: TrainedModel, series: Series, firsts: range) -> Windows:
     sizes = model.sizes
+    model.tell_new([series.name])
     kept = narrowed([series], model.columns.inputs)
     store = build_store(
         kept,

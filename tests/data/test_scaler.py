@@ -62,6 +62,14 @@ def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: S
         np.testing.assert_allclose(own.of("new", VALUES).transform(VALUES), expected(kind, VALUES), atol=1e-12)
 
 
+def test_a_series_alone_gives_its_scaler_to_all() -> None:
+    """Red if a file of another name than that of training is scaled by its own last rows."""
+    fitted = PanelScaler.fit(ScalerConfig(per_series=True), {"my": VALUES})
+    found = fitted.of("newer", VALUES[:3]).transform(VALUES)
+    np.testing.assert_allclose(found, expected(ScalerKind.standard, VALUES), atol=1e-12)
+    assert not fitted.is_new("newer")
+
+
 @pytest.mark.parametrize("kind", ScalerKind)
 def test_state_survives_plain_text(kind: ScalerKind) -> None:
     scaler = Scaler.fit(kind, [VALUES])
