@@ -5,6 +5,7 @@ ahead = forecaster.predict(frame, horizon=48)
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timezone
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.forecast import TrainedModel
 from informer.inference.rolling import roll_panel
+from informer.inference.writing import Format, need_pyarrow
 from informer.run_folder import RunFolder
 from informer.train import train
 
@@ -63,16 +65,18 @@ class Forecaster:
                 **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are kept there, else nowhere.
 
         Raises:
-            InputError: an unknown key, a value out of range, or a table that cannot be trained on.
+            InputError: an unknown key, a value out of range, a table that cannot be trained on, or times in a zone
+                without pyarrow.
         """
         table = table_of_frame(frame, "frame", None).frame
         with TemporaryDirectory() as scratch:
             run_dir = Path(config.pop("run_dir", None) or Path(scratch) / "run")
-            path = run_dir / "data.csv"
+            kind = Format.parquet if _has_zone(table) else Format.csv
+            path = run_dir / f"data.{kind.value}"
             settings = cli.compose("train", {"dataset": "csv", "dataset.path": str(path), **config})
             if RunFolder(run_dir).holds_a_run:
                 raise InputError(f"run_dir={run_dir}: expected a new folder, found a run in it; choose another")
-            write_atomic(path, table.to_csv(index=False))
+            write_atomic(path, _written(table, kind))
             try:
                 train(settings, run_dir, Console(quiet=not verbose))
             except InputError:
@@ -205,6 +209,19 @@ class Forecaster:
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
         known = {name: self.trained.reader.future_frame(futures[name], f"future of {name}") for name in panels}
         return [known[name].of(series) for name, panel in panels.items() for series in panel]
+
+
+def _has_zone(table: pd.DataFrame) -> bool:
+    """Times of a place: text would keep their distance from UTC, which changes over the year, and not the place."""
+    zones = [dtype.tz for dtype in table.dtypes if isinstance(dtype, pd.DatetimeTZDtype)]
+    return any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
+
+
+def _written(table: pd.DataFrame, kind: Format) -> bytes | str:
+    if kind is Format.csv:
+        return table.to_csv(index=False)
+    need_pyarrow("frame: times in a zone")
+    return table.to_parquet(index=False)
 
 
 def _by_name(frames: Mapping[Any, pd.DataFrame] | Sequence[pd.DataFrame]) -> Mapping[Any, pd.DataFrame]:

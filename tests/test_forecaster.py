@@ -173,3 +173,15 @@ def test_the_horizon_from_the_command_line(trained: Trained, forecaster: Forecas
     expected = forecaster.predict(pd.read_csv(source, parse_dates=["date"]), horizon=9)
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     assert call("predict", "input=x.csv", "horizon=0").err == "error: horizon: expected at least 1, found 0\n"
+
+
+def test_times_of_a_place_keep_their_place(folder: Path) -> None:
+    """Red if a change of summer time in the table is refused, or the forecast stands in another zone."""
+    pytest.importorskip("pyarrow")
+    times = pd.date_range("2024-03-20", periods=400, freq="h", tz="Europe/Berlin", name="date")
+    frame = pd.DataFrame({"y": np.sin(np.arange(400) / 4)}, index=times)
+    sizes = {"seq_len": 24, "label_len": 12, "pred_len": 6, "trainer.max_steps": 1, "model.d_model": 8, "model.d_ff": 8}
+    found = Forecaster.fit(frame, target="y", model="small", **sizes).predict(frame)
+    expected = pd.date_range(times[-1], periods=7, freq="h")[1:]
+    assert list(found["date"]) == list(expected)
+    assert str(found["date"].dt.tz) == "Europe/Berlin"
