@@ -100,6 +100,7 @@ def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
 
 def locate(path: Path) -> Path:
     """The checkpoint file that `checkpoint=` means: a file, or the best of a run directory."""
+    path = path.expanduser()
     if path.is_dir():
         if not (path / BEST).exists():
             raise InputError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a .pt file")

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from informer import checkpoint, cli
 from informer.config import ExportConfig
+from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.export import ExportFormat, description, exported
 
@@ -27,10 +28,13 @@ def export(settings: ExportConfig, console: Console) -> Path:
     Raises:
         InputError: no readable checkpoint, or it does not convert; nothing has been written then.
     """
+    output = Path(settings.output) if settings.output else None
+    if output is not None and output.suffix == ".json":
+        raise InputError(f"output={output}: expected another ending than that of the description beside it; choose one")
     source = checkpoint.locate(Path(settings.checkpoint))
     saved = checkpoint.load(source)
     content, off = exported(saved, settings.format)
-    output = Path(settings.output) if settings.output else source.with_suffix(SUFFIXES[settings.format])
+    output = output or source.with_suffix(SUFFIXES[settings.format])
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
     write_atomic(output, content)
     write_atomic(output.with_suffix(".json"), described)

@@ -56,7 +56,7 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
     many = list_files("input", wanted)
     several = many is not None or settings.dataset.series_col is not None
     found: list[Finding] = []
-    for path in [Path(wanted)] if many is None else many:
+    for path in [Path(wanted).expanduser()] if many is None else many:
         for finding in _findings_of(path, settings, console, alone=many is None):
             cli.say(console, "\n".join([*finding.lines, *([""] if several else [])]))
             found.append(replace(finding, lines=()))

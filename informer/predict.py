@@ -51,7 +51,8 @@ def predict(settings: PredictConfig, console: Console) -> int:
     """
     wanted = settings.input or ""
     files = list_files("input", wanted)
-    sources = [Source(Path(wanted), name_of(Path(wanted)))] if files is None else name_sources(files)
+    path = Path(wanted).expanduser()
+    sources = [Source(path, name_of(path))] if files is None else name_sources(files)
     with cli.logging_to(console, quiet=files is not None):
         forecaster = Forecaster.load(settings.checkpoint, device=settings.device.value)
         job = _job(settings, sources, many=files is not None)
@@ -61,7 +62,7 @@ def predict(settings: PredictConfig, console: Console) -> int:
         if files is None:
             _predict_one(forecaster, job, sources[0], console)
             return 0
-        check_output(files, job.writer.folder)
+        check_output(wanted, files, job.writer.folder)
         return _predict_many(_engine(settings, forecaster), job, sources, console, resume=settings.resume)
 
 

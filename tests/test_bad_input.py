@@ -229,6 +229,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["input=absent.csv"], ["absent.csv: no such file"]),
         (["input=*.parquet"], ["input=*.parquet", "found none"]),
         (["input=.", "output=."], ["output=.", "another folder"]),
+        (["input=./**/*.csv", "output=below/out"], ["output=below/out", "another folder"]),
         (["horizon=0", "batch_size=0"], ["horizon: expected at least 1", "batch_size: expected at least 1"]),
         (["resume=true", "format=long"], ["resume: expected format=csv or parquet"]),
         (["inptu=good.csv"], ["unknown key 'inptu'", "input"]),

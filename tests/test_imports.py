@@ -70,7 +70,7 @@ ALLOWED: dict[str, set[str]] = {
     "eval": {"cli", "config", "conversion", "inference", "build", "restore", "checkpoint", "data", "model", "plots"}
     | {"runtime", "errors"},
     "inspect": {"cli", "config", "data", "errors"},
-    "export": {"cli", "config", "inference", "checkpoint", "files"},
+    "export": {"cli", "config", "inference", "checkpoint", "files", "errors"},
     "forecaster": {"train", "run_folder", "cli", "inference", "data", "checkpoint", "files", "errors"},
     "predict": {"cli", "config", "forecaster", "inference", "checkpoint", "data", "files", "errors"},
     "__init__": {"forecaster"},

@@ -237,3 +237,32 @@ def test_all_that_is_wrong_with_a_file_is_one_line_of_the_summary(trained: Train
     for place in ("broken.csv, row 5992, column 'price'", "broken.csv, row 5992, column 'demand'"):
         assert place in row
         assert place in outcome.out
+
+
+def test_where_nothing_can_be_forecast_no_table_is_left(trained: Trained, folder: Path) -> None:
+    """Red if format=long leaves a file without a header, or one of an earlier job."""
+    (folder / "in").mkdir()
+    (folder / "out").mkdir()
+    pd.read_csv(resource("data/sample.csv")).iloc[:9].to_csv("in/short.csv", index=False)
+    Path("out/forecasts.csv").write_text("of another job")
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", "format=long")
+    assert outcome.status == 1
+    assert [path.name for path in Path("out").iterdir()] == ["summary.csv"]
+
+
+def test_a_forecast_that_fits_in_no_table_leaves_no_picture(trained: Trained, folder: Path) -> None:
+    """Red if the picture is drawn first: the time column has the name of the end of an interval."""
+    table = pd.read_csv(resource("data/sample.csv")).iloc[:100].rename(columns={"date": "price_lo80"})
+    table.to_csv("odd.csv", index=False)
+    arguments = ["input=odd.csv", "output=out", "intervals=[80]", "dataset.time_col=price_lo80"]
+    outcome = call("predict", f"checkpoint={trained.run_dir}", *arguments)
+    assert outcome.status == 2, outcome.out
+    assert "price_lo80" in outcome.err
+    assert not Path("out").exists() or not any(Path("out").iterdir())
+
+
+def test_the_home_folder_by_its_short_name(trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    pd.read_csv(resource("data/sample.csv")).iloc[:100].to_csv("mine.csv", index=False)
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=~/mine.csv", "output=out", "plots=false")
+    assert outcome.status == 0, outcome.err

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import has_magic
+from itertools import takewhile
 from pathlib import Path
 
 from informer.data.download import list_files
@@ -41,7 +43,7 @@ def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Pa
     """
     found = list_files("future", wanted)
     if found is None:
-        return Path(wanted)
+        return Path(wanted).expanduser()
     own = {future.name: future.path for future in name_sources(found)}
     absent = [source.name for source in sources if source.name not in own]
     if absent:
@@ -51,11 +53,23 @@ def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Pa
     return {source.name: own[source.name] for source in sources}
 
 
-def check_output(paths: Sequence[Path], output: Path) -> None:
+def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
     """Forecasts lie apart from the files, or another run over the same pattern would take them for input.
+
+    Args:
+        wanted: the folder or pattern.
+        paths: what it found.
+        output: folder of the forecasts.
 
     Raises:
         InputError: they would not.
     """
-    if output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}:
+    taken = output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}
+    if taken or ("**" in wanted and output.resolve().is_relative_to(_fixed_part(wanted))):
         raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
+
+
+def _fixed_part(pattern: str) -> Path:
+    """The folder that everything of the pattern lies below."""
+    parts = takewhile(lambda part: not has_magic(part), Path(pattern).expanduser().parts)
+    return Path(*parts).resolve()

@@ -144,3 +144,10 @@ def test_a_broken_safetensors_file(content: bytes, folder: Path) -> None:
     Path("own.safetensors").write_bytes(content)
     with pytest.raises(InputError, match=r"own\.safetensors cannot be read as a checkpoint"):
         checkpoint.load(Path("own.safetensors"))
+
+
+def test_the_model_is_not_written_over_by_its_description(trained: Trained, folder: Path) -> None:
+    outcome = call("export", f"checkpoint={trained.run_dir}", "output=model.json")
+    assert outcome.status == 2
+    assert "output=model.json: expected another ending" in outcome.err
+    assert not any(folder.iterdir())
