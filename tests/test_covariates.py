@@ -70,6 +70,22 @@ def test_a_forecast_follows_the_prices_it_is_given(
     np.testing.assert_allclose(from_python["load"], found["load"], rtol=1e-5)
 
 
+def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    """Red if the first column of times counts: that of training is the second, beside the time of issue."""
+    top, frame = driven
+    both = frame.assign(time=frame["date"] - pd.Timedelta("3h"))[["time", "date", "price", "load"]]
+    both[1400:1500].to_csv("history.csv", index=False)
+    both.drop(columns="load").to_csv("later.csv", index=False)
+    both[["date", "price"]].to_csv("plain.csv", index=False)
+    found = []
+    for future in ("later.csv", "plain.csv"):
+        arguments = [f"checkpoint={top / 'future'}", "input=history.csv", f"future={future}", "output=out"]
+        outcome = call("predict", *arguments, "plots=false")
+        assert outcome.status == 0, outcome.err
+        found.append(Path("out/history.forecast.csv").read_text())
+    assert found[0] == found[1]
+
+
 def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]) -> None:
     folder, frame = driven
     forecaster = Forecaster.load(folder / "future")

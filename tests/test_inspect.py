@@ -225,6 +225,16 @@ def test_the_series_of_one_file(folder: Path) -> None:
     assert call("inspect", "long.csv").status == 2
 
 
+def test_names_and_text_of_a_long_file(folder: Path) -> None:
+    """Red if a name is read as an empty cell, or a column of text is judged by the rows of one series."""
+    tables = [table(300).assign(id=name, note="warm" if name == "01" else None) for name in ("01", "NA")]
+    pd.concat(tables).to_csv("long.csv", index=False)
+    outcome = call("inspect", "long.csv", "dataset.series_col=id", "seq_len=24", "label_len=12", "pred_len=6")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "file:     long.csv, id NA, 300 rows, 3 columns" in outcome.out.splitlines()
+    assert "2 in all, 2 sound" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -136,8 +136,33 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     rows = series("south")["load"].to_numpy()
     np.testing.assert_array_equal(south["actual"], np.concatenate([rows[i : i + 6] for i in range(24, 395, 50)]))
     long["south"].drop(columns="id").to_csv("plain.csv", index=False)
-    assert call("predict", "checkpoint=own", "input=plain.csv", "output=out").status == 0
+    outcome = call("predict", "checkpoint=own", "input=plain.csv", "output=out")
+    assert outcome.status == 0
+    assert "scaler.per_series: training had no series named plain, scaled by" in outcome.out
+    assert "training had no series" not in call("predict", "checkpoint=own", "input=long.csv", "output=out").out
     assert list(pd.read_csv("out/plain.forecast.csv").columns) == ["date", "load"]
+
+
+@pytest.mark.parametrize("memmap", ["false", "true"])
+def test_names_are_written_as_they_were_read(memmap: str, folder: Path) -> None:
+    """Red if 001 is a number where no other name has a letter: its own scaler and a join on the name are missed."""
+    tables = {"001": series("north"), "NA": series("south"), "A02": series("west")}
+    rows = [table.assign(sku=name, note="warm" if name == "NA" else None) for name, table in tables.items()]
+    pd.concat(rows).to_csv("long.csv", index=False)
+    more = ["dataset.path=long.csv", "dataset.series_col=sku", "scaler.per_series=true", "run_dir=own"]
+    outcome = call("train", *RUN, *more, f"dataset.memmap={memmap}", "dataset.cache_dir=arrays")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert sorted(checkpoint.load(Path("own")).scaler["own"]) == ["001", "A02", "NA"]
+    for name, table in tables.items():
+        # in other units than in training, so that a scaler made anew shows
+        moved = table.assign(load=table["load"] * 3, sku=name)
+        moved.to_csv("one.csv", index=False)
+        outcome = call("predict", "checkpoint=own", "input=one.csv", "output=out", "plots=false")
+        assert (outcome.status, outcome.err) == (0, "")
+        found = pd.read_csv("out/one.forecast.csv", dtype={"sku": str}, keep_default_na=False)
+        assert set(found["sku"]) == {name}
+        expected = Forecaster.load("own", device="cpu").predict(moved)
+        np.testing.assert_allclose(found["load"], expected["load"], rtol=1e-5)
 
 
 def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +14,9 @@ import pandas as pd
 from informer.data.cache import Cache
 from informer.data.frequency import Frequency
 from informer.data.panel import aligned, names_in, series_names
-from informer.data.source import DatasetConfig, Series, inspect_table
+from informer.data.source import DatasetConfig, Series, inspect_table, text_columns
 from informer.data.table import Table, read_pieces
+from informer.data.timestamps import find_format, find_time_column
 from informer.errors import InputError
 from informer.files import write_atomic
 
@@ -53,28 +55,23 @@ def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> 
 
 
 class _Reader:
-    """Goes through the files once; what it saw is in `facts` when all blocks are out."""
+    """Goes through the files; what it saw is in `facts` when all blocks are out."""
 
     def __init__(self, config: DatasetConfig) -> None:
-        self.config = config
+        self.as_given = config
+        self.frequency = config.frequency
         self.first: Series | None = None
         self._last: Series | None = None
         self._seen: dict[str, _Facts] = {}
 
     def blocks(self, paths: Sequence[Path]) -> Iterator[np.ndarray]:
         """Values, one series below the other."""
-        config = self.config
         for path, file_name in zip(paths, series_names(paths), strict=True):
-            time_format = config.time_format
-            for table in read_pieces(
-                path, separator=config.separator, decimal=config.decimal, encoding=config.encoding
-            ):
-                for own, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
-                    series, report = inspect_table(own, replace(self.config, time_format=time_format), name)
-                    report.refuse()
-                    assert series is not None  # else there is something to refuse
-                    time_format = series.time_format or time_format
-                    yield self._take(series, own)
+            for own, name, config in _parts(path, file_name, self.as_given):
+                series, report = inspect_table(own, replace(config, frequency=self.frequency), name)
+                report.refuse()
+                assert series is not None  # else there is something to refuse
+                yield self._take(series, own)
 
     def facts(self) -> dict[str, Any]:
         """Plain containers."""
@@ -90,7 +87,7 @@ class _Reader:
     def _take(self, series: Series, table: Table) -> np.ndarray:
         if self.first is None:
             self.first = series
-            self.config = replace(self.config, frequency=series.frequency.code)
+            self.frequency = series.frequency.code
         series, before = aligned(series, self.first), self._last
         if before is not None and before.name == series.name:
             expected = before.frequency.future(before.timestamps[-1], 1)[0]
@@ -111,6 +108,31 @@ class _Reader:
         facts.rows += len(series)
         self._last = series
         return series.values
+
+
+def _parts(path: Path, file_name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
+    """Rows of a file that are of one series, its name, and how to read them."""
+    # text is told by the whole file, so that one with such columns is read twice, unless dataset.columns names the rest
+    text = text_columns(_pieces(path, config), config)
+    for piece in _pieces(path, config):
+        table = piece.without(text)
+        with suppress(InputError):  # told with all else that is wrong with the rows
+            # by all rows of a piece: those of one series may not settle it
+            time_col = find_time_column(table, config.time_col)
+            time_format = find_format(table, time_col, config.time_format)
+            config = replace(config, time_col=time_col, time_format=time_format)
+        for own, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
+            yield own, name, config
+
+
+def _pieces(path: Path, config: DatasetConfig) -> Iterator[Table]:
+    return read_pieces(
+        path,
+        separator=config.separator,
+        decimal=config.decimal,
+        encoding=config.encoding,
+        series_col=config.series_col,
+    )
 
 
 def _runs(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from informer.data.dialect import Dialect
 from informer.data.report import Report
-from informer.data.source import DatasetConfig, Series, series_from_table
+from informer.data.source import DatasetConfig, Series, series_from_table, text_columns
 from informer.data.split import Short, Split, cut_rows, shortage
 from informer.data.store import column_values
 from informer.data.table import Table, listed, name_of, read_table
@@ -107,12 +107,19 @@ class _Reader:
 
     def tables(self, path: Path, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
         """The rows of each series of a file, its name (`name` where the file holds one), and how to read them."""
-        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+        table = read_table(
+            path,
+            separator=config.separator,
+            decimal=config.decimal,
+            encoding=config.encoding,
+            series_col=config.series_col,
+        )
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)
         if config.series_col is not None:
             table, config = self._timed(table, config)
+            table = table.without(text_columns([table], config))
             yield from ((own, one, config) for own, one in series_tables(table, config.series_col or ""))
             return
         with suppress(InputError):  # told with all else that is wrong with the file
@@ -137,7 +144,7 @@ def series_tables(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
     """The rows of each series that a column names, without it, and that name.
 
     Raises:
-        InputError: no such column, or an empty cell in it.
+        InputError: no such column, an empty cell in it, or no rows.
     """
     names = names_in(table, series_col)
     for one, rows in table.frame.drop(columns=series_col).groupby(names, sort=False):
@@ -148,6 +155,8 @@ def names_in(table: Table, column: str) -> np.ndarray:
     """The name of the series of each row."""
     if column not in table.columns:
         raise table.missing("dataset.series_col", column)
+    if not len(table.frame):
+        raise table.without_rows()
     cells = table.frame[column]
     empty = np.flatnonzero(cells.isna() | (cells.astype(str) == ""))
     if len(empty):

@@ -5,7 +5,9 @@ Anything else is an InputError with a line for each problem; what is repaired wa
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from informer.data.frequency import Frequency
 from informer.data.repair import Duplicates, Fill, Repairs
 from informer.data.report import Report
 from informer.data.split import Short, SplitConfig, split_rows
-from informer.data.table import Table, is_number_column, listed, name_of, read_table
+from informer.data.table import Table, has_numbers, has_words, is_number_column, listed, name_of, read_table
 from informer.data.timestamps import find_time_column
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
@@ -37,7 +39,8 @@ class DatasetConfig:
             takes `file` from the data folder.
         file: file name within the data folder.
         packaged: `file` ships with this package (the sample) instead.
-        series_col: the column that names the series of each row, where one file holds many; None: it holds one.
+        series_col: the column that names the series of each row, where one file holds many, as the names are written
+            there (001, NA); None: it holds one.
         short: what to do with series too short for a window in each part.
         memmap: keep the values in files of the cache instead of in memory, and read CSV files in pieces.
         cache_dir: the folder of these files; None: `cache` in the data folder.
@@ -170,7 +173,7 @@ def inspect_table(
     report = Report()
     with report.gathering():
         if not len(table.frame):
-            raise InputError(f"{table.name}: a header without rows, expected one row for each time")
+            raise table.without_rows()
         time_col = find_time_column(table, config.time_col)
         _check_repeats(table, time_col, config.columns, report)
         columns = _value_columns(table, time_col, config.columns)
@@ -210,10 +213,39 @@ def _series(found: Examined, frequency: Frequency, table: Table, name: str) -> S
 
 
 def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report: Report) -> None:
-    used = table.columns if wanted is None else [time_col, *wanted]
-    repeated = [column for column in table.repeated if column in used]
+    repeated = [column for column in table.repeated if wanted is None or column in (time_col, *wanted)]
     if repeated:
         report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+
+
+def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
+    """Columns of a file that are text by all its rows, for each series or piece of it to leave out; told to the log.
+
+    None where `config` names the columns, or where no other would be left: reading then says what is wrong.
+
+    Args:
+        tables: the rows, whole or piece by piece; no more pieces are taken than settle it.
+
+    Raises:
+        InputError: no time column.
+    """
+    pieces = iter(tables)
+    first = next(pieces)
+    if config.columns is not None or not len(first.frame):
+        return []
+    apart = find_time_column(first, config.time_col), config.series_col
+    others = undecided = [column for column in first.columns if column not in apart]
+    worded: set[str] = set()
+    for table in chain([first], pieces):
+        undecided = [column for column in undecided if not has_numbers(table, column)]
+        worded.update(column for column in undecided if column not in worded and has_words(table, column))
+        if not undecided:
+            break
+    found = [column for column in undecided if column in worded]
+    if not 0 < len(found) < len(others):
+        return []
+    log.info("%s: text columns not used: %s", first.name, ", ".join(found))
+    return found
 
 
 def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ import io
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,10 @@ HEAD = 1 << 16
 
 PIECE = 1 << 25
 """Bytes of a piece of a file that is read in pieces."""
+
+EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"}
+EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
+"""Text that pandas takes for an empty cell, which a name may well be."""
 
 _NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
 
@@ -64,6 +69,10 @@ class Table:
         """The last n rows, or all."""
         return replace(self, frame=self.frame.iloc[-n:])
 
+    def without(self, columns: Collection[str]) -> "Table":
+        """The other columns."""
+        return replace(self, frame=self.frame.drop(columns=list(columns)))
+
     def cells(self, column: str, positions: np.ndarray) -> pd.Series:
         """Some cells of a column, by the numbers of their rows."""
         if not len(positions):
@@ -77,6 +86,10 @@ class Table:
     def missing(self, setting: str, column: str) -> InputError:
         """The error for a column that is not there."""
         return InputError(f"{setting}={column}: {self.name} has no such column, its columns are {listed(self.columns)}")
+
+    def without_rows(self) -> InputError:
+        """The error for a table that has none."""
+        return InputError(f"{self.name}: a header without rows, expected one row for each time")
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
@@ -100,24 +113,37 @@ def name_of(path: Path) -> str:
 
 
 def read_table(
-    path: Path, *, separator: str | None = None, decimal: str | None = None, encoding: str | None = None
+    path: Path,
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    series_col: str | None = None,
 ) -> Table:
     """The cells of a CSV file with a header, packed by gzip or not, or of a parquet file.
 
     Args:
         path: of the file; its content says what it is.
         separator, decimal, encoding: of CSV text; None finds them in the head of the file.
+        series_col: the column of names, if there is one: read as it is written, 001 and NA too.
 
     Raises:
         InputError: no such file, nothing in it, not text, or rows of unequal length.
     """
     separator = _separator(separator, decimal)
     with told(path, encoding), _opened(path) as (file, is_parquet):
-        return _parquet_table(path, file) if is_parquet else _csv_table(path, file, separator, decimal, encoding)
+        if is_parquet:
+            return _parquet_table(path, file)
+        return _csv_table(path, file, separator, decimal, encoding, series_col)
 
 
 def read_pieces(
-    path: Path, *, separator: str | None = None, decimal: str | None = None, encoding: str | None = None
+    path: Path,
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    series_col: str | None = None,
 ) -> Iterator[Table]:
     """The same, PIECE bytes at a time, for CSV files larger than memory; no cell may run over the end of its line.
 
@@ -134,7 +160,8 @@ def read_pieces(
         header, n_rows = file.readline(), 0
         while (lines := file.readlines(PIECE)) or not n_rows:
             with told(path, encoding):
-                table = _csv_table(path, io.BytesIO(header + b"".join(lines)), separator, decimal, encoding)
+                content = io.BytesIO(header + b"".join(lines))
+                table = _csv_table(path, content, separator, decimal, encoding, series_col)
             separator, decimal, encoding = astuple(table.dialect)
             if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
                 yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
@@ -191,14 +218,27 @@ def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "
 
 def is_number_column(table: Table, column: str) -> bool:
     """Whether a column is meant as numbers: some cell is one, or none has a letter."""
+    return not has_words(table, column) or has_numbers(table, column)
+
+
+def has_numbers(table: Table, column: str) -> bool:
+    """Whether some cell is a number."""
     cells = table.frame[column]
     if is_numeric_dtype(cells):
-        return True
-    if not (is_string_dtype(cells) or is_object_dtype(cells)):
+        return bool(cells.notna().any())
+    return _may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect.decimal)).all()
+
+
+def has_words(table: Table, column: str) -> bool:
+    """Whether some cell has a letter, or all are of a type beside text and numbers, such as times."""
+    cells = table.frame[column]
+    if is_numeric_dtype(cells):
         return False
-    cells = cells.dropna()
-    wordless = not cells.astype(str).str.contains(r"[^\s\d.,+-]").any()
-    return wordless or not np.isnan(_to_numbers(cells, table.dialect.decimal)).all()
+    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(r"[^\s\d.,+-]").any())
+
+
+def _may_be_text(cells: pd.Series) -> bool:
+    return is_string_dtype(cells) or is_object_dtype(cells)
 
 
 def _is_plain(cells: pd.Series) -> bool:
@@ -218,23 +258,34 @@ def _to_numbers(cells: pd.Series, decimal: str) -> Float64[np.ndarray, "t"]:
 
 
 def _csv_table(
-    path: Path, file: io.BufferedIOBase, separator: str | None, decimal: str | None, encoding: str | None
+    path: Path,
+    file: io.BufferedIOBase,
+    separator: str | None,
+    decimal: str | None,
+    encoding: str | None,
+    series_col: str | None,
 ) -> Table:
     head = file.read(HEAD)
     content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
     try:
-        return _decoded_table(path, content, head, separator, decimal, encoding or find_encoding(head))
+        return _decoded_table(path, content, head, separator, decimal, encoding or find_encoding(head), series_col)
     except UnicodeDecodeError:
         if encoding is not None:
             raise
     # the first accented letter comes late in the file
     content.seek(0)
-    return _decoded_table(path, content, head, separator, decimal, find_encoding(content.read()))
+    return _decoded_table(path, content, head, separator, decimal, find_encoding(content.read()), series_col)
 
 
 def _decoded_table(
-    path: Path, content: io.BufferedIOBase, head: bytes, separator: str | None, decimal: str | None, encoding: str
+    path: Path,
+    content: io.BufferedIOBase,
+    head: bytes,
+    separator: str | None,
+    decimal: str | None,
+    encoding: str,
+    series_col: str | None,
 ) -> Table:
     text = codecs.getincrementaldecoder(encoding)().decode(head)
     if not text.strip():
@@ -244,11 +295,22 @@ def _decoded_table(
     lines = "\n".join(text.split("\n", SAMPLED_LINES)[:SAMPLED_LINES]).splitlines()[:SAMPLED_LINES]
     separator = separator or find_separator(lines)
     dialect = Dialect(separator, decimal or find_decimal(text, separator), encoding)
-    names = [name.lstrip() for name in next(csv.reader(lines, delimiter=separator))]
-    return Table(path.name, _parse(content, dialect), first_row=2, dialect=dialect, repeated=_repeated(names))
+    header = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    names = [name.lstrip() for name in next(header)]
+    frame = _parse(content, dialect, _as_written(series_col, names))
+    return Table(path.name, frame, first_row=2, dialect=dialect, repeated=_repeated(names))
 
 
-def _parse(content: io.BufferedIOBase, dialect: Dialect) -> pd.DataFrame:
+def _as_written(series_col: str | None, names: Sequence[str]) -> dict[str, Any]:
+    """What tells pandas to leave the text of this column as it is, and the others to their types."""
+    if series_col is None or series_col not in names:
+        return {}
+    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), EMPTY_WORDS)  # by place: names may repeat
+    empty[names.index(series_col)] = {""}
+    return {"dtype": {series_col: str}, "keep_default_na": False, "na_values": empty}
+
+
+def _parse(content: io.BufferedIOBase, dialect: Dialect, as_written: dict[str, Any]) -> pd.DataFrame:
     content.seek(0)
     with warnings.catch_warnings():
         # pandas warns, and drops cells, where rows are longer than the header
@@ -264,6 +326,7 @@ def _parse(content: io.BufferedIOBase, dialect: Dialect) -> pd.DataFrame:
             skipinitialspace=True,
             index_col=False,
             low_memory=False,
+            **as_written,
         )
         with reader:
             frame = reader.read()

@@ -122,10 +122,7 @@ class Reader:
         Raises:
             InputError: see `frame`.
         """
-        config = self._reading([], written)
-        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        if config.time_col is None and self._time_col in table.columns:
-            config = replace(config, time_col=self._time_col)
+        table, config = self._read(path, written)
         return self._series(table, config, name, whole=whole, named=written.series_col is not None)
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
@@ -143,9 +140,21 @@ class Reader:
         Raises:
             InputError: it cannot be read, or has no times.
         """
+        return self._futures(*self._read(path, written))
+
+    def _read(self, path: Path, written: InputFormat) -> tuple[Table, DatasetConfig]:
+        """A file, and how its table is to be read: the time column is that of training where it is there."""
         config = self._reading([], written)
-        table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
-        return self._futures(table, config)
+        table = read_table(
+            path,
+            separator=config.separator,
+            decimal=config.decimal,
+            encoding=config.encoding,
+            series_col=config.series_col,
+        )
+        if config.time_col is None and self._time_col in table.columns:
+            config = replace(config, time_col=self._time_col)
+        return table, config
 
     def _series(
         self, table: Table, config: DatasetConfig, name: str, *, whole: bool, named: bool = False

@@ -214,6 +214,46 @@ def test_a_series_in_two_places_is_refused(tmp_path: Path) -> None:
         load(config, Roles(), ScalerConfig())
 
 
+def test_names_do_not_depend_on_the_piece(tmp_path: Path) -> None:
+    """Red if a piece that holds only numbers reads its names as numbers."""
+    ids = ["007", "A2", "1.10", "NA"]
+    path = write(pd.concat(made(90).assign(id=one) for one in ids), tmp_path / "f.csv")
+    data = load(DatasetConfig(path=str(path), series_col="id", memmap=True), Roles(), ScalerConfig())
+    assert [(one.name, len(one)) for one in data.panel] == [(one, 90) for one in ids]
+
+
+@pytest.mark.parametrize("series_col", ["id", None])
+@pytest.mark.parametrize("worded", [range(90), range(90, 180), range(100, 101)])
+def test_text_is_told_by_all_pieces(worded: range, series_col: str | None, tmp_path: Path) -> None:
+    """Red if a piece without a word takes the column for numbers; a number anywhere makes it a column of numbers."""
+    rows = made(180).assign(id=["p"] * 90 + ["q"] * 90)
+    rows["note"] = ["warm" if row in worded else None for row in range(180)]
+    rows = rows if series_col else rows.drop(columns="id")
+    config = DatasetConfig(path=str(write(rows, tmp_path / "f.csv")), series_col=series_col, memmap=True)
+    data = load(config, Roles(), ScalerConfig())
+    assert {one.columns for one in data.panel} == {("a", "b", "c")}
+    assert sum(len(one) for one in data.panel) == 180
+    rows.loc[179, "note"] = "7"
+    write(rows, tmp_path / "f.csv")
+    for memmap in (False, True):
+        with pytest.raises(InputError, match=r"column 'note': expected a number|besides: note"):
+            load(replace(config, memmap=memmap), Roles(), ScalerConfig())
+
+
+@pytest.mark.parametrize("memmap", [False, True])
+def test_one_series_may_tell_day_and_month_of_another(
+    memmap: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if the days of a series, none above 12, are all that its dates are read by."""
+    monkeypatch.setattr(table, "PIECE", 1 << 20)
+    frames = {"p": made(150, start="2020-01-02"), "q": made(150, start="2020-01-20")}
+    rows = pd.concat(frame.assign(id=name) for name, frame in frames.items())
+    rows.to_csv(tmp_path / "f.csv", index=False, date_format="%d/%m/%Y %H:%M")
+    config = DatasetConfig(path=str(tmp_path / "f.csv"), series_col="id", memmap=memmap)
+    for one in load(config, Roles(), ScalerConfig()).panel:
+        assert list(one.timestamps) == list(frames[one.name]["date"])
+
+
 def test_no_more_than_a_piece_of_text_is_held(tmp_path: Path) -> None:
     """Red if the reader keeps what it has passed on."""
     config = one_file(tmp_path)

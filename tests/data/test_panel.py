@@ -18,6 +18,7 @@ from informer.data.pipeline import Data, load_data
 from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
 from informer.data.source import DatasetConfig
 from informer.data.split import Short, SplitConfig, SplitKind
+from informer.data.table import read_table
 from informer.data.time_features import CalendarKind, calendar_marks
 from informer.errors import InputError, ReportError
 
@@ -287,6 +288,70 @@ def test_times_of_a_long_file_are_told_by_their_series(tmp_path: Path) -> None:
         "long.csv, station p, row 9, column 'date': expected a date, found 'soon' (2 such cells)",
         "long.csv, station q, row 152, column 'date': expected a date, found 'soon'",
     ]
+
+
+IDS = [["001", "002", "010"], ["001", "A02"], ["NA", "null", "nan"], ["1.10", "1.1", "1e3"], ["1,5", "+7", "0x1"]]
+
+
+@pytest.mark.parametrize("ids", IDS)
+def test_names_are_those_that_the_file_has(ids: list[str], tmp_path: Path) -> None:
+    """Red if a name is read as a number, or as an empty cell."""
+    rows = pd.concat(made(100).assign(sku=one) for one in ids)
+    config = DatasetConfig(path=str(write(rows, tmp_path / "long.csv")), series_col="sku", split=RATIO)
+    assert [one.name for one in load(config).panel] == ids
+    rows.to_csv(tmp_path / "long.csv", index=False, sep=";", decimal=",")
+    assert [one.name for one in load(replace(config, decimal=",")).panel] == ids
+
+
+def test_names_in_parquet_are_its_values(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for ids, names in (([1, 2, 10], ["1", "2", "10"]), (["001", "NA", "10"], ["001", "NA", "10"])):
+        pd.concat(made(100).assign(sku=one) for one in ids).to_parquet(tmp_path / "long.parquet")
+        config = DatasetConfig(path=str(tmp_path / "long.parquet"), series_col="sku", split=RATIO)
+        assert [one.name for one in load(config).panel] == names
+
+
+@pytest.mark.parametrize("header", ["note,id,x,x,y", 'note, "id",x, x,y'])
+def test_the_other_columns_are_read_as_without_names(header: str, tmp_path: Path) -> None:
+    """Red if a word for an empty cell is missed, or taken from another column than meant; pandas tells."""
+    words = [" ", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"]
+    words += ["-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", ""]
+    lines = [header, "a,7,1.5,7,1", *(f"{word},{word},{word},7,{word}" for word in words), "b,x,2.5,8,True", ",,,,"]
+    (path := tmp_path / "f.csv").write_text("\n".join(lines))
+    found = read_table(path, series_col="id").frame
+    expected = pd.read_csv(path, skipinitialspace=True)[:-1]
+    assert list(found.columns) == ["note", "id", "x", "x.1", "y"]
+    pd.testing.assert_frame_equal(found.drop(columns="id"), expected.drop(columns="id"), check_column_type=False)
+    assert found["id"].fillna("empty").tolist() == ["7", "empty", *words[1:-1], "empty", "x"]
+
+
+@pytest.mark.parametrize("filled", ["p", "q", "r", "pr"])
+def test_text_is_passed_over_whatever_series_have_it(
+    filled: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Red if a series without a word takes the column for numbers."""
+    caplog.set_level("INFO")
+    rows = pd.concat(made(100).assign(id=one, note="warm" if one in filled else None) for one in "pqr")
+    config = DatasetConfig(path=str(write(rows, tmp_path / "long.csv")), series_col="id", split=RATIO)
+    assert {one.columns for one in load(config).panel} == {("a", "b", "c")}
+    assert caplog.text.count("long.csv: text columns not used: note") == 1
+    # the same name twice is refused, though none of the two is read
+    lines = (tmp_path / "long.csv").read_text().replace("c,id,note", "note,id,note", 1)
+    (tmp_path / "long.csv").write_text(lines)
+    with pytest.raises(InputError, match="row 1: column names repeat: 'note'"):
+        load(config)
+
+
+def test_a_file_of_text_says_so(tmp_path: Path) -> None:
+    rows = pd.concat(made(100).assign(id=one)[["date", "id"]].assign(note="warm") for one in "pq")
+    config = DatasetConfig(path=str(write(rows, tmp_path / "long.csv")), series_col="id", split=RATIO)
+    for memmap in (False, True):
+        with pytest.raises(InputError, match=r"long\.csv, id p: no column of numbers beside 'date', found note"):
+            load(replace(config, memmap=memmap, cache_dir=str(tmp_path)))
+    (tmp_path / "long.csv").write_text("id,when,a\n")
+    for memmap in (False, True):
+        with pytest.raises(InputError, match=r"long\.csv: (a header without rows|no time column)"):
+            load(replace(config, memmap=memmap, cache_dir=str(tmp_path)))
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
