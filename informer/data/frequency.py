@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import Enum
 from math import gcd, lcm
 
@@ -142,20 +143,49 @@ class Frequency:
             return np.zeros(0, dtype=np.int64)
         stamps = timestamps.asi8
         step = int(np.diff(self.grid(timestamps[0], 2).as_unit(timestamps.unit).asi8)[0])
+        first, zone = self._clock(timestamps[0], like=timestamps[1])
         # a date in another age would take minutes to reach
         end = min(int(stamps[0]) + FARTHEST * len(stamps) * step, int(stamps[-1]))
         last = timestamps[int(stamps.searchsorted(end, side="right")) - 1]
-        places = pd.date_range(timestamps[0], last, freq=self.offset).get_indexer(timestamps)
+        grid = _in_zone(pd.date_range(first, self._clock(last)[0], freq=self.offset), zone)
+        # by the clock, an hour that stands twice may be either
+        places = grid.tz_localize(None).get_indexer(timestamps.tz_localize(None))
         known = (places[1:] >= 0) & (places[:-1] >= 0)
         return np.where(known, np.diff(places), 0)
 
     def grid(self, first: pd.Timestamp, n: int) -> pd.DatetimeIndex:
-        """n timestamps on this step, from `first` on."""
-        return pd.date_range(first, periods=n, freq=self.offset)
+        """n timestamps on this step, from `first` on.
 
-    def future(self, last: pd.Timestamp, n: int) -> pd.DatetimeIndex:
-        """The n timestamps after `last`."""
-        return pd.date_range(last + self.offset, periods=n, freq=self.offset)
+        In a time zone, steps of days and more keep the time of day. Where a clock change leaves it out, the row stands
+        at the end of the gap; where it makes it stand twice, at the first of the two.
+        """
+        start, zone = self._clock(first)
+        return _in_zone(pd.date_range(start, periods=n + 1, freq=self.offset), zone)[:n]
+
+    def future(self, last: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
+        """The n timestamps after `last`.
+
+        Args:
+            like: another row, whose time of day holds where a clock change has moved `last`.
+        """
+        end, zone = self._clock(last, like=like)
+        return _in_zone(pd.date_range(end + self.offset, periods=n + 1, freq=self.offset), zone)[:n]
+
+    def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
+        """The n timestamps before `first`; `like` as in `future`."""
+        start, zone = self._clock(first, like=like)
+        return _in_zone(pd.date_range(end=start, periods=n + 2, freq=self.offset), zone)[-n - 1 : -1]
+
+    def _clock(self, row: pd.Timestamp, *, like: pd.Timestamp | None = None) -> tuple[pd.Timestamp, tzinfo | None]:
+        """Where steps are counted from: the row, or what its clock shows, and the zone of that."""
+        if row.tz is None or self.unit in _FIXED:
+            return row, None
+        wall = row.tz_localize(None)
+        if like is not None:
+            other = like.tz_localize(None)
+            meant = wall.normalize() + (other - other.normalize())
+            wall = meant if row in _in_zone(pd.DatetimeIndex([meant]), row.tz) else wall
+        return wall, row.tz
 
     @property
     def code(self) -> str:
@@ -205,6 +235,16 @@ class Frequency:
     @property
     def _calendar(self) -> tuple[Unit, int]:
         return _CALENDAR[self.offset.rule_code.partition("-")[0]]
+
+
+def _in_zone(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
+    """The times at which clocks of a zone show these; as they are without a zone."""
+    if zone is None:
+        return wall
+    first = np.ones(len(wall), dtype=bool)
+    times = wall.tz_localize(zone, nonexistent="shift_forward", ambiguous=first)
+    # a whole date that a zone left out (Samoa, 30 December 2011) has no row
+    return times[times.tz_localize(None) - wall < pd.Timedelta("12h")]
 
 
 def _leading(regular: np.ndarray) -> int:

@@ -70,7 +70,7 @@ def check_futures(columns: Columns, *, given: bool) -> None:
 
 def future_index(series: Series, n: int) -> pd.DatetimeIndex:
     """The n timestamps after the series' last."""
-    return series.frequency.future(series.timestamps[-1], n)
+    return series.frequency.future(series.timestamps[-1], n, like=series.timestamps[-2:][0])
 
 
 def _last_rows(series: Series, n: int) -> Series:

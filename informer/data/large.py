@@ -13,6 +13,7 @@ import pandas as pd
 
 from informer.data.cache import Cache
 from informer.data.frequency import Frequency
+from informer.data.history import future_index
 from informer.data.panel import aligned, names_in, series_names
 from informer.data.source import DatasetConfig, Series, inspect_table, text_columns
 from informer.data.table import Table, read_pieces
@@ -90,7 +91,7 @@ class _Reader:
             self.frequency = series.frequency.code
         series, before = aligned(series, self.first), self._last
         if before is not None and before.name == series.name:
-            expected = before.frequency.future(before.timestamps[-1], 1)[0]
+            expected = future_index(before, 1)[0]
             if series.timestamps[0] != expected:
                 raise InputError(
                     f"{table.at(0, series.time_col)}: expected {expected} (step {series.frequency.code}), "
@@ -157,9 +158,7 @@ def _panel(facts: dict[str, Any], values: np.ndarray) -> list[Series]:
         panel.append(
             Series(
                 name=one.name,
-                timestamps=pd.date_range(
-                    first.tz_convert(one.zone) if one.zone else first, periods=one.rows, freq=frequency.offset
-                ),
+                timestamps=frequency.grid(first.tz_convert(one.zone) if one.zone else first, one.rows),
                 values=values[begin:end],
                 columns=columns,
                 frequency=frequency,

@@ -82,7 +82,7 @@ def left_padded(series: Series, n: int) -> Series:
     """The series with its first row repeated n times before it."""
     if n <= 0:
         return series
-    before = pd.date_range(end=series.timestamps[0], periods=n + 1, freq=series.frequency.offset)[:-1]
+    before = series.frequency.past(series.timestamps[0], n, like=series.timestamps[:2][-1])
     values = np.concatenate([np.repeat(series.values[:1], n, axis=0), series.values])
     return replace(series, timestamps=pd.DatetimeIndex(before.append(series.timestamps)), values=values)
 

@@ -175,12 +175,22 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
         date = pd.to_datetime(value if isinstance(value, str) else "", format="ISO8601", errors="coerce")
         if pd.isna(date):
             raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
-        rows.append(int(timestamps.searchsorted(date.tz_localize(timestamps.tz))))
+        rows.append(int(timestamps.searchsorted(_in_zone(date, timestamps, f"dataset.split.{part}: found {value!r}"))))
     if rows != sorted(rows):
         raise InputError(
             f"dataset.split: expected train <= val <= test, found {config.train}, {config.val}, {config.test}"
         )
     return rows[0], rows[1], rows[2]
+
+
+def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, found: str) -> pd.Timestamp:
+    """The date in the zone of the timestamps, where it is taken to be if it names none; `found` begins the error."""
+    if date.tz is None:
+        # ahead in spring, the first of the two in autumn: as steps through the clock change go
+        return date.tz_localize(timestamps.tz, nonexistent="shift_forward", ambiguous=True)
+    if timestamps.tz is None:
+        raise InputError(f"{found}, expected a date without a time zone, as the times of the data; leave the zone out")
+    return date.tz_convert(timestamps.tz)
 
 
 def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | None:

@@ -23,7 +23,7 @@ Rows = TypeVar("Rows", np.ndarray, pd.DatetimeIndex)
 ROWS = 1 << 16
 """Rows that are worked on at once."""
 
-Span = tuple[str, int, int, int]
+Span = tuple[str, str, str, int]
 """Time zone, first and last timestamp, rows: series of one step that agree in it have the same timestamps."""
 
 
@@ -102,7 +102,8 @@ def row_blocks(rows: Rows, *, shared: int = 0) -> Iterator[Rows]:
 
 def span(timestamps: pd.DatetimeIndex) -> Span:
     """What tells the timestamps of one series from those of another."""
-    return str(timestamps.tz), timestamps[0].value, timestamps[-1].value, len(timestamps)
+    # text holds any year; nanoseconds end in 2262
+    return str(timestamps.tz), timestamps[0].isoformat(), timestamps[-1].isoformat(), len(timestamps)
 
 
 def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | None) -> Float32[np.ndarray, "rows c"]:

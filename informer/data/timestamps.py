@@ -3,8 +3,10 @@
 import re
 from typing import Literal
 
+import numpy as np
 import pandas as pd
-from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
+from jaxtyping import Float64
+from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_numeric_dtype
 from pandas.tseries.api import guess_datetime_format
 
 from informer.data.table import Table, listed, shown
@@ -15,6 +17,9 @@ NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "t
 
 YEARS = range(1000, 9000)
 """Years in which pandas can count steps forth and back; near the years 1 and 9999 its offsets fail."""
+
+_LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
+"""Nanoseconds from 1970 to the end of YEARS."""
 
 EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 """Values of `time_format` that count from 1970."""
@@ -162,6 +167,8 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     try:
         if time_format in EPOCHS:
             counts = pd.to_numeric(cells, errors="coerce")
+            if is_float_dtype(counts):
+                return _of_floats(counts.to_numpy(np.float64, na_value=np.nan), EPOCHS[time_format])
             return pd.DatetimeIndex(pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce"), name=None)
         # most times stand once, so that a table of those seen costs more than it saves
         text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
@@ -171,3 +178,13 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
             f"{table.name}, column {column!r}: not readable as {time_format} ({error}); write every time in one zone, "
             "such as UTC, or set dataset.time_format"
         ) from error
+
+
+def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
+    """Times of counts since 1970 in the finest unit that they hold: in ns, 1700000000.1 s would be 95 ns less."""
+    nanos = counts * float(pd.Timedelta(1, unit).value)
+    sane = np.abs(nanos[np.abs(nanos) < _LAST])
+    noise = np.spacing(sane.max(initial=0.0))
+    finest: Literal["ns", "us", "ms"] = "ns" if noise < 1 else "us" if noise < 1_000 else "ms"
+    whole = np.round(nanos / pd.Timedelta(1, finest).value)
+    return pd.to_datetime(whole, unit=finest, errors="coerce").as_unit(finest)

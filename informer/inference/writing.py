@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -59,13 +60,14 @@ class Writer:
         Raises:
             InputError: the place cannot be written, or the forecast has two columns of one name.
         """
-        if self.plots:
+        output, content = LONG_FILE, None
+        if self.format is not Format.long:
+            output = f"{name}.forecast.{self.format.value}"
+            content = to_csv(forecasts) if self.format is Format.csv else to_parquet(forecasts)
+        if self.plots:  # once the forecast has been found to fit in a table
             save_figure(picture(name, forecasts), self.picture_of(name))
-        if self.format is Format.long:
-            return LONG_FILE
-        output = f"{name}.forecast.{self.format.value}"
-        content = to_csv(forecasts) if self.format is Format.csv else to_parquet(forecasts)
-        write_atomic(self.folder / output, content, durable=False)
+        if content is not None:
+            write_atomic(self.folder / output, content, durable=False)
         return output
 
     def picture_of(self, name: str) -> Path:
@@ -124,10 +126,10 @@ def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
     return buffer.getvalue()
 
 
-def need_pyarrow() -> None:
-    """Raise the InputError of a parquet file that cannot be written."""
+def need_pyarrow(what: str = "format=parquet") -> None:
+    """Raise the InputError of a parquet file that cannot be written, for the sake of `what`."""
     if find_spec("pyarrow") is None:
-        raise InputError("format=parquet: expected pyarrow, found none; pip install 'informer[parquet]'")
+        raise InputError(f"{what}: expected pyarrow, found none; pip install 'informer[parquet]'")
 
 
 def to_long(forecasts: Mapping[str, Forecast]) -> str:
@@ -151,7 +153,7 @@ def to_long(forecasts: Mapping[str, Forecast]) -> str:
 
 @contextmanager
 def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
-    """The one file of a job; what is yielded appends a table to it. It is there when all have been."""
+    """The one file of a job; what is yielded appends a table to it. It is there when all have been, if any was."""
     unfinished = folder / f".{LONG_FILE}.unfinished"
     with writing(unfinished), unfinished.open("w", encoding="utf-8", newline="") as file:
 
@@ -159,18 +161,31 @@ def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
             file.write(table.partition("\n")[2] if file.tell() else table)
 
         yield append
+        is_empty = not file.tell()
     os.replace(unfinished, folder / LONG_FILE)
+    if is_empty:  # not even a header is known
+        (folder / LONG_FILE).unlink()
 
 
-def stamps(forecast: Forecast) -> list[str] | list[int]:
+def stamps(forecast: Forecast) -> Sequence[object]:
     """Timestamps as text in the way of the series they continue; ISO dates carry a time of day where its rows do."""
     series, times = forecast.series, forecast.timestamps
     written = series.time_format
     if written in EPOCHS:
-        return times.as_unit(EPOCHS[written]).asi8.tolist()
+        return _counts(times, EPOCHS[written], series.dialect.decimal)
     if written in (None, "ISO8601"):
         return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else list(map(str, times))
     return list(times.strftime(written))
+
+
+def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:
+    """Units since 1970: whole numbers where all are."""
+    whole = times.as_unit(unit)
+    if (whole == times).all():
+        return whole.asi8.tolist()
+    per_unit = pd.Timedelta(1, unit) // pd.Timedelta(1, times.unit)
+    # of ints, whose quotient is the nearest float, as it is read back
+    return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
 
 
 def _has_dates_only(series: Series) -> bool:

@@ -158,6 +158,87 @@ def test_a_zone_with_clock_changes() -> None:
         assert Frequency.parse(code).future(timestamps[-8], 7).equals(timestamps[-7:])
 
 
+# zone, step, rows before the change, and the one in it with those after, as a clock at the place shows them
+CLOCK_CHANGES = {
+    "left out, midnight": (
+        "America/Santiago",
+        "D",
+        ["2024-09-05T00:00-04:00", "2024-09-06T00:00-04:00", "2024-09-07T00:00-04:00"],
+        ["2024-09-08T01:00-03:00", "2024-09-09T00:00-03:00", "2024-09-10T00:00-03:00"],
+    ),
+    "left out": (
+        "Europe/Berlin",
+        "D",
+        ["2024-03-28T02:30+01:00", "2024-03-29T02:30+01:00", "2024-03-30T02:30+01:00"],
+        ["2024-03-31T03:00+02:00", "2024-04-01T02:30+02:00", "2024-04-02T02:30+02:00"],
+    ),
+    "twice": (
+        "Europe/Berlin",
+        "D",
+        ["2024-10-24T02:30+02:00", "2024-10-25T02:30+02:00", "2024-10-26T02:30+02:00"],
+        ["2024-10-27T02:30+02:00", "2024-10-28T02:30+01:00", "2024-10-29T02:30+01:00"],
+    ),
+    "weeks": (
+        "Europe/Berlin",
+        "W-SUN",
+        ["2024-03-10T02:30+01:00", "2024-03-17T02:30+01:00", "2024-03-24T02:30+01:00"],
+        ["2024-03-31T03:00+02:00", "2024-04-07T02:30+02:00", "2024-04-14T02:30+02:00"],
+    ),
+    "months": (
+        "Europe/Berlin",
+        "ME",
+        ["2023-12-31T02:30+01:00", "2024-01-31T02:30+01:00", "2024-02-29T02:30+01:00"],
+        ["2024-03-31T03:00+02:00", "2024-04-30T02:30+02:00", "2024-05-31T02:30+02:00"],
+    ),
+    "a day left out": (
+        "Pacific/Apia",
+        "D",
+        ["2011-12-27T00:00-10:00", "2011-12-28T00:00-10:00", "2011-12-29T00:00-10:00"],
+        ["2011-12-31T00:00+14:00", "2012-01-01T00:00+14:00", "2012-01-02T00:00+14:00"],
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CLOCK_CHANGES)
+def test_calendar_steps_through_a_clock_change(change: str) -> None:
+    """Red if a time that the clock leaves out, or shows twice, raises, or moves the rows after it."""
+    zone, code, before, after = CLOCK_CHANGES[change]
+    times = pd.DatetimeIndex([pd.Timestamp(text).tz_convert(zone) for text in before + after])
+    frequency = Frequency.parse(code)
+    for n in range(1, 4):
+        assert frequency.future(times[n - 1], 6 - n).equals(times[n:])
+        assert frequency.grid(times[0], n + 3).equals(times[: n + 3])
+    for row in (4, 5):
+        assert frequency.past(times[row], row).equals(times[:row])
+    for begin in range(4):
+        assert frequency.follows(times[begin:]) == 6 - begin
+    if change != "twice":
+        assert Frequency.infer(times).offset == frequency.offset
+    # what the change has moved is told by a row beside it
+    assert frequency.future(times[3], 2, like=times[2]).equals(times[4:])
+    assert frequency.past(times[3], 3, like=times[4]).equals(times[:3])
+
+
+def test_rows_in_the_hour_that_stands_twice() -> None:
+    """Its second half hour continues the days as the first does; both are one too many."""
+    clock = pd.date_range("2024-10-20 02:30", periods=12, freq="D")
+    first, second = (clock.tz_localize("Europe/Berlin", ambiguous=np.full(12, dst)) for dst in (True, False))
+    assert first[7] != second[7]
+    for times in (first, second):
+        assert Frequency.infer(times).code == "D"
+        assert Frequency.parse("D").strides(times[7:]).tolist() == [1, 1, 1, 1]
+    assert 0 in Frequency.parse("D").strides(first.insert(8, second[7]))
+
+
+@pytest.mark.parametrize("hour", ["00:00", "02:30"])
+def test_a_row_beside_a_clock_change_is_on_no_step(hour: str) -> None:
+    """Red if any hour of the day of the change will do."""
+    times = Frequency.parse("D").grid(pd.Timestamp(f"2024-03-25 {hour}", tz="Europe/Berlin"), 12)
+    moved = times.delete(6).insert(6, times[6] + pd.Timedelta("2h"))
+    assert Frequency.parse("D").strides(times).tolist() == [1] * 11
+    assert Frequency.parse("D").strides(moved).tolist() == [1] * 5 + [0, 0] + [1] * 4
+
+
 def test_seasons_return_to_the_same_phase() -> None:
     """A season of steps is a whole number of its cycle, whatever the multiple."""
     for hours in (1, 2, 5, 7, 9, 23):

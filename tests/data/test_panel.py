@@ -11,9 +11,12 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import series_from_frame
 
+from informer.data.cache import Cache
 from informer.data.columns import Columns, Roles
 from informer.data.frequency import Frequency
-from informer.data.history import history_batch
+from informer.data.history import future_index, history_batch
+from informer.data.large import mapped_panel
+from informer.data.panel import left_padded
 from informer.data.pipeline import Data, load_data
 from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
 from informer.data.source import DatasetConfig
@@ -401,3 +404,20 @@ def test_every_kind_of_scaler_serves_each_series(kind: ScalerKind, tmp_path: Pat
     n = len(series["s"])
     rows = series["s"][["a", "b", "c"]][n - 20 : n - 20 + PRED]
     np.testing.assert_allclose(batch.in_units(batch.target)[first], rows, rtol=1e-4, atol=1e-3)
+
+
+def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Path) -> None:
+    """Red if the day that has no midnight sets the time of the days beside it, in Santiago on 8 September 2024."""
+    days = pd.DatetimeIndex([*pd.date_range("2024-09-06", periods=2), "2024-09-08 01:00", "2024-09-09", "2024-09-10"])
+    times = days.tz_localize("America/Santiago")
+    series = series_from_frame(pd.DataFrame({"date": times, "y": range(5)}), DatasetConfig(name="x"), "x")
+    up_to, since = (
+        replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
+        for rows in (slice(None, 3), slice(2, None))
+    )
+    assert list(future_index(up_to, 2)) == list(times[3:])
+    assert list(left_padded(since, 2).timestamps) == list(times)
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"date": times, "y": range(5)}).to_parquet(tmp_path / "x.parquet")
+    (mapped,) = mapped_panel([tmp_path / "x.parquet"], DatasetConfig(name="x"), Cache(tmp_path / "cache"))
+    assert list(mapped.timestamps) == list(times)

@@ -192,3 +192,21 @@ def test_a_file_unlike_the_published_one_is_reported(tmp_path: Path, caplog: pyt
     write(made(), tmp_path / "made.csv")
     load(DatasetConfig(name="made", file="made.csv", split=ROWS, sha256="0" * 64), tmp_path)
     assert "differs from the published file's" in caplog.text
+
+
+@pytest.mark.parametrize("memmap", [False, True])
+@pytest.mark.parametrize("start", [1659, 2400])
+def test_years_that_nanoseconds_do_not_reach(start: int, memmap: bool, tmp_path: Path) -> None:
+    """Red if times are counted in nanoseconds somewhere: central England's temperature begins in 1659."""
+    dates = [f"{year}-{month:02}-01" for year in range(start, start + 30) for month in range(1, 13)]
+    frame = pd.DataFrame({"date": dates, "a": np.sin(np.arange(360.0))})
+    path = write(frame, tmp_path / "long_ago.csv")
+    config = DatasetConfig(path=str(path), split=ROWS, memmap=memmap, cache_dir=str(tmp_path / "cache"))
+    data = load(config, tmp_path)
+    series = data.panel[0]
+    assert (series.frequency.code, str(series.timestamps[-1].date())) == ("MS", dates[-1])
+    # month of the last row of each history, scaled as timeF does
+    marks = data.test.batch(torch.arange(len(data.test))).enc_mark[:, -1, 0].numpy()
+    months = [int(date[5:7]) for date in dates[210 - 1 :]][: len(marks)]
+    np.testing.assert_allclose(marks, (np.array(months) - 1) / 11 - 0.5, atol=1e-6)
+    assert [str(time.date()) for time in future_index(series, 2)] == [f"{start + 30}-01-01", f"{start + 30}-02-01"]

@@ -1,5 +1,6 @@
 """Files as people write them, read to the same series."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from dataset_cases import made, write
 from stores import series_from_frame
 
 from informer.data.source import DatasetConfig, read_series
+from informer.errors import InputError
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
 FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]
@@ -57,6 +59,35 @@ def test_a_format_that_is_given(cells: list[object], config: DatasetConfig, tmp_
     frame = pd.DataFrame({"date": cells, "a": [1, 2]})
     series = read_series(write(frame, tmp_path / "f.csv"), config)
     assert series.timestamps.tolist() == [pd.Timestamp("2010-02-01 00:00"), pd.Timestamp("2010-02-01 01:00")]
+
+
+@pytest.mark.parametrize(
+    ("unit", "step"), [("s", "100ms"), ("s", "500ms"), ("s", "40us"), ("ms", "250us"), ("us", "1us")]
+)
+@pytest.mark.parametrize("start", ["1970-01-01", "2023-11-14 22:13:20", "2061-05-04"])
+def test_counts_with_fractions(unit: str, step: str, start: str, tmp_path: Path) -> None:
+    """Red if the noise in the last digits of a float64 count stays in the times: steps are then unequal."""
+    times = pd.date_range(start, periods=300, freq=step)
+    ticks = (times - pd.Timestamp(0)) // pd.Timedelta("1us")
+    digits = {"s": 6, "ms": 3, "us": 0}[unit]
+    cells = [format(Decimal(int(tick)).scaleb(-digits), "f") for tick in ticks]
+    path = write(pd.DataFrame({"date": cells, "a": range(300)}), tmp_path / "f.csv")
+    series = read_series(path, DatasetConfig(time_format=unit))
+    assert (series.timestamps == times).all()
+    assert series.frequency.code == {"1us": "us"}.get(step, step)
+
+
+def test_whole_counts_keep_every_digit(tmp_path: Path) -> None:
+    """Red if counts that are no floats are rounded as floats are."""
+    cells = [1700000000000000000 + 7 * i for i in range(30)]
+    path = write(pd.DataFrame({"date": cells, "a": range(30)}), tmp_path / "f.csv")
+    assert read_series(path, DatasetConfig(time_format="ns")).timestamps.asi8.tolist() == cells
+
+
+def test_counts_that_are_no_time(tmp_path: Path) -> None:
+    path = write(pd.DataFrame({"date": ["0.5", "1e40", "", "2.5"], "a": range(4)}), tmp_path / "f.csv")
+    with pytest.raises(InputError, match=r"row 3, column 'date': expected a date.*2 such cells"):
+        read_series(path, DatasetConfig(time_format="s", frequency="s"))
 
 
 @pytest.mark.parametrize("name", ["date", "Date", "ds", "Timestamp", "DATETIME", "when", ""])

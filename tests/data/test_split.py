@@ -49,6 +49,24 @@ def test_dates_of_a_zone() -> None:
     assert split.train == range(31)
 
 
+def test_a_date_that_names_its_zone() -> None:
+    """Red if the zone is dropped: 2020-01-31 15:00 in UTC is February in Tokyo."""
+    timestamps = pd.date_range("2020-01-01", periods=100, freq="D", tz="Asia/Tokyo")
+    dates = config("dates", "2020-01-31T15:00:00Z", "2020-03-01T00:00+09:00", None)
+    split = split_rows(timestamps, Frequency.parse("D"), dates, sizes=SMALL)
+    assert split.train == range((timestamps < pd.Timestamp("2020-01-31T15:00:00Z")).sum()) == range(31)
+    assert split.val == range(31, 60)
+    with pytest.raises(InputError, match="found '2020-01-31T15:00:00Z', expected a date without a time zone"):
+        cut(100, "D", dates)
+
+
+def test_a_date_that_a_clock_change_leaves_out() -> None:
+    """In Santiago 8 September 2024 began at 1:00."""
+    timestamps = pd.date_range("2024-09-01", periods=600, freq="h", tz="America/Santiago")
+    split = split_rows(timestamps, Frequency.parse("h"), config("dates", "2024-09-08", "2024-09-20", None), sizes=SMALL)
+    assert timestamps[split.val.start] == pd.Timestamp("2024-09-08T01:00-03:00")
+
+
 @pytest.mark.parametrize(("pred_len", "least"), [(24, 224), (96, 944), (720, 7184)])
 def test_the_least_ratio_that_works_is_named(pred_len: int, least: int) -> None:
     """70/10/20 and a history of 96 rows; the numbers follow from 0.1 n >= pred_len and 0.7 n >= 96 + pred_len."""

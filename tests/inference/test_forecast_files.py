@@ -2,6 +2,7 @@
 
 import csv
 import io
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informer import Forecaster
+from informer.data.source import DatasetConfig, read_series
 from informer.inference.batch import Job, forecast_files
 from informer.inference.inputs import Source
 from informer.inference.reading import InputFormat
-from informer.inference.writing import Format, Writer
+from informer.inference.result import Forecast
+from informer.inference.writing import Format, Writer, to_csv
 
 pytest.importorskip("pyarrow")
 
@@ -86,3 +89,25 @@ def test_a_forecast_goes_through_a_file_unchanged(
 
     again = writing.write(frame.assign(besides="x")[order], tmp_path_factory.mktemp("reordered"))
     assert forecast_bytes(forecaster, checkpoint, again, writing.named) == content
+
+
+@pytest.mark.parametrize(("unit", "places"), [("s", 0), ("ms", 3), ("us", 6)])
+@pytest.mark.parametrize("step", ["100ms", "500ms", "250us", "2s", "1h"])
+@pytest.mark.parametrize("start", ["1969-12-31 23:59:50", "2023-11-14 22:13:20"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_counts_since_1970_are_read_back(
+    unit: str, places: int, step: str, start: str, decimal: str, tmp_path: Path
+) -> None:
+    """Red if fractions of a count are cut off, or whole counts are written as floats."""
+    times = pd.date_range(start, periods=40, freq=step)
+    counts = [format(Decimal(time.value).scaleb(places - 9).normalize(), "f") for time in times]
+    cells = [count.replace(".", decimal) for count in counts]
+    path = tmp_path / "f.csv"
+    pd.DataFrame({"date": cells[:30], "a": range(30)}).to_csv(path, index=False, sep=";")
+    config = DatasetConfig(time_format=unit, separator=";", decimal=decimal)
+    forecast = Forecast(series=read_series(path, config), targets=("a",), values=np.zeros((10, 1)), pred_len=10)
+    path.write_bytes(to_csv([forecast]))
+    assert (read_series(path, config).timestamps == times[30:]).all()
+    written = [line.split(";")[0] for line in path.read_text().splitlines()[1:]]
+    if not any("." in count for count in counts[30:]):
+        assert written == counts[30:]
