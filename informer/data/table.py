@@ -298,7 +298,8 @@ def _decoded_table(
     header = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     names = [name.lstrip() for name in next(header)]
     frame = _parse(content, dialect, _as_written(series_col, names))
-    return Table(path.name, frame, first_row=2, dialect=dialect, repeated=_repeated(names))
+    repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # empty columns are gone
+    return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated)
 
 
 def _as_written(series_col: str | None, names: Sequence[str]) -> dict[str, Any]:
