@@ -26,8 +26,8 @@ from informer.data.download import list_files
 from informer.data.panel import series_tables
 from informer.data.report import Report
 from informer.data.seasonality import find_seasons
-from informer.data.source import DatasetConfig, Series, inspect_table, text_columns
-from informer.data.table import Table, listed, name_of, read_table
+from informer.data.source import DatasetConfig, Series, inspect_table, table_of_file, text_columns
+from informer.data.table import Table, listed, name_of
 from informer.data.windows import WindowSizes
 from informer.errors import InputError, counted
 
@@ -102,13 +102,7 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
     """What is to say of a file, or of each of its series. `alone`: what cannot be read ends it all."""
     dataset = settings.dataset
     try:
-        table = read_table(
-            path,
-            separator=dataset.separator,
-            decimal=dataset.decimal,
-            encoding=dataset.encoding,
-            series_col=dataset.series_col,
-        )
+        table = table_of_file(path, dataset)
         if dataset.series_col is None:
             yield _finding(path, table, name_of(path), settings, console)
             return

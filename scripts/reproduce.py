@@ -125,7 +125,7 @@ class Job:
     @property
     def command(self) -> str:
         """What runs it again."""
-        return shlex.join(["python", "-m", "informer.train", *self.keys])
+        return written(self.keys)
 
     def check(self) -> None:
         """Refuse what was run, or begun, with other settings.
@@ -138,9 +138,7 @@ class Job:
             found = json.loads(self.row_file.read_text())["command"]
         elif (self.run_dir / "run.json").exists():
             began = json.loads((self.run_dir / "run.json").read_text())["command"][1:]
-            found = shlex.join(
-                ["python", "-m", "informer.train", *(key for key in began if not key.startswith("run_dir="))]
-            )
+            found = written([key for key in began if not key.startswith("run_dir=")])
         if found != self.command:
             raise InputError(
                 f"{self.run_dir}: expected a run of `{self.command}`, found `{found}`; take another --output"
@@ -177,6 +175,11 @@ class Job:
             best_epoch=best.epoch, seconds=seconds, device=device_name(best.config["device"]),
             commit=str(facts["commit"]), command=self.command,
         )  # fmt: skip
+
+
+def written(keys: list[str]) -> str:
+    """The command of a run with these keys."""
+    return shlex.join(["python", "-m", "informer.train", *keys])
 
 
 def device_name(configured: str) -> str:

@@ -84,6 +84,7 @@ def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Pat
         assert outcome.status == 0, outcome.err
         found.append(Path("out/history.forecast.csv").read_text())
     assert found[0] == found[1]
+    assert np.corrcoef(pd.read_csv("out/history.forecast.csv")["load"], frame["price"][1500:])[0, 1] < -0.9
 
 
 def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]) -> None:

@@ -13,10 +13,10 @@ import pandas as pd
 
 from informer.data.dialect import Dialect
 from informer.data.report import Report
-from informer.data.source import DatasetConfig, Series, series_from_table, text_columns
+from informer.data.source import DatasetConfig, Series, series_from_table, table_of_file, text_columns
 from informer.data.split import Short, Split, cut_rows, shortage
 from informer.data.store import column_values
-from informer.data.table import Table, listed, name_of, read_table
+from informer.data.table import Table, listed, name_of
 from informer.data.timestamps import find_format, find_time_column, parse_timestamps
 from informer.data.windows import WindowSizes
 from informer.errors import InputError
@@ -107,13 +107,7 @@ class _Reader:
 
     def tables(self, path: Path, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
         """The rows of each series of a file, its name (`name` where the file holds one), and how to read them."""
-        table = read_table(
-            path,
-            separator=config.separator,
-            decimal=config.decimal,
-            encoding=config.encoding,
-            series_col=config.series_col,
-        )
+        table = table_of_file(path, config)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)

@@ -127,10 +127,25 @@ def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None 
     Raises:
         InputError: see `series_from_table`.
     """
-    table = read_table(path, separator=config.separator, decimal=config.decimal, encoding=config.encoding)
+    table = table_of_file(path, config)
     if table.dialect.uncommon():
         log.info("%s: %s", table.name, table.dialect.uncommon())
     return series_from_table(table, config, name_of(path), sizes=sizes)
+
+
+def table_of_file(path: Path, config: DatasetConfig) -> Table:
+    """The cells of a file that is written as `config` says.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    return read_table(
+        path,
+        separator=config.separator,
+        decimal=config.decimal,
+        encoding=config.encoding,
+        series_col=config.series_col,
+    )
 
 
 def series_from_table(

@@ -15,9 +15,9 @@ from informer.data.future import Future, future_of_table
 from informer.data.panel import series_tables
 from informer.data.repair import Duplicates, Fill
 from informer.data.report import Report
-from informer.data.source import DatasetConfig, Series, series_from_table
+from informer.data.source import DatasetConfig, Series, series_from_table, table_of_file
 from informer.data.split import Short
-from informer.data.table import Table, read_table, table_of_frame
+from informer.data.table import Table, table_of_frame
 from informer.data.time_features import CalendarKind, mark_fields
 from informer.data.timestamps import find_format, find_time_column
 from informer.errors import InputError
@@ -145,13 +145,7 @@ class Reader:
     def _read(self, path: Path, written: InputFormat) -> tuple[Table, DatasetConfig]:
         """A file, and how its table is to be read: the time column is that of training where it is there."""
         config = self._reading([], written)
-        table = read_table(
-            path,
-            separator=config.separator,
-            decimal=config.decimal,
-            encoding=config.encoding,
-            series_col=config.series_col,
-        )
+        table = table_of_file(path, config)
         if config.time_col is None and self._time_col in table.columns:
             config = replace(config, time_col=self._time_col)
         return table, config

@@ -113,7 +113,7 @@ def fit(
         keeper=Keeper(save, every_minutes=trainer.save_every_minutes, stop=stop, processes=processes, device=device),
     )  # fmt: skip
     tracker.begin()
-    if starts_fitted and state.stopping.start_loss is None and state.progress.step == 0:
+    if starts_fitted and state.stopping.start_loss is None:
         state.stopping.update(validate(session), epoch=0)
         log.info(f"validation loss before the first step: {state.stopping.best_loss:.5f}")
         session.keeper.keep(state, is_best=True)

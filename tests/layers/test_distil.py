@@ -58,6 +58,8 @@ def test_a_single_row_is_normalised_by_the_statistics_so_far() -> None:
     distil.norm.running_mean.fill_(2.0)
     x = torch.randn(1, 1, 4, requires_grad=True)
     found = distil.train()(x)
+    expected = nn.functional.elu((distil.conv(x) - 2.0) / (1.0 + distil.norm.eps) ** 0.5)
+    torch.testing.assert_close(found, expected)
     assert float(distil.norm.running_mean.mean()) == 2.0
     torch.testing.assert_close(found, distil.eval()(x))
     found.sum().backward()
