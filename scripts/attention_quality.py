@@ -17,6 +17,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, product
 from math import nan
 from pathlib import Path
@@ -65,7 +66,8 @@ class Inputs:
         """q and k [1 heads length width]; what is built next draws from the same seed."""
         torch.manual_seed(seed)
         shape = (1, self.heads, length or self.length, self.width)
-        return tuple(factor * self.scale * torch.randn(shape, dtype=torch.float64) for _ in "qk")
+        q, k = (factor * self.scale * torch.randn(shape, dtype=torch.float64) for _ in "qk")
+        return q, k
 
     def point(self, panel: str, line: str, x: int, value: Callable[[int], float]) -> Point:
         """`value` of every seed, summed up."""
@@ -91,10 +93,12 @@ def performer(inputs: Inputs) -> Iterator[Point]:
     for kind, orthogonal, radii, m in product(
         ("positive", "trig"), (True, False), ("gaussian", "sqrt_d", "quantile"), powers(16, 4096)
     ):
-        params = {"kind": kind, "orthogonal": orthogonal, "radii": radii, "n_features": m}
         line = f"{radii}, {'orthogonal' if orthogonal else 'independent'}"
         panel = f"kind={kind}: error against full attention"
-        yield inputs.point(panel, line, m, lambda seed, p=params: relative_error(inputs, "performer", seed, **p))
+        value = partial(
+            relative_error, inputs, "performer", kind=kind, orthogonal=orthogonal, radii=radii, n_features=m
+        )
+        yield inputs.point(panel, line, m, value)
 
 
 def reformer(inputs: Inputs) -> Iterator[Point]:
@@ -107,14 +111,14 @@ def reformer(inputs: Inputs) -> Iterator[Point]:
         return float((full * (hashed.weights(q, k) > 0)).sum() / full.sum())
 
     for n_buckets, n_hashes in product((4, 8, 16), powers(1, 16)):
-        value = lambda seed, b=n_buckets, n=n_hashes: kept(seed, b, n)  # noqa: E731
+        value = partial(kept, n_buckets=n_buckets, n_hashes=n_hashes)
         yield inputs.point("share of full attention's weight kept", f"{n_buckets} buckets", n_hashes, value)
 
 
 def topk(inputs: Inputs) -> Iterator[Point]:
     """Error over k."""
     for factor, k in product((1, 2, 4), powers(1, inputs.length)):
-        value = lambda seed, f=factor, k=k: relative_error(inputs, "topk", seed, f**0.5, k=k)  # noqa: E731
+        value = partial(relative_error, inputs, "topk", factor=factor**0.5, k=k)
         yield inputs.point("error against full attention", f"scores times {factor}", k, value)
 
 

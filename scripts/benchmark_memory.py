@@ -16,6 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ from torch import Tensor, nn
 from informer.build import attention_node, build_model
 from informer.model import Informer, ModelConfig, ModelDims
 
-WAYS: dict[str, dict[str, bool]] = {
+WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "checkpointing": {"activation_checkpointing": True},
     "reversible": {"reversible": True},

@@ -17,7 +17,6 @@ stopped goes on. rows.csv has a row a finished run. Datasets without a file are 
 
 import argparse
 import csv
-import io
 import json
 import os
 import shlex
@@ -25,9 +24,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from result_files import write_rows
 from rich.console import Console
 
 from informer import checkpoint
@@ -92,6 +92,7 @@ class Row:
     val_loss: float
     best_epoch: int
     seconds: float
+    """Wall time; of its last part where it was stopped and went on."""
     device: str
     commit: str
     command: str
@@ -215,22 +216,9 @@ def _cell(row: dict[str, str]) -> Cell:
     )  # fmt: skip
 
 
-def write_rows(folder: Path) -> None:
-    """rows.csv, from the rows of all finished runs."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(json.loads(path.read_text()) for path in sorted(folder.glob("*.json")))
-    write_atomic(folder / ROWS, text.getvalue())
-
-
-def read_rows(folder: Path) -> list[Row]:
-    """What `write_rows` wrote; none where nothing has been run."""
-    if not (folder / ROWS).exists():
-        return []
-    kinds = {field.name: field.type for field in fields(Row)}
-    with (folder / ROWS).open(newline="") as file:
-        return [Row(**{name: kinds[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]  # type: ignore[operator]
+def finished_rows(folder: Path) -> list[Row]:
+    """Of all finished runs."""
+    return [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
 def run_all(jobs: list[Job], at_once: int, console: Console) -> int:
@@ -250,7 +238,7 @@ def run_all(jobs: list[Job], at_once: int, console: Console) -> int:
             job = running[done]
             failure = done.result()
             n_failed += bool(failure)
-            write_rows(job.folder)
+            write_rows(Row, finished_rows(job.folder), job.folder / ROWS)
             outcome = (
                 f"failed: {failure}"
                 if failure

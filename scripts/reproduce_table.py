@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from reproduce import MODELS, Cell, Row, cells, given_table, read_rows
+from reproduce import MODELS, ROWS, Cell, Row, cells, given_table
+from result_files import markdown_table, read_rows
 from rich.console import Console
 
 from informer.errors import InputError
@@ -60,7 +61,7 @@ def as_text(pairs: list[Pair]) -> str:
 def as_markdown(table: str, rows: list[Row]) -> str:
     """One line a cell; the lowest mean MSE in bold, where there is more than what was published."""
     names = columns(table)
-    lines = [("dataset", "horizon", *names), ("---",) * (len(names) + 2)]
+    lines = []
     for cell in cells(table):
         pairs = [found(rows, cell, column) for column in names]
         means = [f"{statistics.mean(mse for mse, _ in part):.3f}" if part else "" for part in pairs]
@@ -68,10 +69,10 @@ def as_markdown(table: str, rows: list[Row]) -> str:
         if any(means[1:]):
             best = min(filter(None, means), key=float)
             texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
-        lines.append((cell.dataset, str(cell.pred_len), *texts))
+        lines.append([cell.dataset, str(cell.pred_len), *texts])
     seeds = sorted({row.seed for row in rows})
     note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n" + note
+    return markdown_table(["dataset", "horizon", *names], lines) + "\n" + note
 
 
 def as_figure(table: str, rows: list[Row]) -> Figure:
@@ -82,8 +83,8 @@ def as_figure(table: str, rows: list[Row]) -> Figure:
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for number, column in enumerate(columns(table)):
-            points = [(cell.pred_len, found(rows, cell, column)) for cell in every if cell.dataset == name]
-            points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in points if pairs]
+            scores = {cell.pred_len: found(rows, cell, column) for cell in every if cell.dataset == name}
+            points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in scores.items() if pairs]
             if points:
                 spread = [statistics.stdev(mse) if len(mse) > 1 else 0.0 for _, mse in points]
                 means = [statistics.mean(mse) for _, mse in points]
@@ -109,7 +110,7 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     folder = given.output / table
-    rows = read_rows(folder)
+    rows = read_rows(Row, folder / ROWS)
     text = as_markdown(table, rows)
     write_atomic(folder / "table.md", text)
     as_figure(table, rows).savefig(folder / "table.png", dpi=150)

@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from informer.errors import InputError
 from informer.files import write_atomic
 
-Row = TypeVar("Row")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Row = TypeVar("Row", bound="DataclassInstance")
 """A dataclass whose fields are text and numbers."""
 
 
@@ -28,7 +31,7 @@ def read_rows(kind: type[Row], path: Path) -> list[Row]:
     """What `write_rows` wrote; nothing where there is no file."""
     if not path.exists():
         return []
-    types = {field.name: field.type for field in fields(kind)}
+    types = get_type_hints(kind)
     with path.open(newline="") as file:
         return [kind(**{name: types[name](text) for name, text in row.items()}) for row in csv.DictReader(file)]
 

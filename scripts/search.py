@@ -34,7 +34,7 @@ from informer.training.signals import Interrupted
 def space(overrides: list[str]) -> dict[str, Any]:
     """The sweeps of `hydra.sweeper.params`, by key; a key that is given is not searched."""
     composed = compose("train", overrides, return_hydra_config=True)
-    params = OmegaConf.to_container(composed.hydra.sweeper)["params"] or {}  # type: ignore[index, call-overload]
+    params: Any = OmegaConf.to_container(composed.hydra.sweeper.params) or {}
     parser = OverridesParser.create()
     given = {override.partition("=")[0] for override in overrides}
     return {key: parser.parse_override(f"{key}={sweep}").value() for key, sweep in params.items() if key not in given}
@@ -43,11 +43,11 @@ def space(overrides: list[str]) -> dict[str, Any]:
 def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
     """A value of one sweep: choice(...), interval(...) or range(...), log-scaled with tag(log, ...)."""
     if isinstance(sweep, ChoiceSweep):
-        return trial.suggest_categorical(key, sweep.list)
+        return trial.suggest_categorical(key, sweep.list)  # type: ignore[arg-type]
     if isinstance(sweep, IntervalSweep):
-        return trial.suggest_float(key, float(sweep.start), float(sweep.end), log="log" in sweep.tags)
+        return trial.suggest_float(key, float(sweep.start), float(sweep.end), log="log" in sweep.tags)  # type: ignore[arg-type]
     if isinstance(sweep, RangeSweep):
-        return trial.suggest_int(key, int(sweep.start), int(sweep.stop) - 1, step=int(sweep.step))
+        return trial.suggest_int(key, int(sweep.start), int(sweep.stop) - 1, step=int(sweep.step))  # type: ignore[arg-type]
     raise InputError(f"{key}: expected choice(...), interval(...) or range(...), found {sweep}")
 
 

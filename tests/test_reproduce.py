@@ -72,7 +72,7 @@ def test_a_finished_run_is_not_run_again(
     scripts: Scripts, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Red if the row of a run does not keep it from being run."""
-    reproduce, _ = scripts
+    reproduce, reproduce_table = scripts
     asked = []
 
     def fails(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
@@ -91,7 +91,7 @@ def test_a_finished_run_is_not_run_again(
     assert asked[0][3:] == [f"resume={jobs[1].run_dir}"]
     assert {"dataset=ETTh1", "attn.factor=3", "device=cpu", "seed=2"} <= set(asked[1])
     assert "3 runs, 1 of them finished before" in capsys.readouterr().out
-    assert reproduce.read_rows(folder) == [finished]
+    assert reproduce_table.read_rows(reproduce.Row, folder / reproduce.ROWS) == [finished]
 
 
 @pytest.mark.parametrize("begun", [True, False])
