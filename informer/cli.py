@@ -29,8 +29,6 @@ from informer.errors import InputError, ReportError
 from informer.files import writing
 from informer.runtime import process_rank, resource
 
-log = logging.getLogger(__name__)
-
 NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
 """How lines of Hydra's and OmegaConf's messages begin that tell a user nothing."""
 

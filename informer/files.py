@@ -58,8 +58,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_temporary(folder: Path) -> None:
-    """Remove what a process that was killed inside `write_atomic` left in `folder`."""
-    for left in folder.glob(f".*{TEMPORARY}"):
+    """Remove what a process that was killed inside `replacing` left in `folder` and below."""
+    for left in folder.rglob(f".*.{'[0-9a-f]' * 8}{TEMPORARY}"):
         left.unlink(missing_ok=True)
 
 

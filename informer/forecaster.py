@@ -73,6 +73,8 @@ class Forecaster:
             run_dir = Path(config.pop("run_dir", None) or Path(scratch) / "run")
             kind = Format.parquet if _has_zone(table) else Format.csv
             path = run_dir / f"data.{kind.value}"
+            if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
+                config = {f"dataset.{key}": value for key, value in config.pop("dataset").items()} | config
             settings = cli.compose("train", {"dataset": "csv", "dataset.path": str(path), **config})
             if RunFolder(run_dir).holds_a_run:
                 raise InputError(f"run_dir={run_dir}: expected a new folder, found a run in it; choose another")

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from informer.files import write_atomic
@@ -58,7 +59,7 @@ def plot_forecast(
             _line(axes, _times(actual), actual[column], "actual", ACTUAL)
         if band is not None:
             low, high = (end[column].to_numpy(dtype=float) for end in band)
-            axes.fill_between(_times(forecast), low, high, color=FORECAST, alpha=0.18, linewidth=0, label="interval")
+            _band(axes, _times(forecast), low, high)
         _line(axes, _times(forecast), forecast[column], "forecast", FORECAST)
     locator = AutoDateLocator(tz=_zone(forecast))
     panels[-1].xaxis.set_major_locator(locator)
@@ -102,6 +103,7 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
         colour = FORECAST if place == 0 else BASELINES[(place - 1) % len(BASELINES)]
         _line(axes, np.arange(1, len(values) + 1), values, name, colour)
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("step ahead", fontsize=9)
     axes.set_ylabel(f"{metric} ({units})", fontsize=9)
     _legend(figure, axes)
@@ -178,6 +180,13 @@ def _line(axes: Axes, x: np.ndarray, y: ArrayLike, label: str, colour: str) -> N
     marker = "o" if len(x) == 1 else None
     width = 1.6 if colour == FORECAST else 1.1
     axes.plot(x, y, label=label, color=colour, linewidth=width, marker=marker, markersize=4)
+
+
+def _band(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+    if len(x) == 1:  # an area of no width
+        axes.vlines(x, low, high, color=FORECAST, alpha=0.4, linewidth=3, label="interval")
+    else:
+        axes.fill_between(x, low, high, color=FORECAST, alpha=0.18, linewidth=0, label="interval")
 
 
 def _legend(figure: Figure, axes: Axes) -> None:

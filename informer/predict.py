@@ -113,7 +113,7 @@ def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: 
     worked = 0
     with table as append, _progress(console) as progress:
         task = progress.add_task("forecasting", total=len(sources))
-        for rows, lines in engine(job, chunks(sources, job.batch_size, journal)):
+        for rows, lines in engine(job, chunks(sources, job, journal)):
             append(lines)
             journal.add(rows)
             progress.advance(task, len(rows))

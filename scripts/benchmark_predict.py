@@ -65,7 +65,7 @@ def pandas_alone(sources: list[Source], folder: Path, horizon: int) -> float:
 def job_alone(sources: list[Source], model: TrainedModel, job: Job, journal: Journal) -> float:
     """Seconds of the job over the same files."""
     started = time.process_time()
-    for rows, _ in local_engine(model)(job, chunks(sources, job.batch_size, journal)):
+    for rows, _ in local_engine(model)(job, chunks(sources, job, journal)):
         journal.add(rows)
     return time.process_time() - started
 

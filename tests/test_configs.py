@@ -1,11 +1,10 @@
 """Every yaml file that ships is composed as its entry point does, built, and stepped once."""
 
-import os
 from pathlib import Path
 
 import pytest
 import torch
-from entry_points import ROOT, SMALL
+from entry_points import SMALL
 from hydra import compose, initialize_config_dir
 
 from informer import conversion
@@ -17,7 +16,6 @@ from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer
 
 CONF = resource("conf")
-FOLDERS = [Path(os.environ.get("INFORMER_DATA_DIR", ROOT / "data")), ROOT / "data", ROOT.parent / "shared" / "data"]
 SLOTS = ("attn", "attn@decoder_attn", "attn@cross_attn")
 GROUPS = ("model", "loss", "scaler", "optim", "trainer", "experiment")
 
@@ -71,10 +69,7 @@ def test_dataset(name: str, tmp_path: Path) -> None:
     assert settings.dataset.name == name
     file = settings.dataset.file
     if file is not None and not settings.dataset.packaged:
-        folder = next((folder for folder in FOLDERS if (folder / file).exists()), None)
-        if folder is None:
-            pytest.skip(f"{file} is not in data or INFORMER_DATA_DIR; composed only")
-        settings.data_dir = str(folder)
+        settings.data_dir = str(published_folder(file))
     step(settings)
 
 

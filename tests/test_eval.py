@@ -128,3 +128,17 @@ def test_the_checkpoints_scaler_and_columns_are_used(folder: Path) -> None:
     assert call("eval", "checkpoint=run").status == 0
     after = json.loads(Path("run/eval/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]["mse"]
     assert after == pytest.approx(before, rel=1e-6)
+
+
+def test_another_step_is_refused(folder: Path) -> None:
+    """The same columns, hourly in training and every half hour now."""
+    dates = pd.date_range("2021-01-01", periods=320, freq="h")
+    frame = pd.DataFrame({"date": dates, "a": np.arange(320.0) % 5})
+    frame.to_csv("own.csv", index=False)
+    assert (
+        call("train", "dataset=csv", "dataset.path=own.csv", *SMALL, "trainer.max_steps=1", "run_dir=run").status == 0
+    )
+    frame.assign(date=pd.date_range("2021-01-01", periods=320, freq="30min")).to_csv("own.csv", index=False)
+    outcome = call("eval", "checkpoint=run")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "expected steps of h as in training" in outcome.err

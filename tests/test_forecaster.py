@@ -8,7 +8,7 @@ import pytest
 from entry_points import SMALL, Trained, call
 from sklearn.exceptions import NotFittedError
 
-from informer import Forecaster
+from informer import Forecaster, checkpoint
 from informer.errors import InputError
 from informer.runtime import resource
 
@@ -185,3 +185,20 @@ def test_times_of_a_place_keep_their_place(folder: Path) -> None:
     expected = pd.date_range(times[-1], periods=7, freq="h")[1:]
     assert list(found["date"]) == list(expected)
     assert str(found["date"].dt.tz) == "Europe/Berlin"
+
+
+def test_keys_of_the_dataset_nested_or_dotted(folder: Path) -> None:
+    """Red if a nested `dataset` takes the place of the choice of a dataset."""
+    frame = pd.read_csv(resource("data/sample.csv")).iloc[:320, :2]
+    for given in ({"dataset": {"fill": "ffill"}}, {"dataset.fill": "ffill"}):
+        name = f"run{len(list(folder.iterdir()))}"
+        Forecaster.fit(frame, model="tiny", seq_len=24, label_len=12, pred_len=6, run_dir=name,
+                       trainer={"max_steps": 1}, **given)  # fmt: skip
+        config = checkpoint.load(Path(name)).config["dataset"]
+        assert (config["name"], config["fill"], config["split"]["kind"]) == ("csv", "ffill", "ratio")
+
+
+@pytest.mark.parametrize("level", [80.0, "80", 0, 100])
+def test_levels_are_whole_percentages(level: object, forecaster: Forecaster, frame: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):
+        forecaster.predict(frame, intervals=[level])

@@ -223,3 +223,20 @@ def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:
     assert all((first[name] == second[name]).all() for name in first)
     assert Path("mapped/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
     assert list(Path("arrays").rglob("*.float32"))
+
+
+def test_a_backtest_scales_a_new_series_by_what_came_before(run: Path) -> None:
+    """Red if rows after the first origin tell its scale."""
+    rows = series("south").iloc[:60].assign(load=lambda frame: frame["load"] / 30)
+    later = rows.copy()
+    later.loc[40:, "load"] *= 100
+    model = Forecaster.load(run, device="cpu")
+    first, second = (model.backtest(table, stride=6)["forecast"].iloc[:6] for table in (rows, later))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_new_series_is_told_once(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = Forecaster.load(run, device="cpu")
+    for _ in range(2):
+        model.predict_many({"other": series("south")})
+    assert sum("other" in record.getMessage() for record in caplog.records) == 1

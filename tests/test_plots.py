@@ -114,3 +114,17 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path):
 def test_pyplot_is_never_loaded():
     program = "import sys, informer.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_an_interval_of_one_step_has_an_extent():
+    """Red if it is drawn as an area, which has no width there."""
+    history, ahead = frame("2024-01-01", 20, ["a"]), frame("2024-01-01 20:00", 1, ["a"])
+    axes = plot_forecast(history, ahead, band=(ahead - 1, ahead + 1)).axes[0]
+    (bar,) = [one for one in axes.collections if one.get_label() == "interval"]
+    ((_, low), (_, high)) = bar.get_segments()[0]
+    assert (low, high) == (ahead["a"].iloc[0] - 1, ahead["a"].iloc[0] + 1)
+
+
+def test_steps_ahead_are_whole_numbers():
+    (axes,) = plot_error_by_step({"informer": [0.5, 0.7]}).axes
+    assert all(tick == round(tick) for tick in axes.get_xticks())

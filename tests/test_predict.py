@@ -161,3 +161,15 @@ def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> No
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     pd.testing.assert_frame_equal(forecaster.predict(frame), found, check_dtype=False)
     pd.testing.assert_frame_equal(forecaster.predict(frame.set_index("date")), found, check_dtype=False)
+
+
+@pytest.mark.parametrize("mode", [[], ["mode=rolling", "stride=900"]])
+def test_a_forecast_that_is_no_number_is_not_written(mode: list[str], trained: Trained, folder: Path) -> None:
+    """Red if weights that have gone wrong give a file and status 0."""
+    content = torch.load(trained.run_dir / "best.pt", weights_only=True)
+    content["weights"]["head.bias"][0] = float("nan")
+    torch.save(content, "wrong.pt")
+    outcome = call("predict", "checkpoint=wrong.pt", f"input={SAMPLE}", "output=out", *mode)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "forecast is not finite" in outcome.err
+    assert not list(Path("out").glob("sample*"))

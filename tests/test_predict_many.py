@@ -3,12 +3,14 @@
 import gc
 import io
 import os
+import shutil
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from entry_points import Outcome, Trained, call
 from rich.console import Console
 
@@ -126,6 +128,115 @@ def test_another_job_is_not_resumed(trained: Trained, tables: dict[str, pd.DataF
     outcome = run(trained, "resume=true", "horizon=2")
     assert "7 files forecast (0 of them before)" in outcome.out
     assert len(pd.read_csv("out/s0.forecast.csv")) == 2
+
+
+@pytest.mark.parametrize("more", ["intervals=[80]", "dataset.fill=linear", "checkpoint=other"])
+def test_another_way_or_another_model_is_another_job(
+    more: str, trained: Trained, tables: dict[str, pd.DataFrame]
+) -> None:
+    """Red if `resume=true` keeps forecasts of other intervals, other repairs or other weights."""
+    shutil.copytree(trained.run_dir, "other")
+    content = torch.load("other/best.pt", weights_only=True)
+    torch.save(content | {"val_loss": content["val_loss"] / 2}, "other/best.pt")
+    job = ["predict", "input=in/s0*.csv", "output=out", "resume=true"]
+    for before in (0, 1):
+        outcome = call(*job, f"checkpoint={trained.run_dir}")
+        assert f"({before} of them before)" in outcome.out
+    given = [more] if more.startswith("checkpoint") else [f"checkpoint={trained.run_dir}", more]
+    assert "(0 of them before)" in call(*job, *given).out
+
+
+def test_pictures_asked_for_later_are_drawn(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    job = ["predict", f"checkpoint={trained.run_dir}", "input=in/s0*.csv", "output=out", "resume=true"]
+    assert call(*job).status == 0
+    assert "(0 of them before)" in call(*job, "plots=true").out
+    assert Path("out/s0.forecast.png").exists()
+
+
+def test_a_file_done_under_another_name_is_done_again(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    """Red if the forecast of a.csv, there now, takes the place of x/a.csv's, which was called so before."""
+    Path("in/x").mkdir()
+    tables["s0"].to_csv("in/x/a.csv", index=False)
+    job = ["predict", f"checkpoint={trained.run_dir}", "input=in/**/a.csv", "output=out", "resume=true"]
+    assert call(*job).status == 0
+    tables["s5"].to_csv("in/a.csv", index=False)
+    assert "2 files forecast (0 of them before)" in call(*job).out
+    outputs = pd.read_csv("out/summary.csv")["output"]
+    assert outputs.is_unique
+    assert all(Path("out", name).exists() for name in outputs)
+
+
+def test_three_endings_of_one_name(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    for number, name in enumerate(["a.csv", "a.csv.gz", "a.csv.csv"]):
+        Path("in", "y").mkdir(exist_ok=True)
+        tables[f"s{number}"].to_csv(Path("in/y", name), index=False)
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/y", "output=out")
+    assert outcome.status == 0, outcome.err
+    assert len(list(Path("out").glob("*.forecast.csv"))) == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_a_name_that_is_no_text(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    """Red if one file of a folder, named in another encoding, ends the job."""
+    Path("odd").mkdir()
+    shutil.copy("in/s0.csv", os.fsdecode(b"odd/caf\xe9.csv"))
+    Path(os.fsdecode(b"odd/bad\xe9.csv")).write_text("")
+    job = ["predict", f"checkpoint={trained.run_dir}", "input=odd", "output=out", "resume=true"]
+    assert call(*job).status == 1
+    assert b"odd/caf\xe9.csv,ok" in Path("out/summary.csv").read_bytes()
+    assert "1 file forecast (1 of them before), 1 failed" in call(*job).out
+
+
+def test_repairs_stand_in_the_summary(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    tables["s0"].assign(price=[*tables["s0"]["price"][:-1], None]).to_csv("in/s0.csv", index=False)
+    call("predict", f"checkpoint={trained.run_dir}", "input=in/s[05]*.csv", "output=out", "dataset.fill=ffill")
+    rows = pd.read_csv("out/summary.csv", index_col="file")
+    assert "fill=ffill" in rows.loc["in/s0.csv", "message"]
+    assert rows.loc["in/s0.csv", "status"] == "ok"
+    assert pd.isna(rows.loc["in/s5.csv", "message"])
+
+
+@pytest.mark.parametrize("form", ["csv", "long"])
+def test_a_forecast_beyond_all_numbers_is_an_error_in_every_form(
+    form: str, trained: Trained, tables: dict[str, pd.DataFrame]
+) -> None:
+    huge = tables["s0"].astype(dict.fromkeys(tables["s0"].columns[1:], float))
+    huge.iloc[-6:, 1:] *= 1e19
+    huge.to_csv("in/s0.csv", index=False)
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/s[05]*.csv", "output=out", f"format={form}")
+    assert outcome.status == 1
+    assert "s0: the forecast is not finite" in outcome.out
+
+
+def test_what_the_next_run_would_read_is_refused_at_once(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    Path("in/x").mkdir()
+    shutil.copy("in/s0.csv", "in/x/s0.csv")
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=in/out")
+    assert outcome.status == 2
+    assert "expected another folder than that of the input files" in outcome.err
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in/*/*.csv", "output=out").status == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "long"])
+def test_what_a_kill_left_half_written_goes(form: str, trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
+    """Red if a temporary file of an earlier job stays, or one that is not ours goes."""
+    Path("out/x").mkdir(parents=True)
+    ours = [Path("out/.s0.forecast.csv.ab12cd34.tmp"), Path("out/x/.a.forecast.csv.00000000.tmp")]
+    for path in (*ours, Path("out/.mine.tmp")):
+        path.write_text("date,dem")
+    run(trained, f"format={form}")
+    assert [path.name for path in Path("out").rglob(".*")] == [".mine.tmp"]
+
+
+def test_an_interrupted_long_table_leaves_nothing(folder: Path) -> None:
+    def interrupted() -> None:
+        with writing.long_table(folder) as append:
+            append("a,b\n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(folder.iterdir())
 
 
 def test_a_job_that_was_cut_short_leaves_no_half_and_is_resumed(

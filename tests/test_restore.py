@@ -177,12 +177,15 @@ def test_a_configuration_that_names_code(
         checkpoint.load(path)
 
 
+@pytest.mark.parametrize(
+    "asks", [{"target": "${oc.env:SECRET}"}, {"targets": ["${oc.env:SECRET}"]}, {"dataset": {"${oc.env:SECRET}": 1}}]
+)
 def test_a_configuration_that_asks_for_a_secret(
-    folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
+    asks: dict[str, Any], folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red if OmegaConf resolves what a file says."""
+    """Red if OmegaConf resolves what a file says, as a value, in a list or as a key."""
     monkeypatch.setenv("SECRET", "xyzzy")
-    config = config_of(trained) | {"target": "${oc.env:SECRET}"}
+    config = config_of(trained) | asks
     outcome = call("eval", f"checkpoint={forged(trained, folder / 'forged.pt', config=config)}")
     assert outcome.status == 2
     assert "refers to something outside itself: '${oc.env:SECRET}'" in outcome.err

@@ -187,7 +187,7 @@ def test_epochs_of_so_many_steps_draw_windows_anew(folder: Path, monkeypatch: py
     assert (last.step, last.training["progress"]["epoch"]) == (6, 3)
     epochs = [set(asked[i] + asked[i + 1]) for i in (0, 2, 4)]
     assert all(len(windows) == 64 for windows in epochs)
-    assert epochs[0] != epochs[1] != epochs[2]
+    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
     events = EventAccumulator("run").Reload()
     assert [point.step for point in events.Scalars("val/loss")] == [1, 2, 3]
 

@@ -1,19 +1,37 @@
 """Ranges of hyper-parameters and lengths, checked before anything is built or computed."""
 
+import math
+
 from torch import Tensor
 
 from informer.attention.base import AttentionSpec
 
+MOST = 2**60
+"""Larger whole numbers, or sums of them, do not fit where torch takes them."""
+
 
 def at_least(name: str, value: object, least: int) -> int:
-    """`value` if it is a whole number of at least `least`.
+    """`value` if it is a whole number of at least `least` and at most MOST.
 
     Raises:
         ValueError: it is not (True and 2.0 are not whole numbers here).
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, found {value!r}")
+    if value > MOST:
+        raise ValueError(f"{name}: expected at most {MOST}, found {value}")
     return value
+
+
+def positive(name: str, value: object, least: float = 0.0) -> float:
+    """`value` if it is a finite number above `least`.
+
+    Raises:
+        ValueError: it is not (True is no number here).
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least < value < math.inf:
+        raise ValueError(f"{name}: expected a finite number above {least:g}, found {value!r}")
+    return float(value)
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -46,6 +64,6 @@ def fixed_lengths(spec: AttentionSpec, q: Tensor, k: Tensor) -> None:
     """
     if (q.shape[2], k.shape[2]) != (spec.len_q, spec.len_k):
         raise ValueError(
-            f"expected {spec.len_q} queries and {spec.len_k} keys, the lengths its parameters were made for, "
+            f"expected {spec.len_q} queries and {spec.len_k} keys, the lengths it was built for, "
             f"found {q.shape[2]} and {k.shape[2]}"
         )

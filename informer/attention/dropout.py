@@ -21,7 +21,8 @@ def kept_mask(x: Float[Tensor, "*shape"], p: float) -> Bool[Tensor, "*shape"]:
     n = x.numel()
     words = torch.randint(-(2**63), 2**63 - 1, ((n + 3) // 4,), dtype=torch.int64)
     levels = words.view(torch.int16)[:n].view(x.shape)
-    return levels >= round(p * _LEVELS) - _LEVELS // 2
+    # one level at least is kept: what lies above the last does not fit in 16 bits
+    return levels >= min(round(p * _LEVELS), _LEVELS - 1) - _LEVELS // 2
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tensor, "*shape"]:

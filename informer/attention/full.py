@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
+from informer.attention.checks import positive
 from informer.attention.chunking import map_rows
 from informer.attention.dropout import dropout_product
 from informer.attention.scores import hide_future, seen_keys
@@ -33,9 +34,7 @@ class FullAttention(Attention):
 
     def __init__(self, spec: AttentionSpec, *, scale: float | None = None) -> None:
         super().__init__(spec)
-        if scale is not None and not scale > 0:
-            raise ValueError(f"scale: expected a positive number or null, found {scale}")
-        self.scale = spec.d_head**-0.5 if scale is None else float(scale)
+        self.scale = spec.d_head**-0.5 if scale is None else positive("scale", scale)
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]

@@ -12,7 +12,6 @@ Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. In e
 tie; without noise, its soft matrix at temperature 1 is that of `full`.
 """
 
-import math
 from typing import final
 
 import torch
@@ -20,9 +19,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import flag
+from informer.attention.checks import flag, positive
 from informer.attention.chunking import map_rows
 from informer.attention.scores import scaled_scores, seen_keys
+
+LEAST = 1e-6
+"""Temperatures below make scores of float32 infinite."""
 
 
 @final
@@ -39,9 +41,7 @@ class HardAttention(Attention):
 
     def __init__(self, spec: AttentionSpec, *, temperature: float = 1.0, gumbel: bool = True) -> None:
         super().__init__(spec)
-        if not 0.0 < temperature < math.inf:
-            raise ValueError(f"temperature: expected a positive number, found {temperature}")
-        self.temperature = float(temperature)
+        self.temperature = positive("temperature", temperature, least=LEAST)
         self.gumbel = flag("gumbel", gumbel)
 
     def forward(

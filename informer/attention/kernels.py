@@ -99,7 +99,10 @@ def smallest(z: Tensor) -> float:
 
 
 def working(*operands: Tensor) -> tuple[Tensor, ...]:
-    """The operands, in float32 where they are half precision: long sums do not fit into its mantissa."""
+    """The operands, in float32 where they are half precision: long sums do not fit into its mantissa.
+
+    Under autocast products are of half precision even so.
+    """
     return tuple(x.to(torch.promote_types(x.dtype, torch.float32)) for x in operands)
 
 

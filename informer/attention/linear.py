@@ -2,8 +2,8 @@
 
   A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        f(x) = elu(x) + 1
 
-Cost: O(l e^2) time, causal or not, and O(l) memory. A row whose features are all 0 (elements far below -100 in float32)
-takes the mean of its allowed values. No parameters make it equal to full attention.
+Cost: O(l e^2) time, causal or not, and O(l) memory. A row whose keys' features are all 0 (elements below about -70 in
+float32, -670 in float64) takes the mean of its allowed values. No parameters make it equal to full attention.
 """
 
 from typing import final
@@ -43,7 +43,9 @@ class LinearAttention(Attention):
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """f(q) f(k)^T over its row sums."""
-        fq, fk = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in working(q, k))
-        largest = fq.amax(dim=-1, keepdim=True)
-        scores = torch.einsum("bhlm,bhsm->bhls", fq / largest.masked_fill(largest < torch.finfo(fq.dtype).tiny, 1), fk)
+        q_wide, k_wide = working(q, k)
+        largest = q_wide.amax(dim=-1, keepdim=True).clamp(max=0)  # a factor of the row, which cancels
+        largest = largest.masked_fill(largest.exp() < torch.finfo(largest.dtype).tiny, 0)
+        fq, fk = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in (q_wide - largest, k_wide))
+        scores = torch.einsum("bhlm,bhsm->bhls", fq, fk)
         return kernel_weights(scores, causal=self.spec.causal).to(q.dtype)

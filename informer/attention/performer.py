@@ -8,7 +8,8 @@ Cost: O(l m e) time, causal or not, and O(l) memory. The error against full atte
 lengths of w_r follow the chi distribution (`radii` gaussian, quantile).
 
 Factors a row of f(q) and m^-0.5 cancel and are left out; a factor a key of f(k), which makes its largest feature (trig:
-its length) about 1, goes to the running sums as a logarithm.
+its length) about 1, goes to the running sums as a logarithm. A row none of whose directions has a feature
+above 0 in its number format takes the mean of its allowed values: common in float32 where q and k have elements of 30.
 """
 
 import math

@@ -48,6 +48,8 @@ class PooledAttention(Attention):
     ) -> None:
         super().__init__(spec)
         self.ratio = at_least("ratio", ratio, 1)
+        if not isinstance(pyramid, Sequence | None) or isinstance(pyramid, str):
+            raise ValueError(f"pyramid: expected a list of counts such as [1, 3, 6, 8], found {pyramid!r}")
         self.pyramid = None if pyramid is None else tuple(at_least("pyramid", n, 1) for n in pyramid)
         if choice("kind", kind, ("avg", "conv")) == "conv" and self.pyramid is not None:
             raise ValueError("pyramid: expected kind=avg, its rows are averages, found kind=conv")
@@ -67,12 +69,14 @@ class PooledAttention(Attention):
         """P x [b h m e], for x [b h s e]."""
         if self.pyramid is not None:
             return torch.cat([F.adaptive_avg_pool2d(x, (n, x.shape[-1])) for n in self.pyramid], dim=2)
-        n_keys, n_runs = x.shape[2], -(-x.shape[2] // self.ratio)
-        short = n_runs * self.ratio - n_keys
-        runs = (F.pad(x, (0, 0, 0, short)) if short else x).unflatten(2, (n_runs, self.ratio))
+        n_keys = x.shape[2]
+        ratio = min(self.ratio, n_keys)  # no run is longer
+        n_runs = -(-n_keys // ratio)
+        short = n_runs * ratio - n_keys
+        runs = (F.pad(x, (0, 0, 0, short)) if short else x).unflatten(2, (n_runs, ratio))
         if self.kernel is not None:
-            return (self.kernel.to(x.dtype)[:, None, None, :] @ runs).squeeze(3)
-        lengths = torch.arange(n_keys, 0, -self.ratio, device=x.device).clamp(max=self.ratio)
+            return (self.kernel.to(x.dtype)[:, None, None, :ratio] @ runs).squeeze(3)
+        lengths = torch.arange(n_keys, 0, -ratio, device=x.device).clamp(max=ratio)
         return runs.sum(dim=3) / lengths[:, None]
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

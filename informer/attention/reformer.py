@@ -40,7 +40,7 @@ class ReformerAttention(Attention):
     """
 
     CROSS = False
-    COST = "O(L log L) time, O(L) memory"
+    COST = "O(L (log L + n_buckets)) time, O(L) memory"
     FULL_WHEN = {"n_buckets": 1}  # noqa: RUF012 (a class constant of the contract)
 
     def __init__(self, spec: AttentionSpec, *, n_buckets: int | None = None, n_hashes: int = 4, seed: int = 0) -> None:

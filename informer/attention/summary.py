@@ -23,14 +23,14 @@ class Summary(nn.Module):
 
     def forward(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Summary keys [b h n e] and values [b h n d]."""
-        weights = ((self.g * self.g.shape[-1] ** -0.5) @ k.transpose(-1, -2)).softmax(dim=-1)
+        weights = ((self.g.to(k.dtype) * self.g.shape[-1] ** -0.5) @ k.transpose(-1, -2)).softmax(dim=-1)
         return weights @ k, weights @ v
 
 
 def summary_weights(q: Tensor, k: Tensor, g: Tensor, local: Tensor) -> Tensor:
     """The dense matrix P_local + P_global U of rows that see `local` ([l s] or [h l s]) and the summaries."""
     scale = q.shape[-1] ** -0.5
-    reading = torch.softmax(torch.einsum("hne,bhse->bhns", g, k) * scale, dim=-1)
+    reading = torch.softmax(torch.einsum("hne,bhse->bhns", g.to(k.dtype), k) * scale, dim=-1)
     summary_keys = torch.einsum("bhns,bhse->bhne", reading, k)
     near = torch.einsum("bhle,bhse->bhls", q, k).masked_fill(~local, float("-inf"))
     far = torch.einsum("bhle,bhne->bhln", q, summary_keys)

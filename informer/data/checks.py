@@ -173,4 +173,5 @@ def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:
 
 
 def _same_step(one: Frequency, other: Frequency) -> bool:
-    return (one.unit, one.multiple) == (other.unit, other.multiple)
+    # the season tells business hours from all hours, and half-months from weeks
+    return (one.unit, one.multiple, one.season) == (other.unit, other.multiple, other.season)

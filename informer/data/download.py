@@ -49,7 +49,8 @@ def list_files(setting: str, wanted: str) -> list[Path] | None:
         found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
         expected = f"files ending in {', '.join(SUFFIXES)}"
     elif has_magic(str(path)) and not path.exists():
-        found = [Path(file) for file in glob(str(path), recursive=True) if Path(file).is_file()]
+        names = set(glob(str(path), recursive=True))  # **/** finds a file more than once
+        found = [Path(name) for name in names if Path(name).is_file()]
         expected = "files of that pattern"
     else:
         return None

@@ -6,7 +6,7 @@ Anything else is an InputError with a line for each problem; what is repaired wa
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -100,7 +100,7 @@ class Series:
 
     `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written,
     `n_rows` the rows that it has, of which these may be the last; `series_col` the column that named the series, None
-    where the file holds no other.
+    where the file holds no other; `repairs` says what was mended, a line each.
     """
 
     name: str
@@ -113,6 +113,7 @@ class Series:
     dialect: Dialect = COMMON
     n_rows: int = 0
     series_col: str | None = None
+    repairs: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -173,7 +174,7 @@ def series_from_table(
     for line in report.warnings:
         log.warning(line)
     assert series is not None  # else there are problems
-    return series
+    return replace(series, repairs=tuple(report.repairs))
 
 
 def inspect_table(

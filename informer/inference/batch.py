@@ -20,7 +20,7 @@ from informer.inference.forecast import TrainedModel
 from informer.inference.inputs import Source
 from informer.inference.reading import Futures, InputFormat
 from informer.inference.result import Forecast
-from informer.inference.rolled import write_rolled
+from informer.inference.rolled import metrics_of, rolled_of, write_rolled
 from informer.inference.summary import ERROR, Journal, Row, fingerprint
 from informer.inference.writing import Format, Writer, to_long
 
@@ -79,6 +79,13 @@ class Job:
             return source.name
         return f"{source.name}/{series.name}" if self.many else series.name
 
+    def files_of(self, source: Source) -> list[str]:
+        """What is written for a file alone, from the output folder; the first has the forecasts."""
+        if self.rolling:
+            return [rolled_of(source.name, self.writer.format), metrics_of(source.name)]
+        pictures = [self.writer.picture_of(source.name)] if self.writer.plots else []
+        return [self.writer.output_of(source.name), *(str(one.relative_to(self.writer.folder)) for one in pictures)]
+
     def digest(self) -> str:
         """Equal for jobs that give the same forecasts."""
         futures = {"": self.future} if isinstance(self.future, Path) else self.future or {}
@@ -106,10 +113,11 @@ Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
 """Works on chunks, whose outcomes come in their order."""
 
 
-def chunks(sources: Sequence[Source], size: int, journal: Journal) -> Iterator[Chunk]:
-    """The files that are not done yet, of `size` files in order at a time."""
-    for first in range(0, len(sources), size):
-        todo = [source for source in sources[first : first + size] if not journal.is_done(source)]
+def chunks(sources: Sequence[Source], job: Job, journal: Journal) -> Iterator[Chunk]:
+    """The files that are not done yet, of `job.batch_size` files in order at a time."""
+    for first in range(0, len(sources), job.batch_size):
+        part = sources[first : first + job.batch_size]
+        todo = [source for source in part if not journal.is_done(source, job.files_of(source))]
         if todo:
             yield todo
 
@@ -181,7 +189,8 @@ def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
 def _read(row: Row, series: Sequence[Series]) -> Row:
     """With what is known of a file that could be read."""
     origin = max(one.timestamps[-1] for one in series)
-    return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin))
+    repairs = "\n".join(line for one in series for line in one.repairs)
+    return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin), message=repairs)
 
 
 def _new_row(source: Source) -> Row:

@@ -8,6 +8,7 @@ make it approximate. Errors are scaled ones, so each series has intervals in its
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Bool, Float
@@ -43,7 +44,7 @@ class Calibration:
         Raises:
             InputError: not a whole percentage, or one that takes more calibration windows.
         """
-        if level not in LEVELS:
+        if not isinstance(level, Integral) or level not in LEVELS:
             raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
         if not self.holds(level):
             raise InputError(

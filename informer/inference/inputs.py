@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
@@ -24,11 +25,11 @@ class Source:
 def name_sources(paths: Sequence[Path]) -> list[Source]:
     """Names as in training (`series_names`); with the ending of the file where two would still be called the same."""
     names = series_names(paths)
+    whole = [str(Path(name).with_name(path.name)) for name, path in zip(names, paths, strict=True)]
     times = Counter(names)
-    return [
-        Source(path, name if times[name] == 1 else str(Path(name).with_name(path.name)))
-        for path, name in zip(paths, names, strict=True)
-    ]
+    mixed = [name if times[name] == 1 else long for name, long in zip(names, whole, strict=True)]
+    # a.csv beside a.csv.gz and a.csv.csv: what the last is called without its ending, the first is with it
+    return [Source(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else whole, strict=True)]
 
 
 def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Path]:
@@ -65,11 +66,16 @@ def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
         InputError: they would not.
     """
     taken = output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}
-    if taken or ("**" in wanted and output.resolve().is_relative_to(_fixed_part(wanted))):
+    if taken or _would_find(wanted, output.resolve()):
         raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
 
 
-def _fixed_part(pattern: str) -> Path:
-    """The folder that everything of the pattern lies below."""
-    parts = takewhile(lambda part: not has_magic(part), Path(pattern).expanduser().parts)
-    return Path(*parts).resolve()
+def _would_find(pattern: str, folder: Path) -> bool:
+    """A pattern, if it is one, finds files of that folder, whatever they are called."""
+    parts = Path(pattern).expanduser().parts
+    fixed = list(takewhile(lambda part: not has_magic(part), parts))
+    free, top = parts[len(fixed) :], Path(*fixed).resolve()
+    if not free or not folder.is_relative_to(top):
+        return False
+    below = folder.relative_to(top).parts
+    return "**" in free or (len(below) == len(free) - 1 and all(map(fnmatch, below, free)))

@@ -57,17 +57,21 @@ class Forecast:
         named = [] if self.series.series_col is None else [self.series.series_col]
         return [*named, self.series.time_col]
 
+    def check_finite(self) -> None:
+        """Raise the InputError of a forecast that is not finite; of intervals, within pred_len."""
+        known = (ends[: self.pred_len] for ends in self.bands.values())
+        if not all(np.isfinite(part).all() for part in (self.values, *known)):
+            raise InputError(
+                f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
+            )
+
     def columns(self) -> dict[str, np.ndarray]:
         """Every column beside `keys` by its name, in order.
 
         Raises:
             InputError: two columns of one name, or a forecast that is not finite.
         """
-        known = (ends[: self.pred_len] for ends in self.bands.values())
-        if not all(np.isfinite(part).all() for part in (self.values, *known)):
-            raise InputError(
-                f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
-            )
+        self.check_finite()
         columns = dict(zip(self.targets, self.values.T, strict=True))
         more = {
             f"{target}_{suffix}": ends[:, i]

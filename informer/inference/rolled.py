@@ -44,7 +44,7 @@ def write_rolled(
     """
     if writer.format is Format.parquet:
         need_pyarrow()
-    output = f"{name}.rolling.{writer.format.value}"
+    output = rolled_of(name, writer.format)
     tally = Tally(model, levels)
     for series in panel:
         origins(model, series, stride)
@@ -58,6 +58,11 @@ def write_rolled(
     origins_scored = counted(scores.windows, "origin")
     log.info(f"{name}: {origins_scored}, MSE {found['mse']:.4g} and MAE {found['mae']:.4g} in scaled units")
     return output
+
+
+def rolled_of(name: str, form: Format) -> str:
+    """Path of the forecasts of a file, from the folder."""
+    return f"{name}.rolling.{form.value}"
 
 
 def metrics_of(name: str) -> str:

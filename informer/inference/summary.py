@@ -24,7 +24,7 @@ class Row:
         rows: how many it has.
         origin: the last of its times, after which the forecast begins.
         output: file of the forecast, from the output folder.
-        message: what was wrong, a line for each problem.
+        message: what was wrong, a line for each problem; where nothing was, what was repaired.
         size, changed: of the file when it was read, in bytes and in nanoseconds since 1970.
     """
 
@@ -75,30 +75,35 @@ class Journal:
         self._job = job
         found = [*_read(folder / SUMMARY, job), *_read(folder / JOURNAL, job)] if resume else []
         self._rows = {row.file: row for row in found}
-        write_atomic(folder / JOURNAL, self._text(self._rows.values(), header=True))
+        write_atomic(folder / JOURNAL, _encoded(self._text(self._rows.values(), header=True)))
         (folder / SUMMARY).unlink(missing_ok=True)
 
-    def is_done(self, source: Source) -> bool:
-        """The same file was forecast by the same job, and its forecast is there."""
+    def is_done(self, source: Source, outputs: Sequence[str]) -> bool:
+        """The same file was forecast by the same job, and all that belongs to it is there.
+
+        Args:
+            outputs: what the job would write for it, from the folder; the forecasts first.
+        """
         row = self._rows.get(str(source.path))
         return (
             row is not None
             and row.status == OK
             and (row.size, row.changed) == fingerprint(source.path)
-            and (self._folder / row.output).exists()
+            and row.output == outputs[0]
+            and all((self._folder / output).exists() for output in outputs)
         )
 
     def add(self, rows: Sequence[Row]) -> None:
         """Note what became of some files, whose forecasts have been written."""
         self._rows |= {row.file: row for row in rows}
         path = self._folder / JOURNAL
-        with writing(path), path.open("a", encoding="utf-8", newline="") as file:
-            file.write(self._text(rows))
+        with writing(path), path.open("ab") as file:
+            file.write(_encoded(self._text(rows)))
 
     def finish(self, sources: Iterable[Source]) -> list[Row]:
         """Write the summary, one row a file of the job, in their order; returns them."""
         rows = [self._rows[str(source.path)] for source in sources]
-        write_atomic(self._folder / SUMMARY, self._text(rows, header=True))
+        write_atomic(self._folder / SUMMARY, _encoded(self._text(rows, header=True)))
         (self._folder / JOURNAL).unlink()
         return rows
 
@@ -110,10 +115,15 @@ class Journal:
         return text.getvalue()
 
 
+def _encoded(text: str) -> bytes:
+    """As UTF-8; a file's name that is not in it keeps its bytes."""
+    return text.encode(errors="surrogateescape")
+
+
 def _read(path: Path, job: str) -> list[Row]:
     """The rows of a job in a summary or journal; a journal that was cut short may end within a row."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         lines = list(csv.reader(file))
     return [Row(**dict(zip(HEADER[:-1], line, strict=False))) for line in lines if line[len(HEADER) - 1 :] == [job]]

@@ -3,7 +3,6 @@
 import csv
 import io
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from informer.data.frequency import Unit
 from informer.data.source import Series
 from informer.data.timestamps import EPOCHS
 from informer.errors import InputError
-from informer.files import write_atomic, writing
+from informer.files import replacing, write_atomic
 from informer.inference.result import ROLLED, UNIQUE_ID, Forecast
 from informer.plots import Band, plot_forecast, save_figure
 
@@ -58,17 +57,23 @@ class Writer:
         A picture shows the first of them.
 
         Raises:
-            InputError: the place cannot be written, or the forecast has two columns of one name.
+            InputError: the place cannot be written, the forecast is not finite, or it has two columns of one name.
         """
-        output, content = LONG_FILE, None
-        if self.format is not Format.long:
-            output = f"{name}.forecast.{self.format.value}"
+        output, content = self.output_of(name), None
+        if self.format is Format.long:
+            for forecast in forecasts:
+                forecast.check_finite()
+        else:
             content = to_csv(forecasts) if self.format is Format.csv else to_parquet(forecasts)
         if self.plots:  # once the forecast has been found to fit in a table
             save_figure(picture(name, forecasts), self.picture_of(name))
         if content is not None:
             write_atomic(self.folder / output, content, durable=False)
         return output
+
+    def output_of(self, name: str) -> str:
+        """The path of the forecasts of one file, from the folder."""
+        return LONG_FILE if self.format is Format.long else f"{name}.forecast.{self.format.value}"
 
     def picture_of(self, name: str) -> Path:
         """Where the picture of a series lies."""
@@ -101,7 +106,7 @@ def _widest_band(forecast: Forecast) -> Band | None:
 
 
 def to_csv(forecasts: Sequence[Forecast]) -> bytes:
-    """A header and one row a series and step, in the dialect, and with the way of writing time, of the file."""
+    """A header and one row a series and step, in the dialect and the time format of the file (ISO 8601: pandas')."""
     dialect = forecasts[0].series.dialect
     rows: list[Sequence[object]] = []
     for forecast in forecasts:
@@ -154,15 +159,13 @@ def to_long(forecasts: Mapping[str, Forecast]) -> str:
 @contextmanager
 def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
     """The one file of a job; what is yielded appends a table to it. It is there when all have been, if any was."""
-    unfinished = folder / f".{LONG_FILE}.unfinished"
-    with writing(unfinished), unfinished.open("w", encoding="utf-8", newline="") as file:
+    with replacing(folder / LONG_FILE) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
 
         def append(table: str) -> None:
             file.write(table.partition("\n")[2] if file.tell() else table)
 
         yield append
         is_empty = not file.tell()
-    os.replace(unfinished, folder / LONG_FILE)
     if is_empty:  # not even a header is known
         (folder / LONG_FILE).unlink()
 

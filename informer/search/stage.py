@@ -114,7 +114,7 @@ def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) ->
         "ridge_alone": not trial.steps,
         "val_loss": trial.val_loss,
         "ridge_val_loss": ridge.val_loss,
-        "ridge_penalty": trial.penalty,
+        "ridge_penalty": ridge.penalty,
         "not_tried": search.not_tried,
     }
 

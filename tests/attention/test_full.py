@@ -77,5 +77,5 @@ def test_dropout_is_unbiased_and_off_in_eval():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
 def test_refuses(scale):
-    with pytest.raises(ValueError, match="scale: expected a positive number"):
+    with pytest.raises(ValueError, match="scale: expected a finite number above 0"):
         FullAttention(spec_of(SELF[0]), scale=scale)

@@ -114,7 +114,15 @@ def test_training_is_finite(dtype, scale):
     assert all(x.isfinite().all() for x in results(attn, q, k, v))
 
 
-@pytest.mark.parametrize("params", [{"temperature": 0.0}, {"temperature": float("nan")}, {"temperature": float("inf")}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"temperature": 0.0},
+        {"temperature": 1e-38},
+        {"temperature": float("nan")},
+        {"temperature": float("inf")},
+    ],
+)
 def test_refuses(params):
     with pytest.raises(ValueError, match=f"{next(iter(params))}: expected"):
         make(SELF[0], **params)

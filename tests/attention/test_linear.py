@@ -82,3 +82,13 @@ def test_gradients():
 
 def test_the_future_is_hidden():
     assert_blind_to_future(make(LONG, causal=True), *draw(LONG))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_both_ways_scale_a_query_alike(causal):
+    """Keys whose features are hardly above 0, queries that are not: red if one way takes the plain mean, one not."""
+    q, k, v = (x.float() for x in draw(LONG))
+    q, k = q + 20, k - 66
+    attn = make(LONG, causal=causal)
+    torch.testing.assert_close(attn(q, k, v), attn.weights(q, k) @ v, rtol=1e-4, atol=1e-4)
+    assert (attn.weights(q, k).std(dim=-1) > 1e-3).any()

@@ -134,3 +134,21 @@ def test_takes_the_type_of_its_inputs(params):
 def test_refuses(params):
     with pytest.raises(ValueError, match=f"{next(iter(params))}: expected"):
         make(SELF[0], **params)
+
+
+@pytest.mark.parametrize("kind", ["avg", "conv"])
+def test_a_run_longer_than_all_keys_costs_no_more_than_they_do(kind, monkeypatch):
+    """Red if keys are filled up to a ratio far above their number."""
+    largest = []
+    pad = F.pad
+    monkeypatch.setattr(F, "pad", lambda x, *rest: (largest.append(pad(x, *rest).numel()), pad(x, *rest))[1])
+    q, k, v = draw(SELF[0])
+    attn = make(SELF[0], ratio=1000, kind=kind)
+    torch.testing.assert_close(attn(q, k, v), attn.weights(q, k) @ v, rtol=1e-11, atol=1e-11)
+    assert max(largest, default=0) <= k.numel()
+
+
+@pytest.mark.parametrize("pyramid", [[], [0]])
+def test_refuses_what_is_no_list_of_counts(pyramid):
+    with pytest.raises(ValueError, match="pyramid: expected"):
+        make(SELF[0], pyramid=pyramid)

@@ -1,11 +1,9 @@
-"""What several test files of this folder share: the published files where they are, and small ones made by hand."""
+"""What several test files of this folder share: configurations that ship, and small files made by hand."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 import yaml
 from omegaconf import OmegaConf
 
@@ -14,7 +12,6 @@ from informer.data.windows import WindowSizes
 from informer.runtime import resource
 
 SIZES = WindowSizes(seq_len=13, label_len=5, pred_len=4)
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def dataset(name: str) -> DatasetConfig:
@@ -23,14 +20,6 @@ def dataset(name: str) -> DatasetConfig:
     config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), node))
     assert isinstance(config, DatasetConfig)
     return config
-
-
-def published_folder(file: str) -> Path:
-    """The folder that holds a published file; skips the test where there is none."""
-    for folder in (Path(os.environ.get("INFORMER_DATA_DIR", SHARED)), SHARED):
-        if (folder / file).exists():
-            return folder
-    return pytest.skip(f"{file} is not in INFORMER_DATA_DIR")
 
 
 def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFrame:

@@ -173,3 +173,11 @@ def test_a_frame_is_checked_as_a_file_is() -> None:
     broken = dates.to_series().reset_index(drop=True).where(lambda date: date != dates[1])
     with pytest.raises(InputError, match="mine, row 1, column 'date': expected a date, found an empty cell"):
         series_from_frame(pd.DataFrame({"date": broken, "a": 1.0}), DatasetConfig(), "mine")
+
+
+@pytest.mark.parametrize(("wanted", "found"), [("h", "bh"), ("W", "SMS")])
+def test_another_step_of_the_same_unit_is_another_step(wanted: str, found: str) -> None:
+    """Red if office hours pass for hours, or half-months for weeks."""
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-04", periods=60, freq=found), "a": range(60)})
+    with pytest.raises(InputError, match=f"expected steps of {wanted}.*, found steps of {found}"):
+        series_from_frame(frame, DatasetConfig(frequency=wanted), "mine")

@@ -141,6 +141,15 @@ def test_other_data_or_another_way_of_reading_are_other_files(tmp_path: Path) ->
     assert len(load(config, Roles(), ScalerConfig()).panel[0]) == 302
 
 
+def test_the_same_bytes_read_otherwise_are_other_files(tmp_path: Path) -> None:
+    """Red if the encoding is no part of what a mapped file is known by."""
+    made(301).rename(columns={"a": "\u00e3"}).to_csv(tmp_path / "one.csv", index=False, encoding="latin-1")
+    config = DatasetConfig(path=str(tmp_path / "one.csv"), memmap=True, cache_dir=str(tmp_path / "cache"))
+    for encoding, name in (("latin-1", "\u00e3"), ("cp1250", "\u0103")):
+        read = load(replace(config, encoding=encoding), Roles(), ScalerConfig())
+        assert read.inputs[0] == name
+
+
 def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     def blocks() -> list[np.ndarray]:
         raise InputError("stop")

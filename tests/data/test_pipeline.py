@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from dataset_cases import SIZES, dataset, made, published_folder, write
+from dataset_cases import SIZES, dataset, made, write
+from published_files import published_folder
 from stores import series_from_frame
 
 from informer.data.columns import Columns, Features, Roles

@@ -1,12 +1,11 @@
 """Data for the tests of this folder: a small file made by hand, and the published ones where they are present."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 import torch
+from published_files import published_folder
 from stores import one_series
 
 from informer.data.columns import Features, Roles
@@ -59,14 +58,11 @@ def made(folder: Path, *, features: str = "M", target: str | None = None, device
 
 
 def published(name: str, pred_len: int) -> Data:
-    """ETTh1 or WTH from the data folder; skips the test where the file is not there."""
-    folder = Path(os.environ.get("INFORMER_DATA_DIR", "data"))
-    if not (folder / f"{name}.csv").exists():
-        pytest.skip(f"{name}.csv is not in {folder}")
+    """ETTh1 or WTH; skips the test where the file is not there."""
     config = DatasetConfig(
         name=name, file=f"{name}.csv", time_col="date", time_format=TIME_FORMATS.get(name), split=SPLITS[name]
     )
-    return load(config, folder, seq_len=336, pred_len=pred_len)
+    return load(config, published_folder(f"{name}.csv"), seq_len=336, pred_len=pred_len)
 
 
 def windows_over(values: torch.Tensor, *, seq_len: int, pred_len: int, targets: list[int] | None = None) -> Windows:

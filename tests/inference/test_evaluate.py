@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import os
 import stat
 
 import numpy as np
@@ -203,6 +204,20 @@ def test_a_failed_write_keeps_the_old_file_and_no_scrap(tmp_path, monkeypatch):
         write_atomic(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_durable_write_reaches_the_disk(tmp_path, monkeypatch, durable):
+    """Content before the new name, the folder that holds the name after it; red if one is left to chance."""
+    order = []
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(
+        "os.fsync",
+        lambda file: (order.append("folder" if stat.S_ISDIR(os.fstat(file).st_mode) else "content"), sync(file)),
+    )
+    monkeypatch.setattr("os.replace", lambda *names: (order.append("name"), replace(*names)))
+    write_atomic(tmp_path / "file.txt", "x", durable=durable)
+    assert order == (["content", "name", "folder"] if durable else ["name"])
 
 
 def test_a_folder_in_the_way_is_one_line(tmp_path):

@@ -149,3 +149,10 @@ def test_a_product_without_dropout_is_the_product() -> None:
     weights, values = torch.rand(3, 4), torch.rand(4, 2)
     assert torch.equal(dropout_product(weights, values, 0.0, training=True), weights @ values)
     assert torch.equal(dropout_product(weights, values, 0.3, training=False), weights @ values)
+
+
+@pytest.mark.parametrize("p", [0.999, 0.99999, 0.9999999])
+def test_almost_all_is_dropped_where_p_is_almost_one(p):
+    """Red if a threshold that does not fit in 16 bits keeps everything."""
+    torch.manual_seed(0)
+    assert kept_mask(torch.empty(1 << 20), p).float().mean() == pytest.approx(1 - p, abs=1e-4)

@@ -102,8 +102,16 @@ def test_bf16_trains_float32_weights(folder: Path) -> None:
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
 
 
-def test_auto_is_one_of_the_two() -> None:
-    assert Precision.auto.on(torch.device("cpu")) in (Precision.bf16, Precision.float32)
+@pytest.mark.parametrize(
+    ("avx512", "amx", "taken"),
+    [(False, False, Precision.float32), (True, False, Precision.bf16), (False, True, Precision.bf16)],
+)
+def test_auto_is_bf16_where_the_processor_has_it(
+    avx512: bool, amx: bool, taken: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    assert Precision.auto.on(torch.device("cpu")) is taken
 
 
 def test_deterministic_is_asked_of_torch(folder: Path) -> None:

@@ -14,6 +14,8 @@ from informer.errors import InputError
 from informer.training.config import TrainerConfig, n_steps
 from informer.training.distributed import Processes
 from informer.training.early_stopping import EarlyStopping
+from informer.training.keeper import Keeper
+from informer.training.loop import window_order
 from informer.training.loss import LossConfig, LossKind, build_loss
 from informer.training.optim import (
     OptimConfig,
@@ -23,6 +25,8 @@ from informer.training.optim import (
     learning_rate,
     set_learning_rate,
 )
+from informer.training.signals import StopRequest
+from informer.training.state import State
 from informer.training.validation import mean_loss
 
 
@@ -127,3 +131,31 @@ def test_every_window_counts_alike_in_the_mean_loss(batch_size: int, case: _Case
     expected = np.mean([case.values[start + 3 : start + 5] ** 2 for start in range(8)])
     found = mean_loss(_Zero().train(), case.windows, nn.functional.mse_loss, batch_size, processes=Processes())
     assert found == pytest.approx(expected)
+
+
+def test_another_seed_or_epoch_is_another_order() -> None:
+    """Red if the order of windows forgets one of the two it depends on."""
+    sizes = WindowSizes(seq_len=4, label_len=0, pred_len=2)
+    windows = Windows(one_series(torch.zeros(60, 1)), starts=torch.arange(50), sizes=sizes, targets=[0])
+    drawn = ((1, 1), (1, 1), (2, 1), (1, 2))
+    orders = [window_order(windows, seed=seed, epoch=epoch).tolist() for seed, epoch in drawn]
+    assert orders[0] == orders[1]
+    assert sorted(orders[0]) == list(range(50))
+    assert orders[0] != orders[2]
+    assert orders[0] != orders[3]
+
+
+def test_a_save_is_due_every_so_many_minutes() -> None:
+    """By a clock in hand; red if it forgets when it saved last."""
+    now, saved = [100.0], []
+    keeper = Keeper(
+        lambda state, is_best: saved.append(now[0]), every_minutes=10.0, stop=StopRequest(), processes=Processes(),
+        device=torch.device("cpu"), clock=lambda: now[0],
+    )  # fmt: skip
+    model = network()
+    state = State(model=model, optimizer=build_optimizer(OptimConfig(), model), stopping=EarlyStopping(3))
+    for now[0], due in ((699.0, False), (700.0, True), (1299.0, False), (1300.0, True)):
+        assert keeper.is_due(together=True) == due
+        if due:
+            keeper.keep(state)
+    assert saved == [700.0, 1300.0]

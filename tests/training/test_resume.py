@@ -125,3 +125,16 @@ def test_data_that_changed_are_refused(folder: Path) -> None:
     outcome = call("train", "resume=run")
     assert outcome.status == 2
     assert "mine.csv has changed since" in outcome.err
+
+
+def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> None:
+    """Red if `data_dir=` beside `resume=` is read and not used."""
+    Path("before").mkdir()
+    shutil.copy(ROOT / "data" / "sample.csv", "before/own.csv")
+    arguments = ["dataset=csv", "dataset.file=own.csv", "data_dir=before", *SMALL, "trainer.max_steps=1", "run_dir=run"]
+    assert call("train", *arguments).status == 0
+    Path("run/metrics.json").unlink()
+    Path("before").rename("after")
+    assert call("train", "resume=run").status == 2
+    outcome = call("train", "resume=run", "data_dir=after")
+    assert outcome.status == 0, outcome.err

@@ -1,0 +1,49 @@
+"""What the optimiser is given step by step in a run: the scheduled rate, the clipped gradient."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from entry_points import SMALL, call
+
+from informer.training.optim import GuardedAdam
+
+SAMPLE = ["dataset=sample", *SMALL, "run_dir=run"]
+
+
+def watch(monkeypatch: pytest.MonkeyPatch, name: str, read: object) -> list[float]:
+    """What `read` finds in the optimiser before each call of its method."""
+    seen: list[float] = []
+    step = getattr(GuardedAdam, name)
+
+    def watched(self: GuardedAdam, *arguments: object) -> object:
+        seen.append(read(self.param_groups[0]))
+        return step(self, *arguments)
+
+    monkeypatch.setattr(GuardedAdam, name, watched)
+    return seen
+
+
+def test_each_step_has_the_rate_of_the_schedule(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the schedule moves the curve in TensorBoard alone."""
+    seen = watch(monkeypatch, "step_while_finite", lambda group: group["lr"])
+    outcome = call("train", *SAMPLE, "optim.schedule=cosine", "optim.lr=4e-3", "trainer.max_steps=10")
+    assert outcome.status == 0, outcome.err
+    np.testing.assert_allclose(seen, [2e-3 * (1 + np.cos(np.pi * i / 10)) for i in range(10)])
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.01])
+def test_each_step_has_the_clipped_gradient(
+    clip_norm: float | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if `optim.clip_norm` is read and not applied."""
+
+    def norm(group: dict[str, list[torch.Tensor]]) -> float:
+        gradients = [parameter.grad for parameter in group["params"] if parameter.grad is not None]
+        return float(torch.nn.utils.get_total_norm(gradients))
+
+    seen = watch(monkeypatch, "step", norm)
+    given = [] if clip_norm is None else [f"optim.clip_norm={clip_norm}"]
+    assert call("train", *SAMPLE, *given, "trainer.max_steps=3").status == 0
+    assert (max(seen) <= 0.01 * (1 + 1e-5)) == (clip_norm is not None), seen
