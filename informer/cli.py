@@ -151,7 +151,12 @@ def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: lis
     if key.rpartition(".")[0] in SLOTS:
         return f"unknown key {key!r}: {_parameters(cause.parent_node)}"
     groups = sorted({name.partition(".")[0] for name in known})
-    close = get_close_matches(key, [*groups, *known], n=3) or groups
+    by_last: dict[str, list[str]] = {}  # lr of optim.lr, as one remembers it
+    for name in known:
+        by_last.setdefault(name.rpartition(".")[2], []).append(name)
+    last = key.rpartition(".")[2]
+    alike = [name for one in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[one]]
+    close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *known], n=3), *alike][:4] or groups
     return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (all of them: --cfg job)"
 
 

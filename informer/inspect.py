@@ -234,7 +234,9 @@ def _written(value: Any) -> str:
         return str(value.value)
     if isinstance(value, list):
         return "[" + ",".join(map(_quoted, value)) + "]"
-    return {True: "true", "\t": r"\t"}.get(value, str(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return r"\t" if value == "\t" else str(value)
 
 
 def _quoted(name: str) -> str:

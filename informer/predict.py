@@ -122,6 +122,8 @@ def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: 
     failed = [row for row in found if row.status == ERROR]
     for row in failed[:MOST]:
         cli.say(console, f"failed: {row.file}: {row.summed_up}")
+    if len(failed) > MOST:
+        cli.say(console, f"failed: {len(failed) - MOST} more, see {SUMMARY}")
     before = f" ({len(found) - worked} of them before)" if resume else ""
     cli.say(
         console,

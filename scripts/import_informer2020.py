@@ -11,12 +11,13 @@ import argparse
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
-from informer import checkpoint, compat
+from informer import checkpoint, cli, compat
 from informer.config import TrainConfig
 from informer.conversion import to_plain
 from informer.data.columns import Features, Roles
@@ -169,8 +170,11 @@ def main(argv: list[str]) -> None:
         print(f"no part in the network, ignored: {' '.join(ignored)}")
     try:
         print(f"written: {convert(given.pth, given.run_dir, given.csv, arguments)}")
-    except (InputError, OSError, KeyError) as error:
-        sys.exit(f"error: {error}")
+    except (UnpicklingError, RuntimeError, KeyError) as error:  # no pickle, a packed file cut short, other weights
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        cli.refuse(f"{given.pth}: expected a checkpoint.pth of the authors' Informer, found something else ({reason})")
+    except (InputError, OSError) as error:
+        cli.refuse(str(error))
 
 
 if __name__ == "__main__":

@@ -13,15 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import optuna
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, RangeSweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 from rich.console import Console
 
 from informer import checkpoint, cli, conversion
@@ -29,6 +26,13 @@ from informer.errors import InputError
 from informer.runtime import resource
 from informer.train import train
 from informer.training.signals import Interrupted
+
+try:
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+except ImportError:
+    cli.refuse("scripts/search.py: expected optuna, found none; pip install 'informer[search]'")
 
 
 def space(overrides: list[str]) -> dict[str, Any]:
@@ -51,11 +55,19 @@ def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
     raise InputError(f"{key}: expected choice(...), interval(...) or range(...), found {sweep}")
 
 
-def opened(folder: Path) -> optuna.Study:
-    """The search that is kept in a folder, or a new one."""
+def opened(folder: Path, fixed: list[str]) -> optuna.Study:
+    """The search that is kept in a folder, or a new one.
+
+    Raises:
+        InputError: that of other settings is there, whose losses do not compare.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     storage = JournalStorage(JournalFileBackend(str(folder / "study.log")))
     study = optuna.create_study(study_name="informer", storage=storage, load_if_exists=True)
+    found = study.user_attrs.get("overrides", fixed)
+    if found != fixed:
+        raise InputError(f"{folder}: expected a search with {fixed}, found one with {found}; choose another --output")
+    study.set_user_attr("overrides", fixed)
     study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # going on, other draws than the first time
     return study
 
@@ -67,6 +79,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/search"))
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     given = parser.parse_args()
+    if given.trials < 1:
+        raise InputError(f"--trials: expected at least 1, found {given.trials}")
     fixed = given.overrides
     if not any(key.startswith("experiment=") for key in fixed):
         fixed = ["experiment=search", *fixed]
@@ -77,7 +91,7 @@ def main() -> None:
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
         conversion.to_typed(compose("train", fixed))  # what is wrong in it is told before anything is written
-        study = opened(given.output)
+        study = opened(given.output, fixed)
 
         def objective(trial: optuna.Trial) -> float:
             drawn = [f"{key}={suggest(trial, key, sweep)}" for key, sweep in sweeps.items()]

@@ -142,6 +142,8 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["modle.d_model=8"], ["unknown key 'modle.d_model'", "model.d_model"]),
         (["model.d_modle=8"], ["unknown key 'model.d_modle'", "model.d_model"]),
         (["+new.key=1"], ["unknown key 'new'"]),
+        (["lr=1e-3"], ["unknown key 'lr': expected one such as optim.lr (all"]),
+        (["epochs=3"], ["unknown key 'epochs': expected one such as trainer.max_epochs (all"]),
         (["+dataset.foo=1"], ["unknown key 'dataset.foo'"]),
         (["attn.factr=3"], ["unknown key 'attn.factr'", "ProbAttention: factor, sampling"]),
         (["attn=linear", "attn.factor=3"], ["LinearAttention: it has none"]),

@@ -74,11 +74,25 @@ def test_forecast_of_the_imported_checkpoint(script, tmp_path: Path, features: s
     np.testing.assert_allclose(forecast.iloc[:, 1:].to_numpy(), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_weights_that_do_not_fit_the_file_are_refused(script, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_the_file_are_refused(script, tmp_path: Path, capsys) -> None:
     """Red if column counts are not compared."""
     config = SIZES | {"enc_in": 2, "dec_in": 2, "c_out": 2, "e_layers": 2, "attn": "full", "embed": "timeF"}
     torch.save(informer2020_state(config), tmp_path / "checkpoint.pth")
     paths = [str(tmp_path / "checkpoint.pth"), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))]
-    with pytest.raises(SystemExit, match="the weights take 2, 2 and 4"):
+    with pytest.raises(SystemExit, match="2"):
         script.main([*paths, "--", *flags("M", pd.read_csv(resource("data/sample.csv")).columns[1])])
+    assert "the weights take 2, 2 and 4" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("content", [b"junk\n", b"date,a\n2020-01-01,1\n", b"PK\x03\x04cut short", None])
+def test_what_is_no_checkpoint_is_one_line(content: bytes | None, script, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "checkpoint.pth"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SystemExit, match="2"):
+        script.main([str(path), str(tmp_path / "run"), "--csv", str(resource("data/sample.csv"))])
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert "checkpoint.pth" in err

@@ -113,6 +113,14 @@ def test_what_repairs_did_is_told(folder: Path) -> None:
     trains(outcome)
 
 
+def test_one_is_no_truth_value(folder: Path) -> None:
+    """Red if a setting of 1 is told as `true`."""
+    table().drop(index=20).to_csv("gap.csv", index=False)
+    outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=1")
+    assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=1"]
+    trains(outcome)
+
+
 def test_a_column_that_begins_late_is_left_out(folder: Path) -> None:
     frame = table()
     frame.loc[:9, "price"] = np.nan

@@ -72,6 +72,9 @@ def test_a_search_goes_on(folder: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert f"best of {n}: trial " in done.stdout
         assert (folder / "found" / f"trial-{n - 1}" / "best.pt").exists()
+    done = subprocess.run([*command, "dataset=sample", *SMALL], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "choose another --output" in done.stderr  # losses of other settings do not compare
 
 
 def test_a_trial_that_fails_does_not_end_the_others(
