@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from informer.errors import counted
@@ -169,9 +170,9 @@ class Evaluation:
 
     def table(self) -> Table:
         """Overall scores, the model first, in scaled units and then in the data's own."""
-        table = Table(
-            title=f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}", title_justify="left"
-        )
+        title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
+        # no rules between columns, so that eight of them fit in a terminal of 80
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
         for heading in ("units", "model"):
             table.add_column(heading)
         for metric in METRICS:

@@ -44,7 +44,7 @@ class Tracker(AbstractContextManager["Tracker"]):
             TimeRemainingColumn(),
             TextColumn("loss {task.fields[loss]}"),
             console=console,
-            disable=not console.is_terminal,
+            disable=not console.is_terminal or not n_steps,
             transient=True,
         )
         self.task = self.progress.add_task("training", total=n_steps, completed=done, loss="-")
