@@ -1,8 +1,12 @@
 """Figures of forecasts and errors. They are made without pyplot: no global state, no display, safe in threads."""
 
 import io
+import logging
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -12,14 +16,22 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.font_manager import get_font_names
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from informer.files import write_atomic
 
+log = logging.getLogger(__name__)
+
 HISTORY, FORECAST, ACTUAL = "#8a8f98", "#d1495b", "#2b2f36"
 BASELINES = ("#30638e", "#edae49", "#3d8b6e")
 MAX_PANELS = 12
+ASIAN = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Micro Hei", "Microsoft YaHei", "SimHei",
+    "PingFang SC", "Hiragino Sans", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS",
+)  # fmt: skip
+MISSING_SIGN = r"Glyph (\d+) \(.*\) missing from font"
 WIDTH = 9.0
 """Inches."""
 
@@ -52,7 +64,7 @@ def plot_forecast(
     figure, panels = _stack(len(columns), title)
     recent = history.iloc[-max(4 * len(forecast), 48) :]
     for axes, column in zip(panels, columns, strict=True):
-        axes.set_title(str(column), loc="left", fontsize=9, parse_math=False)
+        axes.set_title(str(column), loc="left", fontsize=9, parse_math=False, family=families())
         axes.axvline(_times(forecast)[0], color=HISTORY, linewidth=0.8, linestyle=":")
         _line(axes, _times(recent), recent[column], "history", HISTORY)
         if actual is not None:
@@ -91,7 +103,7 @@ def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, 
             _line(axes, ahead, actual[row, :, column], "actual", ACTUAL)
             _line(axes, ahead, forecast[row, :, column], "forecast", FORECAST)
             if row == 0:
-                axes.set_title(str(names[column]), loc="left", fontsize=9, parse_math=False)
+                axes.set_title(str(names[column]), loc="left", fontsize=9, parse_math=False, family=families())
     _legend(figure, grid[0, 0])
     return figure
 
@@ -145,9 +157,21 @@ def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Seque
 
 
 def png(figure: Figure, *, dpi: int = 130) -> bytes:
-    """The figure as a PNG; the same figure gives the same bytes."""
+    """The figure as a PNG; the same figure gives the same bytes.
+
+    Signs that no installed font has are told in one line of the log, where matplotlib warns of each.
+    """
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message=MISSING_SIGN)
+        figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    absent = {found[1] for one in caught if (found := re.match(MISSING_SIGN, str(one.message)))}
+    for other in caught:
+        if not re.match(MISSING_SIGN, str(other.message)):
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    if absent:
+        signs = "".join(chr(int(code)) for code in sorted(absent, key=int))
+        log.warning(f"no font for {signs} in a picture; install one that has them, such as Noto Sans CJK")
     return buffer.getvalue()
 
 
@@ -160,10 +184,17 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     write_atomic(path, png(figure))
 
 
+@cache
+def families() -> list[str]:
+    """Fonts for names out of the data, by sign: matplotlib's own, then those installed here that have Asian signs."""
+    installed = set(get_font_names())
+    return ["DejaVu Sans", *(name for name in ASIAN if name in installed)]
+
+
 def _stack(count: int, title: str, height: float = 1.7) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(WIDTH, height * count + 0.8), layout="constrained")
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, parse_math=False)
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, parse_math=False, family=families())
     panels = figure.subplots(count, 1, squeeze=False, sharex=True)
     return figure, [_tidy(axes) for axes in panels[:, 0]]
 

@@ -128,3 +128,11 @@ def test_an_interval_of_one_step_has_an_extent():
 def test_steps_ahead_are_whole_numbers():
     (axes,) = plot_error_by_step({"informer": [0.5, 0.7]}).axes
     assert all(tick == round(tick) for tick in axes.get_xticks())
+
+
+def test_signs_without_a_font_are_one_line_of_the_log(tmp_path, caplog):
+    """Two signs of the private range, which no font has, in a title and a column's name."""
+    history, ahead = frame("2024-01-01", 20, ["\ue123"]), frame("2024-01-01 20:00", 3, ["\ue123"])
+    save_figure(plot_forecast(history, ahead, title="\ue124"), tmp_path / "plot.png")
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "\ue123\ue124" in line
