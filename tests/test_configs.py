@@ -6,6 +6,7 @@ import pytest
 import torch
 from entry_points import SMALL
 from hydra import compose, initialize_config_dir
+from published_files import published_folder
 
 from informer import conversion
 from informer.build import build_data, build_model, dims_of, resolve_decoder
