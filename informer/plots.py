@@ -64,7 +64,7 @@ def plot_forecast(
     figure, panels = _stack(len(columns), title)
     recent = history.iloc[-max(4 * len(forecast), 48) :]
     for axes, column in zip(panels, columns, strict=True):
-        axes.set_title(str(column), loc="left", fontsize=9, parse_math=False, family=families())
+        axes.set_title(str(column), loc="left", fontsize=9, parse_math=False, family=_families())
         axes.axvline(_times(forecast)[0], color=HISTORY, linewidth=0.8, linestyle=":")
         _line(axes, _times(recent), recent[column], "history", HISTORY)
         if actual is not None:
@@ -103,7 +103,7 @@ def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, 
             _line(axes, ahead, actual[row, :, column], "actual", ACTUAL)
             _line(axes, ahead, forecast[row, :, column], "forecast", FORECAST)
             if row == 0:
-                axes.set_title(str(names[column]), loc="left", fontsize=9, parse_math=False, family=families())
+                axes.set_title(str(names[column]), loc="left", fontsize=9, parse_math=False, family=_families())
     _legend(figure, grid[0, 0])
     return figure
 
@@ -185,7 +185,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 @cache
-def families() -> list[str]:
+def _families() -> list[str]:
     """Fonts for names out of the data, by sign: matplotlib's own, then those installed here that have Asian signs."""
     installed = set(get_font_names())
     return ["DejaVu Sans", *(name for name in ASIAN if name in installed)]
@@ -194,7 +194,7 @@ def families() -> list[str]:
 def _stack(count: int, title: str, height: float = 1.7) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(WIDTH, height * count + 0.8), layout="constrained")
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, parse_math=False, family=families())
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, parse_math=False, family=_families())
     panels = figure.subplots(count, 1, squeeze=False, sharex=True)
     return figure, [_tidy(axes) for axes in panels[:, 0]]
 
