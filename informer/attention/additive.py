@@ -42,12 +42,13 @@ class AdditiveAttention(Attention):
         # keys innermost: the product with w then runs along rows of s elements instead of e
         k = k.transpose(-1, -2).contiguous()
         per_row = q[:, :, 0].numel() * k.shape[3]
-        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row)
+        weight = weight.expand(q.shape[0], -1, -1)
+        return map_rows(self._attend, q, k, v, weight, elements_per_row=per_row, causal=self.spec.causal)
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor, weight: Tensor) -> Tensor:
         (v,) = seen_keys(self.spec, start + q.shape[2], v)
         hidden = (q.unsqueeze(4) + k[:, :, None, :, : v.shape[2]]).sigmoid_()
-        scores = hide_future(self.spec, (weight[:, None, None, :] @ hidden).squeeze(3), start)
+        scores = hide_future(self.spec, (weight[:, :, None, None, :] @ hidden).squeeze(3), start)
         return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:

@@ -1,4 +1,4 @@
-"""Quadratic attention in linear memory: rows are computed a chunk of queries at a time.
+"""Quadratic attention in linear memory: a few sequences, or a few rows of one, are computed at a time.
 
 The backward pass recomputes each chunk instead of keeping it (otherwise autograd would hold every chunk and nothing
 would be saved). A call that fits in one chunk is computed plainly, with nothing recomputed.
@@ -7,6 +7,7 @@ would be saved). A call that fits in one chunk is computed plainly, with nothing
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from informer.attention.recompute import over_pieces
@@ -15,6 +16,8 @@ MAX_ELEMENTS = 1 << 24
 """Elements of scores alive at once: 64 MiB in float32."""
 CACHED_ELEMENTS = 1 << 21
 """Elements of a chunk on the CPU, where arrays that stay in its cache between passes are up to twice as fast."""
+CAUSAL_CHUNKS = 8
+"""Chunks at least that the rows of a causal layer are cut into: each forms scores up to its last row, 9/16 of all."""
 
 
 def known(size: int) -> int:
@@ -27,34 +30,62 @@ def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_E
     return max(1, min(n_rows, max_elements // max(1, known(elements_per_row))))
 
 
+def chunk_sizes(
+    n_batch: int, n_rows: int, elements_per_row: int, max_elements: int, *, causal: bool
+) -> tuple[int, int]:
+    """Sequences and rows of a chunk: all, where they fit, else as many rows as fit, then as many sequences.
+
+    Chunks of rows all add to the gradient of their sequence's keys and values; chunks of sequences do not.
+
+    Args:
+        n_batch: sequences.
+        n_rows: rows of each.
+        elements_per_row: of one sequence.
+        max_elements: of a chunk.
+        causal: rows use keys up to their own.
+    """
+    if elements_per_row * n_rows * n_batch <= max_elements:
+        return n_batch, n_rows
+    step = rows_per_chunk(elements_per_row, -(-n_rows // CAUSAL_CHUNKS) if causal else n_rows, max_elements)
+    return rows_per_chunk(elements_per_row * step, n_batch, max_elements), step
+
+
 def map_rows(
     attend: Callable[..., Tensor],
     q: Tensor,
     *operands: Tensor,
     elements_per_row: int,
     max_elements: int | None = None,
+    causal: bool = False,
 ) -> Tensor:
-    """`attend(q[:, :, start:stop], start, *operands)` for consecutive chunks of queries, concatenated over rows.
+    """`attend(q[lo:hi, :, start:stop], start, *operands[lo:hi])` for chunks of sequences and rows, put together.
 
     Args:
-        attend: maps (queries [b h c e], index of the first of them, operands) to outputs [b h c d].
+        attend: maps (queries [g h c e], index of the first row, operands of the same sequences) to outputs [g h c d].
         q: queries [b h l e].
         operands: every other tensor that `attend` differentiates (keys, values, parameters): one that it captures
-            instead gets no gradient.
+            instead gets no gradient. Their first dimension is that of q, or q's is 1 and they are passed whole.
         elements_per_row: size of the largest array that one query row gives rise to, over batch and heads.
-        max_elements: the bound that decides the chunk length; None means one chunk up to MAX_ELEMENTS, and beyond that,
-            on the CPU, chunks of CACHED_ELEMENTS.
+        max_elements: the bound that decides the size of a chunk; None means one chunk up to MAX_ELEMENTS, and beyond
+            that, on the CPU, chunks of CACHED_ELEMENTS.
+        causal: `attend` uses keys up to the last of its rows only.
     """
-    n_rows = q.shape[2]
+    n_rows, elements_per_row = q.shape[2], known(elements_per_row)
     if max_elements is None:
-        whole = q.is_cuda or known(elements_per_row) * n_rows <= MAX_ELEMENTS
+        whole = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
         max_elements = MAX_ELEMENTS if whole else CACHED_ELEMENTS
-    step = rows_per_chunk(elements_per_row, n_rows, max_elements)
-    if step >= n_rows:
+    # a graph is cut by rows alone, so that it serves any batch
+    in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
+    n_batch = 1 if in_graph else q.shape[0]
+    group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
+    if group >= n_batch and step >= n_rows:
         return attend(q, 0, *operands)
 
-    def cut(q: Tensor, *operands: Tensor) -> Iterator[tuple[Any, ...]]:
-        return ((q[:, :, start : start + step], *operands, start) for start in range(0, n_rows, step))
+    def cut(*operands: Tensor) -> Iterator[tuple[Any, ...]]:
+        for first in range(0, n_batch, group):
+            rows, *rest = (x[first : first + group] if group < n_batch else x for x in operands)
+            for start in range(0, n_rows, step):
+                yield rows[:, :, start : start + step], *rest, start
 
     def attend_piece(rows: Tensor, *rest: Any) -> Tensor:
         *operands, start = rest

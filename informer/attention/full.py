@@ -45,8 +45,8 @@ class FullAttention(Attention):
             return F.scaled_dot_product_attention(
                 q, k, v, dropout_p=dropout, is_causal=self.spec.causal, scale=self.scale
             )
-        elements_per_row = q.shape[0] * q.shape[1] * k.shape[2]
-        return map_rows(self._attend, q, k, v, elements_per_row=elements_per_row)
+        per_row = q.shape[0] * q.shape[1] * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
         k, v = seen_keys(self.spec, start + q.shape[2], k, v)

@@ -37,6 +37,10 @@ PRODUCTS_UP_TO = 2048
 """Keys up to which all products, then a pick, are faster than gathering a set of keys for each query."""
 
 
+Products = Callable[[Tensor, int, Tensor], Tensor]
+"""(rows [b h c e], index of the first, keys) -> products of each row with its sampled keys [b h c u]."""
+
+
 def log_count(factor: int, length: int) -> int:
     """factor * ceil(ln length), at least 1 and at most `length`."""
     return max(1, min(length, factor * math.ceil(math.log(length))))
@@ -100,12 +104,12 @@ def sparsity(
 ) -> Float[Tensor, "b h l"]:
     """M of every query, a chunk of queries at a time; arguments as in `probsparse`."""
     n_keys = k.shape[2]
-    products, width = _products(k, sample_index)
+    products, keys, width = _products(k, sample_index)
     sampled = torch.arange(n_keys, device=q.device) if sample_index is None else sample_index
     peak = torch.logsumexp if sample_index is None else torch.amax
 
-    def score(rows: Tensor, start: int) -> Tensor:
-        found = products(rows, start)
+    def score(rows: Tensor, start: int, keys: Tensor) -> Tensor:
+        found = products(rows, start, keys)
         if not causal:
             centre = found.sum(-1) / (n_keys if mean == "zero_fill" else found.shape[-1])
             return peak(found, -1) - centre
@@ -115,30 +119,30 @@ def sparsity(
         count = n_keys if mean == "zero_fill" else (~future).sum(-1).clamp(min=1)
         return peak(found.masked_fill(future, -math.inf), -1) - found.masked_fill(future, 0.0).sum(-1) / count
 
+    per_row = q.shape[0] * q.shape[1] * width
     max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced before they leave the cache
-    return map_rows(score, q, elements_per_row=q.shape[0] * q.shape[1] * width, max_elements=max_elements)
+    return map_rows(score, q, keys, elements_per_row=per_row, max_elements=max_elements)
 
 
-def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Callable[[Tensor, int], Tensor], int]:
-    """(rows [b h c e], index of the first) -> products with their sampled keys [b h c u]; elements a row needs."""
+def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor, int]:
+    """How rows are multiplied with their sampled keys [b h c u], the keys that takes, and the elements a row needs."""
     keys = k.transpose(-1, -2)
     if sample_index is None:
-        return lambda rows, start: (rows * k.shape[3] ** -0.5) @ keys, k.shape[2]
+        return lambda rows, start, keys: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
     if sample_index.ndim == 1:
-        shared = keys[..., sample_index]
-        return lambda rows, start: rows @ shared, len(sample_index)
+        return lambda rows, start, keys: rows @ keys, keys[..., sample_index], len(sample_index)
     if k.shape[2] <= PRODUCTS_UP_TO:
-        return partial(_pick_products, keys, sample_index), k.shape[2]
-    return partial(_gather_products, k, sample_index), sample_index.shape[1] * k.shape[3]
+        return partial(_pick_products, sample_index), keys, k.shape[2]
+    return partial(_gather_products, sample_index), k, sample_index.shape[1] * k.shape[3]
 
 
-def _pick_products(keys: Tensor, sample_index: Tensor, rows: Tensor, start: int) -> Tensor:
+def _pick_products(sample_index: Tensor, rows: Tensor, start: int, keys: Tensor) -> Tensor:
     products = rows @ keys
     index = sample_index[start : start + rows.shape[2]]
     return products.gather(-1, index.expand(*products.shape[:2], -1, -1))
 
 
-def _gather_products(k: Tensor, sample_index: Tensor, rows: Tensor, start: int) -> Tensor:
+def _gather_products(sample_index: Tensor, rows: Tensor, start: int, k: Tensor) -> Tensor:
     index = sample_index[start : start + rows.shape[2]]
     keys = k.index_select(2, index.flatten()).unflatten(2, index.shape)
     return (keys @ rows[..., None]).squeeze(-1)
@@ -148,7 +152,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
     """Softmax attention of the rows `active` [b h u] only."""
     positions = torch.arange(k.shape[2], device=k.device)
 
-    def attend(rows: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
+    def attend(rows: Tensor, start: int, k: Tensor, v: Tensor, active: Tensor) -> Tensor:
         allowed = None
         if causal:
             allowed = positions <= active[:, :, start : start + rows.shape[2], None]
@@ -161,7 +165,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
 
     batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
     queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, it does not keep q for its gradient
-    return map_rows(attend, queries, k, v, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
+    return map_rows(attend, queries, k, v, active, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
 
 
 @final

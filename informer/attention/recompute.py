@@ -15,12 +15,16 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 Cut = Callable[..., Iterator[tuple[Any, ...]]]
-"""Operands -> for every piece, a view of each operand, then the plain numbers that `attend` takes."""
+"""Operands -> for every piece, a view of each operand, then the plain numbers that `attend` takes.
+
+The views of the first operand, the queries, are disjoint, cover it, and leave its last dimension whole.
+"""
 
 
 def over_pieces(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
-    """`attend` of every piece that `cut` makes of (q, operands), in order, concatenated over q's rows (dimension 2).
+    """`attend` of every piece that `cut` makes of (q, operands), in order, each put where its queries were in q.
 
+    In a graph that is compiled, `cut` must make runs of q's rows (dimension 2), from the first to the last.
     `attend` differentiates its tensor arguments alone, once: a tensor that it captures gets no gradient. Draws from
     torch's global generator, and autocast, are in the backward pass what they were in the forward pass.
     """
@@ -42,20 +46,19 @@ class _Recomputed(torch.autograd.Function):
         ctx.attend, ctx.cut = attend, cut
         remember(ctx, device)
         ctx.save_for_backward(*operands)
-        return _concatenated((attend(*piece) for piece in cut(*operands)), operands[0].shape[2])
+        return _put_together(attend, cut, *operands)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         operands, needed, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
         totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needed, strict=True)]
-        start = 0
+        pieces = zip(ctx.cut(*operands), ctx.cut(*totals), ctx.cut(grad, *operands[1:]), strict=True)
         with as_before(ctx, device):
-            for piece, sums in zip(ctx.cut(*operands), ctx.cut(*totals), strict=True):
+            for piece, sums, (grad_piece, *_) in pieces:
                 leaves = [x.detach().requires_grad_(need) for x, need in zip(piece, needed, strict=False)]
                 out = ctx.attend(*leaves, *piece[len(leaves) :])
-                _add_gradients(out, grad[:, :, start : start + out.shape[2]], leaves, sums)
-                start += out.shape[2]
+                _add_gradients(out, grad_piece, leaves, sums)
         return None, None, *(total if need else None for total, need in zip(totals, needed, strict=True))
 
 
@@ -82,15 +85,16 @@ def as_before(ctx: Any, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _concatenated(parts: Iterator[Tensor], n_rows: int) -> Tensor:
-    """The parts one after the other in one array, none of them kept."""
-    first = next(parts)
-    whole = first.new_empty(*first.shape[:2], n_rows, *first.shape[3:])
-    stop = first.shape[2]
-    whole[:, :, :stop] = first
-    for part in parts:
-        start, stop = stop, stop + part.shape[2]
-        whole[:, :, start:stop] = part
+def _put_together(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
+    """The outputs of all pieces in one array, none of them kept."""
+    pieces = cut(q, *operands)
+    first = attend(*next(pieces))
+    n_batch = q.shape[0] if q.shape[0] > 1 else first.shape[0]  # queries of one sequence may serve many values
+    whole = first.new_empty(n_batch, first.shape[1], q.shape[2], *first.shape[3:])
+    places = (place for place, *_ in cut(whole, *operands))
+    next(places).copy_(first)
+    for place, piece in zip(places, pieces, strict=True):
+        place.copy_(attend(*piece))
     return whole
 
 

@@ -35,7 +35,8 @@ class ReluAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """relu(s q k^T) v over the row sums."""
-        return map_rows(self._attend, q, k, v, elements_per_row=q[:, :, 0, 0].numel() * k.shape[2])
+        per_row = q[:, :, 0, 0].numel() * k.shape[2]
+        return map_rows(self._attend, q, k, v, elements_per_row=per_row, causal=self.spec.causal)
 
     def _attend(self, q: Tensor, start: int, k: Tensor, v: Tensor) -> Tensor:
         k, v = seen_keys(self.spec, start + q.shape[2], k, v)

@@ -62,7 +62,8 @@ class SynthesizerAttention(Attention):
             keys = self.keys.to(q.dtype).transpose(-1, -2).contiguous().expand(q.shape[0], -1, -1, -1)
             return self.attend((q @ self.hidden.to(q.dtype)).relu(), keys, v)
         n_heads, _, n_keys = self.scores.shape
-        return map_rows(self._mix, self.scores.to(v.dtype)[None], v, elements_per_row=n_heads * n_keys)
+        scores = self.scores.to(v.dtype)[None]
+        return map_rows(self._mix, scores, v, elements_per_row=n_heads * n_keys, causal=self.spec.causal)
 
     def _mix(self, scores: Tensor, start: int, v: Tensor) -> Tensor:
         (v,) = seen_keys(self.spec, start + scores.shape[2], v)

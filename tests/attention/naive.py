@@ -76,35 +76,44 @@ def assert_same(found: list[Tensor | None], expected: list[Tensor | None]) -> No
 
 
 def assert_chunks_agree(monkeypatch, attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Three rows at a time give what one chunk gives, gradients included."""
+    """Three rows at a time, of one sequence or of all, give what one chunk gives, gradients included."""
     whole = results(attn, q, k, v)
-    calls = force_chunks(monkeypatch, 3)
-    assert_same(results(attn, q, k, v), whole)
-    assert calls, "this mechanism did not go through chunks"
+    for n_batch in (1, q.shape[0]):
+        calls = force_chunks(monkeypatch, n_batch, 3)
+        assert_same(results(attn, q, k, v), whole)
+        assert calls, "this mechanism did not go through chunks"
 
 
 def assert_recomputed_alike(monkeypatch, attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
     """In chunks, the random numbers of the backward pass are those of the forward pass."""
-    force_chunks(monkeypatch, 3)
-    recomputed = results(attn, q, k, v)
-    monkeypatch.setattr(chunking, "over_pieces", autograd_over_pieces)
-    assert_same(recomputed, results(attn, q, k, v))
+    for n_batch in (1, q.shape[0]):
+        force_chunks(monkeypatch, n_batch, 3)
+        recomputed = results(attn, q, k, v)
+        with monkeypatch.context() as patched:
+            patched.setattr(chunking, "over_pieces", autograd_over_pieces)
+            assert_same(recomputed, results(attn, q, k, v))
 
 
-def autograd_over_pieces(attend, cut, *operands: Tensor) -> Tensor:
+def autograd_over_pieces(attend, cut, q: Tensor, *operands: Tensor) -> Tensor:
     """`over_pieces` with every piece kept by autograd."""
-    return torch.cat([attend(*piece) for piece in cut(*operands)], dim=2)
+    parts = [attend(*piece) for piece in cut(q, *operands)]
+    n_batch = max(q.shape[0], parts[0].shape[0])
+    whole = parts[0].new_empty(n_batch, *parts[0].shape[1:2], q.shape[2], *parts[0].shape[3:])
+    numbers = torch.arange(whole.numel()).view(whole.shape)
+    places = torch.cat([place.flatten() for place, *_ in cut(numbers, *operands)])
+    flat = whole.flatten().index_put((places,), torch.cat([part.flatten() for part in parts]))
+    return flat.view(whole.shape)
 
 
-def force_chunks(monkeypatch, rows: int) -> list[int]:
-    """Make every chunk `rows` long; the returned list grows with each chunked call."""
+def force_chunks(monkeypatch, n_batch: int, rows: int) -> list[int]:
+    """Make every chunk `rows` of `n_batch` sequences; the returned list grows with each chunked call."""
     calls: list[int] = []
 
-    def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int) -> int:
+    def chunk_sizes(n_all: int, n_rows: int, elements_per_row: int, max_elements: int, *, causal: bool):
         calls.append(n_rows)
-        return rows
+        return n_batch, rows
 
-    monkeypatch.setattr(chunking, "rows_per_chunk", rows_per_chunk)
+    monkeypatch.setattr(chunking, "chunk_sizes", chunk_sizes)
     return calls
 
 
