@@ -42,6 +42,14 @@ class Forecaster:
     def __init__(self, trained: TrainedModel | None = None) -> None:
         self._trained = trained
 
+    def __repr__(self) -> str:
+        """What it forecasts from what, in a line."""
+        if self._trained is None:
+            return "Forecaster()"
+        sizes, columns, step = self._trained.sizes, self._trained.columns, self._trained.checkpoint.frequency
+        ahead = f"{sizes.pred_len} rows of {listed(columns.targets)}"
+        return f"Forecaster({ahead} from {sizes.seq_len} of {listed(columns.inputs)}, a row each {step})"
+
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
         """From a checkpoint file or a run directory.
@@ -113,7 +121,7 @@ class Forecaster:
         frame: pd.DataFrame,
         *,
         horizon: int | None = None,
-        intervals: Sequence[int] = (),
+        intervals: int | Sequence[int] = (),
         future: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
         """The rows that follow a table.
@@ -123,7 +131,7 @@ class Forecaster:
                 With the column that named the series of training it holds many, and all are continued.
             horizon: rows to forecast, pred_len unless given; those beyond it come from the model's own output and are
                 marked in a column `rolled`.
-            intervals: levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
+            intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
             future: future covariates at the times that follow, as many as the model forecasts at once, if it has any.
 
         Returns:
@@ -142,7 +150,7 @@ class Forecaster:
         frames: Mapping[Key, pd.DataFrame],
         *,
         horizon: int | None = None,
-        intervals: Sequence[int] = (),
+        intervals: int | Sequence[int] = (),
         futures: Mapping[Key, pd.DataFrame] | None = None,
     ) -> dict[Key, pd.DataFrame]: ...
 
@@ -152,7 +160,7 @@ class Forecaster:
         frames: Sequence[pd.DataFrame],
         *,
         horizon: int | None = None,
-        intervals: Sequence[int] = (),
+        intervals: int | Sequence[int] = (),
         futures: Sequence[pd.DataFrame] | None = None,
     ) -> list[pd.DataFrame]: ...
 
@@ -161,7 +169,7 @@ class Forecaster:
         frames: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame],
         *,
         horizon: int | None = None,
-        intervals: Sequence[int] = (),
+        intervals: int | Sequence[int] = (),
         futures: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame] | None = None,
     ) -> dict[Key, pd.DataFrame] | list[pd.DataFrame]:
         """`predict` for many tables, which go through the model together.
@@ -176,7 +184,7 @@ class Forecaster:
         panels = {name: self.trained.reader.frame(frame, str(name)) for name, frame in _by_name(frames).items()}
         series = [one for panel in panels.values() for one in panel]
         known = None if futures is None else self._known_ahead(panels, _by_name(futures))
-        found = iter(self.trained.forecast(series, horizon=horizon, levels=intervals, futures=known))
+        found = iter(self.trained.forecast(series, horizon=horizon, levels=_levels(intervals), futures=known))
         forecasts = [
             pd.concat([forecast.frame() for forecast in islice(found, len(panel))], ignore_index=True)
             for panel in panels.values()
@@ -184,14 +192,14 @@ class Forecaster:
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
 
     def backtest(
-        self, frame: pd.DataFrame, *, stride: int | None = None, intervals: Sequence[int] = ()
+        self, frame: pd.DataFrame, *, stride: int | None = None, intervals: int | Sequence[int] = ()
     ) -> pd.DataFrame:
         """What the model would have forecast at every origin in a table, beside what then came.
 
         Args:
             frame: as for `predict`; future covariates are taken from it too.
             stride: rows between two origins, pred_len unless given; the first origin is row seq_len.
-            intervals: levels in percent: 80 adds the columns lo80 and hi80.
+            intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
 
         Returns:
             One row an origin (the last time known), target and step: origin, step, timestamp, column, forecast, what
@@ -202,7 +210,7 @@ class Forecaster:
         """
         model = self.trained
         panel = model.reader.frame(frame, "frame", whole=True)
-        return pd.concat(roll_panel(model, panel, stride=stride, levels=intervals), ignore_index=True)
+        return pd.concat(roll_panel(model, panel, stride=stride, levels=_levels(intervals)), ignore_index=True)
 
     def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
         """The future covariates of every series of these tables."""
@@ -211,6 +219,10 @@ class Forecaster:
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
         known = {name: self.trained.reader.future_frame(futures[name], f"future of {name}") for name in panels}
         return [known[name].of(series) for name, panel in panels.items() for series in panel]
+
+
+def _levels(intervals: int | Sequence[int]) -> Sequence[int]:
+    return (intervals,) if isinstance(intervals, int) else intervals
 
 
 def _has_zone(table: pd.DataFrame) -> bool:

@@ -90,7 +90,9 @@ def test_fitting_is_training_from_the_command_line(folder: Path, capsys: pytest.
     assert {path.name for path in folder.iterdir()} == before
     assert capsys.readouterr() == ("", "")
     trained = Forecaster.load("run", device="cpu")
-    pd.testing.assert_frame_equal(fitted.predict(table, intervals=[80]), trained.predict(table, intervals=[80]))
+    pd.testing.assert_frame_equal(fitted.predict(table, intervals=[80]), trained.predict(table, intervals=80))
+    assert repr(trained) == "Forecaster(6 rows of price from 24 of price, a row each h)"
+    assert repr(Forecaster()) == "Forecaster()"
 
 
 def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) -> None:

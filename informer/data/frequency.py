@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
@@ -167,14 +168,19 @@ class Frequency:
 
         Args:
             like: another row, whose time of day holds where a clock change has moved `last`.
+
+        Raises:
+            InputError: they lie beyond what the unit of `last` can count, 2262 for nanoseconds.
         """
         end, zone = self._clock(last, like=like)
-        return _in_zone(pd.date_range(end + self.offset, periods=n + 1, freq=self.offset), zone)[:n]
+        with _countable(last):
+            return _in_zone(pd.date_range(end + self.offset, periods=n + 1, freq=self.offset), zone)[:n]
 
     def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
-        """The n timestamps before `first`; `like` as in `future`."""
+        """The n timestamps before `first`; `like` and errors as in `future`."""
         start, zone = self._clock(first, like=like)
-        return _in_zone(pd.date_range(end=start, periods=n + 2, freq=self.offset), zone)[-n - 1 : -1]
+        with _countable(first):
+            return _in_zone(pd.date_range(end=start, periods=n + 2, freq=self.offset), zone)[-n - 1 : -1]
 
     def _clock(self, row: pd.Timestamp, *, like: pd.Timestamp | None = None) -> tuple[pd.Timestamp, tzinfo | None]:
         """Where steps are counted from: the row, or what its clock shows, and the zone of that."""
@@ -235,6 +241,18 @@ class Frequency:
     @property
     def _calendar(self) -> tuple[Unit, int]:
         return _CALENDAR[self.offset.rule_code.partition("-")[0]]
+
+
+@contextmanager
+def _countable(row: pd.Timestamp) -> Iterator[None]:
+    """The InputError of steps from a row to times that its unit cannot count."""
+    try:
+        yield
+    except pd.errors.OutOfBoundsDatetime as error:
+        raise InputError(
+            f"{row}: expected a time that steps can be counted from, found one at the end of what {row.unit} hold; "
+            "check the year, or keep times in a coarser unit"
+        ) from error
 
 
 def _in_zone(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:

@@ -1,5 +1,7 @@
 """Every pandas offset, old spelling or new: one unit, season and grid, and inferred from its own timestamps."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +124,14 @@ def test_closest_counts_the_rows_before_the_gap() -> None:
         assert (frequency.code, kept) == (code, 41)
         with pytest.raises(ValueError, match="no regular step"):
             Frequency.infer(timestamps.delete(41))
+
+
+@pytest.mark.parametrize("code", ["h", "D", "MS", "YS"])
+@pytest.mark.parametrize(("row", "way"), [("2262-04-11", Frequency.future), ("1677-09-22", Frequency.past)])
+def test_steps_beyond_what_nanoseconds_count_are_told(code: str, row: str, way: Callable) -> None:
+    with pytest.raises(InputError, match=row):
+        way(Frequency.parse(code), pd.Timestamp(row).as_unit("ns"), 24)
+    assert len(way(Frequency.parse(code), pd.Timestamp(row).as_unit("s"), 24)) == 24
 
 
 @pytest.mark.parametrize("code", ["15min", "B", "MS", "W-WED", "36h", "1500ms", "QE-DEC"])
