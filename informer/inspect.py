@@ -34,6 +34,9 @@ from informer.errors import InputError, counted
 MOST_SEASONS = 12
 """Columns whose seasons are told, the last ones: the target is the last unless another is named."""
 
+FEW = 10
+"""Rows for each of its values, on average, that a column which names series has at least."""
+
 
 def main() -> None:
     """Console script `informer-inspect`."""
@@ -121,8 +124,13 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
     """`path`: of the file, where it holds nothing else."""
     with cli.logging_to(console):
         series, report = inspect_table(table, settings.dataset, name, sizes=settings.sizes)
-    advice, told = _advice(table, name, settings, report)
-    command = [] if advice is None or path is None else [f"  {training_command(path, *advice)}"]
+    key = None if series is None or path is None else _series_column(table, series.time_col)
+    if key is None:
+        advice, told = _advice(table, name, settings, report)
+        command = [] if advice is None or path is None else [f"  {training_command(path, *advice)}"]
+    else:
+        advice, told = None, f"train:    {key!r} tells series apart; look again with"
+        command = [f"  {_command('inspect', [str(path), f'dataset.series_col={key}'])}"]
     span = () if series is None else (*map(str, series.timestamps[[0, -1]]), series.frequency.code)
     return Finding(
         name=table.name,
@@ -151,7 +159,7 @@ def _advice_for_all(path: Path, found: Sequence[Finding]) -> Iterator[str]:
     advice = [one.advice for one in found if one.advice is not None]
     kinds = {(*one.columns, *one.span[2:]) for one in found}
     if len(advice) < len(found):
-        yield "train:    mend those first that no setting makes fit; then one model may learn from all"
+        yield "train:    first mend those without a command, or set what their problems name; then train one on all"
     elif len(kinds) > 1 or len({str(dataset.columns) for dataset, _ in advice}) > 1:
         yield "train:    one model needs the same columns and step of all; name those in dataset.columns that all have"
     else:
@@ -196,11 +204,21 @@ def _problems(report: Report) -> Iterator[str]:
     yield from (problem.line for problem in report.problems)
 
 
+def _series_column(table: Table, time_col: str) -> str | None:
+    """The column that names the series of each row, if times repeat as those of many series do."""
+    rows = table.frame
+    if len(rows) < 2 * rows[time_col].nunique():
+        return None
+    others = (name for name in table.columns if name != time_col)
+    few = (name for name in others if rows[name].nunique() * FEW <= len(rows))
+    return next((name for name in few if not rows.duplicated([name, time_col]).any()), None)
+
+
 def _advice(table: Table, name: str, settings: InspectConfig, report: Report) -> tuple[Advice | None, str]:
     """What trains on a table, and a line about it."""
     found = mended(table, settings.dataset, name)
     if found is None:
-        return None, "train:    mend the file first; no setting makes it fit"
+        return None, "train:    mend the file, or set what the problems name, and look again"
     dataset, series = found
     sizes = fitting_sizes(series, dataset, settings.sizes)
     if sizes is None:
@@ -213,8 +231,12 @@ def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes) -> 
     """The command for a shell that trains on a file with these settings; those that are the defaults are left out."""
     said = _settings("dataset", asdict(dataset), asdict(DatasetConfig()))
     lengths = _settings("", asdict(sizes), asdict(InspectConfig().sizes))
-    words = ["python", "-m", "informer.train", "dataset=csv", f"dataset.path={path}", *said, *lengths]
-    return shlex.join(words)
+    return _command("train", ["dataset=csv", f"dataset.path={path}", *said, *lengths])
+
+
+def _command(name: str, arguments: Sequence[str]) -> str:
+    """For a shell."""
+    return shlex.join(["python", "-m", f"informer.{name}", *arguments])
 
 
 def _settings(node: str, values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:

@@ -219,7 +219,19 @@ def test_files_that_do_not_go_together(many: list[str]) -> None:
     assert (outcome.status, outcome.err) == (2, "")
     assert "in/e.csv: a binary file, expected CSV text or parquet" in outcome.out.splitlines()
     assert ["e.csv", "0", "", "1", "", "", ""] in rows_of(outcome)
-    assert "mend those first that no setting makes fit" in outcome.out.splitlines()[-1]
+    assert "first mend those without a command" in outcome.out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("names", [("north", "south"), (1, 2)])
+def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, object]) -> None:
+    """Red if its rows are taken for repeats, or another column for it."""
+    rows = [table(300).assign(flag=np.arange(300) % 2, id=name) for name in names]
+    pd.concat(rows).to_csv("long.csv", index=False)
+    told = call("inspect", "long.csv", "seq_len=24", "label_len=12", "pred_len=6").out.splitlines()
+    assert told[-1] == "  python -m informer.inspect long.csv dataset.series_col=id"
+    assert call("inspect", *told[-1].split()[3:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
+    rows[0].iloc[[*range(300), 7]].to_csv("long.csv", index=False)
+    assert "dataset.duplicates=first" in call("inspect", "long.csv").out.splitlines()[-1]
 
 
 def test_the_series_of_one_file(folder: Path) -> None:

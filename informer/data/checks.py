@@ -46,7 +46,8 @@ def check_order(rows: Rows, report: Report) -> None:
         row = int(again.argmax())
         report.add(
             f"{rows.at(row)}: {rows.timestamps[row]} stands twice{several(int(again.sum()), 'rows repeat a time')}; "
-            "keep one row for each time, or set dataset.duplicates=first or mean",
+            "keep one row for each time, or set dataset.duplicates=first or mean; "
+            "where a column names the series of a row, dataset.series_col",
             "dataset.duplicates=first",
         )
     once = np.flatnonzero(~again)
