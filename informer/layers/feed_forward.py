@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from informer.attention.dropout import Dropout, dropout, generator, kept_mask, masked
+from informer.attention.dropout import Dropout, dropout, kept_mask, masked
 from informer.layers.linear import Linear, linear, product
 
 BLOCK_ROWS = 2048
@@ -89,13 +89,12 @@ class _Blocks(torch.autograd.Function):
         # one array for all blocks: small ones that outlive their neighbours would leave holes in the heap
         kept = rows.new_empty(spans[:KEPT_BLOCKS][-1].stop, len(w1))
         mask = torch.empty(len(rows), len(w1), dtype=torch.bool) if p else None
-        words = generator() if p else None  # one for all blocks: the size of blocks does not change a run
         for i, span in enumerate(spans):
             expanded = product(rows[span], w1, b1)
             if i < KEPT_BLOCKS:
                 kept[span] = expanded
             if mask is not None:
-                mask[span] = kept_mask(expanded, p, words)
+                mask[span] = kept_mask(expanded, p)
             out[span] = product(_inside(expanded, mask, span, formulas, p), w2, b2)
         ctx.save_for_backward(rows, w1, b1, w2, kept, mask)
         ctx.formulas, ctx.p = formulas, p

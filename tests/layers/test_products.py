@@ -86,9 +86,12 @@ def test_dropout_keeps_its_rate_and_scale(p: float, n: int) -> None:
 def test_dropout_in_bfloat16_keeps_type_and_scale() -> None:
     """Red if the scale is rounded to the type of the mask: 1 / 0.95 is 1.0526, in bfloat16 1.0547."""
     x = torch.full((50_000,), 95.0, dtype=torch.bfloat16)
+    torch.manual_seed(3)
     dropped = dropout(x, 0.05, training=True)
     assert dropped.dtype == torch.bfloat16
     assert set(dropped.unique().tolist()) == {0.0, 100.0}
+    torch.manual_seed(3)
+    assert torch.equal(dropped != 0, dropout(x.float(), 0.05, training=True) != 0)
 
 
 def test_dropout_is_seeded_and_off_outside_training() -> None:
