@@ -5,10 +5,11 @@
 For each setting (seq/label/pred) one step is forward, loss, backward and Adam on a batch of 32, in float32 and in
 bfloat16. The products of its linear maps are noted as the step runs, then run alone, same shapes, same process: through
 torch's BLAS, which is what `torch.mm` runs and "the matrix rate of the machine" means, and through oneDNN, which the
-network's linear maps take on the CPU. With the extra `bench`, the Informers of neuralforecast and transformers take
-their steps too (`published_informers.py` says what differs). Everything alternates, medians are printed; a share is the
-time of the products alone over that of the step. Products inside attention are not among those run alone. Peak memory
-is what a process with that one network adds between its first line and the end of its third step.
+network's linear maps take on processors that are not Intel's. With the extra `bench`, the Informers of neuralforecast
+and transformers take their steps too (`published_informers.py` says what differs). Everything alternates, medians are
+printed; a share is the time of the products alone over that of the step. Products inside attention are not among those
+run alone. Peak memory is what a process with that one network adds between its first line and the end of its third
+step.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from informer.build import attention_node, build_model
-from informer.layers.linear import ONEDNN, onednn
+from informer.layers.linear import HAS_ONEDNN, onednn
 from informer.model import Informer, ModelConfig, ModelDims
 from informer.training.optim import OptimConfig, build_optimizer, gradient_norm
 from informer.training.precision import Precision
@@ -157,7 +158,7 @@ def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | flo
             steps[name]()
         work = sum(2 * m * k * n * times for (m, k, n), times in counted.shapes.items())
         acts[f"{name} BLAS"] = make_products(counted.shapes, lambda x, w: x @ w.t(), dtype, given.device)
-        if ONEDNN and given.device == "cpu":
+        if HAS_ONEDNN and given.device == "cpu":
             acts[f"{name} oneDNN"] = make_products(counted.shapes, onednn, dtype, given.device)
     clock = time.process_time if given.clock == "cpu" else time.perf_counter
     took = medians(acts, given.steps, clock)

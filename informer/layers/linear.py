@@ -1,11 +1,14 @@
 """Matrix products of the network, at the speed of the processor.
 
-torch sends float32 products on the CPU to its BLAS, which may leave half of the vector unit unused on processors that
-are not Intel's; oneDNN, which torch ships too, does not (`scripts/benchmark_training.py` prints both rates). `linear`
-takes oneDNN for eager float32 products on the CPU, and `torch.nn.functional.linear` for everything else: other
-devices and types, autocast, and graphs that are being compiled or exported.
+torch sends float32 products on the CPU to its BLAS. Where that is Intel's MKL, it may leave half of the vector unit of
+another maker's processor unused; oneDNN, which torch ships too, does not, but copies transposed operands
+(`scripts/benchmark_training.py` prints both rates). So `linear` takes oneDNN for eager float32 products on the CPU,
+unless both MKL and the processor are Intel's, and `torch.nn.functional.linear` for everything else: other devices and
+types, autocast, and graphs that are being compiled or exported.
 """
 
+import platform
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -14,18 +17,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+def is_intel(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the processor is Intel's: by what Linux tells of it, elsewhere by what Python does."""
+    if not cpuinfo.exists():
+        return "GenuineIntel" in platform.processor()
+    with cpuinfo.open() as file:
+        return "GenuineIntel" in file.read(4096)  # every core tells the same
+
+
+HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+ONEDNN = HAS_ONEDNN and not (torch.backends.mkl.is_available() and is_intel())
 
 
 def onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x weight^T + bias through oneDNN; takes transposed views without copying them."""
+    """x weight^T + bias through oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _takes_onednn(x: Tensor, weight: Tensor) -> bool:
+def _is_eager_float32(x: Tensor, weight: Tensor) -> bool:
     return (
-        ONEDNN
-        and x.device.type == "cpu"
+        x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
@@ -37,7 +49,7 @@ def product(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
     """x weight^T + bias, for those who write the gradient themselves."""
-    return onednn(x, weight, bias) if _takes_onednn(x, weight) else F.linear(x, weight, bias)
+    return onednn(x, weight, bias) if ONEDNN and _is_eager_float32(x, weight) else F.linear(x, weight, bias)
 
 
 class _OneDnnLinear(torch.autograd.Function):
@@ -62,7 +74,7 @@ def linear(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
     """x weight^T + bias, differentiable once on the oneDNN path."""
-    if _takes_onednn(x, weight):
+    if ONEDNN and _is_eager_float32(x, weight):
         return _OneDnnLinear.apply(x, weight, bias)
     return F.linear(x, weight, bias)
 
@@ -91,7 +103,7 @@ class CircularConv3(nn.Module):
     def forward(self, x: Float[Tensor, "b l i"]) -> Float[Tensor, "b l o"]:
         """Convolve along l."""
         weight = self.weight.transpose(1, 2).flatten(1)
-        if _takes_onednn(x, weight):
+        if _is_eager_float32(x, weight):
             return _CircularProduct.apply(x, weight, self.bias)
         return linear(_taps(x), weight, self.bias)
 
@@ -107,16 +119,16 @@ class _CircularProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return onednn(_taps(x), weight, bias)
+        return product(_taps(x), weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         rows = grad.reshape(-1, grad.shape[-1])
-        grad_weight = onednn(rows.t(), _taps(x).flatten(0, 1).t())
+        grad_weight = product(rows.t(), _taps(x).flatten(0, 1).t())
         grad_x = None
         if ctx.needs_input_grad[0]:
-            before, at, after = onednn(rows, weight.t()).view(*x.shape[:2], -1).split(x.shape[2], dim=-1)
+            before, at, after = product(rows, weight.t()).view(*x.shape[:2], -1).split(x.shape[2], dim=-1)
             grad_x = at + before.roll(-1, dims=1) + after.roll(1, dims=1)
         return grad_x, grad_weight, rows.sum(0)

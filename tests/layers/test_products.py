@@ -1,5 +1,7 @@
 """Products, dropout and the circular convolution against torch's own."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,9 +11,20 @@ from informer.attention.dropout import Dropout, dropout, dropout_product, kept_m
 from informer.layers import linear as module
 from informer.layers.linear import CircularConv3, Linear, linear
 
+NEEDS_ONEDNN = pytest.mark.skipif(not module.HAS_ONEDNN, reason="this build of torch has no oneDNN product")
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=NEEDS_ONEDNN)], ids=["BLAS", "oneDNN"])
+def onednn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Both ways of a product, whichever this processor takes."""
+    monkeypatch.setattr(module, "ONEDNN", request.param)
+    return request.param
+
+
 SHAPES = [((1, 1, 1), 1), ((2, 7, 5), 3), ((3, 13), 11), ((33, 96, 17), 64)]
 
 
+@pytest.mark.usefixtures("onednn")
 @pytest.mark.parametrize(("shape", "n_out"), SHAPES, ids=str)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -29,14 +42,23 @@ def test_linear_and_its_gradients_equal_torchs(shape: tuple, n_out: int, bias: b
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(not module.ONEDNN, reason="this build of torch has no oneDNN product")
-def test_float32_on_the_cpu_takes_onednn_and_float64_does_not() -> None:
+def test_float32_on_the_cpu_takes_onednn_and_float64_does_not(onednn: bool) -> None:
     """Red if the fast path is never taken, or taken for a type it was not meant for."""
     weight = torch.randn(3, 4, requires_grad=True)
-    assert type(linear(torch.randn(2, 4), weight).grad_fn).__name__ == "_OneDnnLinearBackward"
+    assert ("OneDnn" in type(linear(torch.randn(2, 4), weight).grad_fn).__name__) is onednn
     assert "OneDnn" not in type(linear(torch.randn(2, 4).double(), weight.double()).grad_fn).__name__
 
 
+def test_the_maker_of_the_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if another maker's is taken for Intel's, or what Linux tells is not read."""
+    for maker, expected in (("GenuineIntel", True), ("AuthenticAMD", False)):
+        told = tmp_path / maker
+        told.write_text(f"processor\t: 0\nvendor_id\t: {maker}\n")
+        monkeypatch.setattr(module.platform, "processor", lambda maker=maker: f"Family 6, {maker}")
+        assert module.is_intel(told) is module.is_intel(tmp_path / "none") is expected
+
+
+@pytest.mark.usefixtures("onednn")
 def test_linear_takes_transposed_views_and_frozen_operands() -> None:
     """Red if strides are ignored, or a gradient is computed for what needs none."""
     torch.manual_seed(1)
@@ -47,6 +69,7 @@ def test_linear_takes_transposed_views_and_frozen_operands() -> None:
     torch.testing.assert_close(x.grad, weight.sum(0).expand(5, 4, 6), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("onednn")
 def test_linear_under_autocast_and_on_nothing() -> None:
     """Red if autocast is bypassed, or an empty batch fails."""
     layer = Linear(4, 3)
@@ -55,15 +78,23 @@ def test_linear_under_autocast_and_on_nothing() -> None:
     assert layer(torch.zeros(0, 7, 4)).shape == (0, 7, 3)
 
 
+@pytest.mark.usefixtures("onednn")
 @pytest.mark.parametrize("length", [1, 2, 3, 10])
-def test_circular_convolution_equals_torchs(length: int) -> None:
-    """Red if the taps are reversed, or the padding is not circular."""
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_circular_convolution_and_its_gradients_equal_torchs(length: int, dtype: torch.dtype) -> None:
+    """Red if the taps are reversed, the padding is not circular, or a gradient goes to another row."""
     torch.manual_seed(2)
-    ours = CircularConv3(4, 6).double()
-    theirs = nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular").double()
+    ours = CircularConv3(4, 6).to(dtype)
+    theirs = nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular").to(dtype)
     theirs.load_state_dict(ours.state_dict())
-    x = torch.randn(2, length, 4, dtype=torch.float64)
-    torch.testing.assert_close(ours(x), theirs(x.transpose(1, 2)).transpose(1, 2), rtol=0, atol=1e-12)
+    x, grad = torch.randn(2, length, 4, dtype=dtype, requires_grad=True), torch.randn(2, length, 6, dtype=dtype)
+    found, expected = ours(x), theirs(x.transpose(1, 2)).transpose(1, 2)
+    close = {"rtol": 0, "atol": 1e-5 if dtype == torch.float32 else 1e-12}
+    torch.testing.assert_close(found, expected, **close)
+    gradients = (
+        torch.autograd.grad(out, [x, *module.parameters()], grad) for out, module in ((found, ours), (expected, theirs))
+    )
+    torch.testing.assert_close(*gradients, **close)
 
 
 @pytest.mark.parametrize("p", [0.05, 0.5, 0.9])
