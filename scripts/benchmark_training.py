@@ -149,11 +149,12 @@ def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
 def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | float]]:
     """One row for each network."""
     published = list(PUBLISHED) if given.device == "cpu" else []
-    arms = [*TYPES, *published]
+    arms = [*given.types, *published]
     steps = {arm: make_step(arm, setting, given.attn, given.device) for arm in arms}
     acts = dict(steps)
     work = 0.0
-    for name, dtype in TYPES.items():
+    for name in given.types:
+        dtype = TYPES[name]
         with Products() as counted:
             steps[name]()
         work = sum(2 * m * k * n * times for (m, k, n), times in counted.shapes.items())
@@ -188,6 +189,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10, help="timed repetitions of each")
     parser.add_argument("--clock", default="wall", choices=["wall", "cpu"], help="cpu: on a busy machine, one thread")
     parser.add_argument("--settings", nargs="*", default=SETTINGS)
+    parser.add_argument("--types", nargs="*", default=list(TYPES), choices=TYPES, help="of ours")
     parser.add_argument("--output", type=Path, help="CSV file for the figures")
     parser.add_argument("--only-memory-of", help=argparse.SUPPRESS)
     given = parser.parse_args()
