@@ -46,7 +46,8 @@ def test_many_tables_are_as_each_alone(forecaster: Forecaster, frame: pd.DataFra
     found = forecaster.predict_many(tables, horizon=8)
     assert list(found) == ["a", "b", "c"]
     for name, table in tables.items():
-        pd.testing.assert_frame_equal(found[name], forecaster.predict(table, horizon=8), rtol=1e-5)
+        alone = forecaster.predict(table, horizon=8)
+        pd.testing.assert_frame_equal(found[name], alone, rtol=1e-5, atol=1e-5)  # a value may be near zero
     for one, other in zip(forecaster.predict_many(list(tables.values()), horizon=8), found.values(), strict=True):
         pd.testing.assert_frame_equal(one, other)
 
