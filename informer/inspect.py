@@ -130,7 +130,8 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         command = [] if advice is None or path is None else [f"  {training_command(path, *advice)}"]
     else:
         advice, told = None, f"train:    {key!r} tells series apart; look again with"
-        command = [f"  {_command('inspect', [str(path), f'dataset.series_col={key}'])}"]
+        known = replace(settings.dataset, series_col=key)
+        command = [f"  {_command('inspect', [str(path), *_dataset_settings(known)])}"]
     span = () if series is None else (*map(str, series.timestamps[[0, -1]]), series.frequency.code)
     return Finding(
         name=table.name,
@@ -229,14 +230,17 @@ def _advice(table: Table, name: str, settings: InspectConfig, report: Report) ->
 
 def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes) -> str:
     """The command for a shell that trains on a file with these settings; those that are the defaults are left out."""
-    said = _settings("dataset", asdict(dataset), asdict(DatasetConfig()))
     lengths = _settings("", asdict(sizes), asdict(InspectConfig().sizes))
-    return _command("train", ["dataset=csv", f"dataset.path={path}", *said, *lengths])
+    return _command("train", ["dataset=csv", f"dataset.path={path}", *_dataset_settings(dataset), *lengths])
 
 
 def _command(name: str, arguments: Sequence[str]) -> str:
     """For a shell."""
     return shlex.join(["python", "-m", f"informer.{name}", *arguments])
+
+
+def _dataset_settings(dataset: DatasetConfig) -> list[str]:
+    return _settings("dataset", asdict(dataset), asdict(DatasetConfig()))
 
 
 def _settings(node: str, values: dict[str, Any], defaults: dict[str, Any]) -> list[str]:

@@ -230,6 +230,8 @@ def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, 
     told = call("inspect", "long.csv", "seq_len=24", "label_len=12", "pred_len=6").out.splitlines()
     assert told[-1] == "  python -m informer.inspect long.csv dataset.series_col=id"
     assert call("inspect", *told[-1].split()[3:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
+    asked = call("inspect", "long.csv", "dataset.columns=[flag]").out.splitlines()[-1].split()[3:]
+    assert set(asked) == {"long.csv", "'dataset.columns=[flag]'", "dataset.series_col=id"}
     rows[0].iloc[[*range(300), 7]].to_csv("long.csv", index=False)
     assert "dataset.duplicates=first" in call("inspect", "long.csv").out.splitlines()[-1]
 
