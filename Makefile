@@ -1,19 +1,22 @@
-# make demo: train, score and forecast on the sample data. make test: the whole suite. make check: style, types, layers.
+# make demo: forecast the sample data, with a report. make test: the whole suite. make check: style, types, layers. make docs: the site.
+# make fuzz: drawn data files, checkpoints and run directories, for MINUTES.
 PYTHON ?= python3
 VENV := .venv
+MINUTES ?= 5
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
 BIN := $(VENV)/bin
+endif
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check format clean
+.PHONY: demo test check fuzz format clean
 
 demo: $(VENV)/.user
-	$(BIN)/python -m informer.train dataset=sample model=small optim.lr=1e-3
-	$(BIN)/python -m informer.eval checkpoint=runs/latest
-	$(BIN)/python -m informer.predict checkpoint=runs/latest input=data/sample.csv output=forecasts
+	$(BIN)/informer forecast data/sample.csv target=demand budget=2 output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
 	@echo
-	@echo "Forecast:     forecasts/sample.forecast.csv"
-	@echo "Its plot:     forecasts/sample.forecast.png"
-	@echo "Curves:       $(BIN)/tensorboard --logdir runs"
+	@echo "Open this page in a browser:"
+	@echo "$(CURDIR)/runs/$$(cat runs/latest)/report.html"
 
 # one process a core, one thread each; a file's tests stay together, they share what they set up
 test: $(VENV)/.dev
@@ -24,6 +27,12 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_imports.py
+
+fuzz: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/fuzz.py --minutes $(MINUTES) --seed 0
+
+docs: $(VENV)/.dev
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -1,24 +1,27 @@
-"""Informer: long-horizon forecasts of time series, with attention mechanisms to swap.
+"""Informer: long-horizon time-series forecasting with exchangeable attention mechanisms.
 
-Layers of the package; a module imports from its own line or from the lines below it, never from above:
+Modules and packages; each imports only from those further down:
 
-  predict                   entry points: compose, build, act, write
-  forecaster                tables in, forecasts out, from Python
-  train  eval  export  inspect
-  search                    what is left open chosen on validation, before a run
-  cli  run_folder           Hydra, and a user's mistake as one line; the folder that a run keeps itself in
-  warm_start                a new run that begins with the weights of another
-  conversion                a configuration as Hydra composes it, typed, plain, as yaml
-  config                    the typed configuration
-  training                  one run, from the first step to the last
-  inference  compat         scores over windows, forecasts; weights of the authors' code
-  restore                   a checkpoint's content, checked, to its network
-  build                     the only place that turns configuration into objects
-  model   | data            the network; CSV to windows on the device; neither knows the other
-  layers  | checkpoint      one file that holds a trained model
-  attention                 one mechanism a file; base says what one is
-  archive                   reading files of tensors that may come from anyone
-  metrics  quantiles  plots  runtime  files  errors
+  __main__  cli  the console script `informer`, which starts a command:
+  forecast  train  eval  predict  export  inspect  report  score  compare  serve
+  workflow      informer forecast: from a file to forecasts and a report
+  forecaster    frames in, frames out, from Python
+  reporting     one HTML page about a run, an evaluation or forecasts; comparison of runs
+  serving       forecasts over HTTP
+  scoring       any forecast file next to baselines
+  search        model=auto: chooses open settings on validation data before a run
+  training      one run, from its configuration to its report
+  inference     forecasts, scores next to baselines, intervals; jobs: many files
+  compat        weights from the authors' code
+  checkpoint    one file that holds a trained model: format, safe loading, restoring
+  linear        linear forecasts in closed form, from moments
+  build         the only place that creates objects from configuration
+  models | data networks; CSV to windows on the device (data.read: file to series); independent of each other
+  layers        embedding, encoder, decoder, distilling
+  attention     one mechanism per file; base defines the interface
+  ops           fast versions of plain torch expressions
+  config        schema of every command, composition by Hydra
+  console  metrics  quantiles  plots  runtime  locking  files  errors  start  progress
 
     from informer import Forecaster
     Forecaster.fit(frame, target="sales", model="small").predict(frame)
@@ -27,8 +30,9 @@ Layers of the package; a module imports from its own line or from the lines belo
 import os
 from typing import TYPE_CHECKING, Any
 
-# Waiting threads that spin keep the cores from those that work: on two busy cores a small training step then takes 50
-# times as long. OpenMP reads this when torch is first imported; who has set it keeps their choice.
+# Idle threads that spin take the cores from those that work: on two busy cores a small training step then takes 50
+# times
+# as long. OpenMP reads this when torch is first imported; a value set by the user is kept.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
@@ -39,7 +43,7 @@ __all__ = ["Forecaster", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    # torch and pandas take seconds to import; who asks for the version need not wait for them
+    # torch and pandas take seconds to import; asking for the version should not need them
     if name == "Forecaster":
         from informer.forecaster import Forecaster
 

@@ -1,34 +1,32 @@
-"""The only place that turns configuration into objects."""
+"""The only place that creates objects from configuration."""
 
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 
 from informer.attention.auto import AutoAttention
 from informer.attention.base import Attention, AttentionSpec
-from informer.data.pipeline import Data, Source, lay_out, read_source
+from informer.config.conversion import read_yaml
+from informer.config.lengths import WindowSizes
+from informer.config.model import ModelConfig
+from informer.config.schema import TrainConfig
+from informer.data.columns import Roles
+from informer.data.pipeline import Data, Provenance, Source, lay_out, read_source, table_source
+from informer.data.read.table import Table
 from informer.data.scaler import PanelScaler
-from informer.data.time_features import CalendarKind
-from informer.data.windows import WindowSizes
-from informer.errors import InputError, one_of
-from informer.model import AttentionFactory, Attentions, Informer, ModelConfig, ModelDims
+from informer.errors import InputError, one_of, reason_of
+from informer.models.base import AttentionFactory, Attentions, ForecastModel, ModelDims, network_class
 from informer.runtime import resource
 
-if TYPE_CHECKING:
-    from informer.config import TrainConfig
-
 ATTENTION_PACKAGE = "informer.attention."
-SLOTS = ("attn", "decoder_attn", "cross_attn")
-"""Nodes of the configuration that hold a mechanism, `_target_` and parameters."""
 
 
 def attention_names() -> list[str]:
-    """Every name that `attn=` takes: the yaml files of `conf/attn`."""
+    """All names for `attn=`: the yaml files of `conf/attn`."""
     return sorted(path.stem for path in resource("conf/attn").glob("*.yaml"))
 
 
@@ -36,13 +34,11 @@ def attention_node(name: str) -> dict[str, Any]:
     """The parameters of `conf/attn/<name>.yaml`, `_target_` included."""
     if name not in attention_names():
         raise one_of("attention", name, attention_names())
-    node = OmegaConf.to_container(OmegaConf.load(resource("conf/attn") / f"{name}.yaml"))
-    assert isinstance(node, dict)
-    return {str(key): value for key, value in node.items()}
+    return read_yaml(resource("conf/attn") / f"{name}.yaml")
 
 
 def attention_class(target: str) -> type[Attention]:
-    """The class that a `_target_` names; only this package's own mechanisms are taken."""
+    """The class named by a `_target_`; only this package's own mechanisms are accepted."""
     module, _, name = str(target).rpartition(".")
     if not module.startswith(ATTENTION_PACKAGE):
         raise InputError(f"attention _target_: expected a class below {ATTENTION_PACKAGE[:-1]}, found {target!r}")
@@ -55,16 +51,22 @@ def attention_class(target: str) -> type[Attention]:
     return found
 
 
+def complete_node(node: Mapping[str, Any]) -> dict[str, Any]:
+    """A mechanism's `_target_` and all its parameters, with defaults for those not given."""
+    parameters = inspect.signature(attention_class(node.get("_target_", ""))).parameters
+    return {name: one.default for name, one in parameters.items() if name != "spec"} | dict(node)
+
+
 def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **params: Any) -> Attention:
-    """Make a mechanism.
+    """Create a mechanism.
 
     Args:
         attention: a name of `conf/attn`, or such a file's content (a mapping with `_target_`).
-        spec: facts of the layer.
-        params: hyper-parameters that replace the file's.
+        spec: layer sizes and options.
+        params: hyper-parameters that override the file's.
 
     Raises:
-        InputError (a ValueError): unknown name or parameter, value out of range, or a spec the mechanism cannot serve.
+        InputError (a ValueError): unknown name or parameter, value out of range, or an unsupported spec.
     """
     node = attention_node(attention) if isinstance(attention, str) else dict(attention)
     cls = attention_class(node.pop("_target_", ""))
@@ -76,16 +78,16 @@ def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **p
     try:
         return cls(spec, **node)
     except (ValueError, TypeError) as error:
-        message = str(error).removeprefix(f"{cls.__name__} ")
+        message = reason_of(error).removeprefix(f"{cls.__name__} ")
         raise InputError(f"{cls.__name__} {message}") from error
 
 
 def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
-    """The mechanism of the decoder's self-attention, and why it is not the one asked for (None if it is).
+    """The mechanism of the decoder's self-attention, and why it differs from the requested one (None if it does not).
 
     Args:
-        attn: the encoder's mechanism, which the decoder follows where it can.
-        decoder_attn: set for that slot alone; empty if it is not.
+        attn: the encoder's mechanism, also used by the decoder if possible.
+        decoder_attn: set only for that slot; empty if not set.
 
     Raises:
         InputError: `decoder_attn` cannot be causal.
@@ -101,37 +103,56 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
     chosen = attention_class(attn.get("_target_", ""))
     if chosen.CAUSAL:
         return dict(attn), None
-    return attention_node("full"), f"{chosen.__name__} has no causal form: the decoder's self-attention is full"
+    return attention_node("full"), f"{chosen.__name__} has no causal form: decoder self-attention uses full attention"
 
 
-def read_dataset(config: "TrainConfig", sizes: WindowSizes) -> Source:
-    """The configured dataset as its files have it; `sizes` are the shortest windows that it will be cut into."""
-    return read_source(config.dataset, sizes=sizes, roles=config.roles, data_dir=Path(config.data_dir))
+def read_dataset(config: TrainConfig, sizes: WindowSizes) -> Source:
+    """The configured dataset as read; `sizes` are the shortest windows that will be used."""
+    return read_source(config.dataset, sizes=sizes, roles=_roles(config), data_dir=Path(config.data_dir))
+
+
+def take_table(config: TrainConfig, table: Table, kept: Provenance | None, sizes: WindowSizes) -> Source:
+    """The same for a table in memory, instead of the dataset's files; `kept`: a file with the same content."""
+    return table_source(table, config.dataset, sizes=sizes, roles=_roles(config), provenance=kept)
+
+
+def _roles(config: TrainConfig) -> Roles:
+    return Roles(
+        features=config.used_features,
+        target=config.target,
+        targets=config.targets,
+        past_covariates=config.past_covariates,
+        future_covariates=config.future_covariates,
+    )
 
 
 def build_data(
-    config: "TrainConfig", device: torch.device, scaler: PanelScaler | None = None, source: Source | None = None
+    config: TrainConfig,
+    device: torch.device,
+    scaler: PanelScaler | None = None,
+    source: Source | None = None,
+    known: Sequence[str] | None = None,
 ) -> Data:
-    """Split and scale the configured dataset; a trained model brings its own scaler.
+    """Split and scale the configured dataset; a trained model uses its own scaler and series names.
 
-    `source`: what was read before; else it is read now.
+    `source`: the data, if already read.
     """
     return lay_out(
         source or read_dataset(config, config.sizes),
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,
-        calendar=CalendarKind(config.model.embed.value),
+        calendar=config.model.marks,
         device=device,
         calibration=config.trainer.calibration,
+        known=known,
     )
 
 
 def dims_of(data: Data) -> ModelDims:
-    """What the data decides of the network."""
+    """The model dimensions determined by the data."""
     return ModelDims(
         enc_in=len(data.inputs),
-        dec_in=len(data.inputs),
         c_out=len(data.targets),
         mark_sizes=tuple(data.mark_sizes),
         seq_len=data.sizes.seq_len,
@@ -139,6 +160,7 @@ def dims_of(data: Data) -> ModelDims:
         pred_len=data.sizes.pred_len,
         targets=tuple(data.columns.positions(data.targets)),
         known=tuple(data.columns.positions(data.columns.future_covariates)),
+        n_series=max(len(data.known), 1),
     )
 
 
@@ -150,19 +172,19 @@ def build_model(
     decoder_attn: Mapping[str, Any],
     cross_attn: Mapping[str, Any],
     quantiles: Sequence[float] = (),
-) -> Informer:
+) -> ForecastModel:
     """The network, with fresh weights from torch's generator.
 
     Args:
-        config: sizes the user chose.
-        dims: sizes the data decides.
+        config: sizes chosen by the user.
+        dims: sizes determined by the data.
         attn, decoder_attn, cross_attn: `_target_` and parameters of the three slots (see `resolve_decoder`).
-        quantiles: levels that the network forecasts; none: one value for each column.
+        quantiles: levels that the network forecasts; none: point forecasts.
 
     Raises:
-        InputError: a mechanism cannot serve its slot, or a parameter of it is wrong; the line names the slot.
+        InputError: a mechanism does not support its slot, or an invalid parameter; the message names the slot.
     """
-    return Informer(
+    return network_class(config)(
         config,
         dims,
         Attentions(_factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)),
@@ -180,11 +202,10 @@ def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:
     return make
 
 
-def check_attention(config: "TrainConfig") -> None:
-    """Refuse what `build_model` would, before there are data: a network for one column is built and dropped."""
+def check_attention(config: TrainConfig) -> None:
+    """Raise the errors of `build_model` before data is read: a network for one column is built and discarded."""
     dims = ModelDims(
         enc_in=1,
-        dec_in=1,
         c_out=1,
         mark_sizes=(1,),
         seq_len=config.seq_len,
@@ -194,8 +215,8 @@ def check_attention(config: "TrainConfig") -> None:
     build_model(config.model, dims, attn=config.attn, decoder_attn=config.decoder_attn, cross_attn=config.cross_attn)
 
 
-def picked_by_length(model: Informer) -> list[str]:
-    """What `auto` chose, a phrase a layer; none where another mechanism serves."""
+def picked_by_length(model: ForecastModel) -> list[str]:
+    """What `auto` chose, one phrase per layer; empty without `auto`."""
     phrases = []
     for place, layer in model.attention_layers().items():
         attention = layer.attention

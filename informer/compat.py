@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from informer.build import attention_node, build_model
+from informer.checkpoint.restore import check_layout
+from informer.config.model import Activation, CalendarEmbed, InformerConfig
 from informer.errors import InputError, one_of
-from informer.layers.embedding import CalendarEmbed
-from informer.layers.feed_forward import Activation
-from informer.model import Informer, ModelConfig, ModelDims
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
 
 FAITHFUL_PROB = {
     "sampling": "per_query",
@@ -25,7 +25,7 @@ FAITHFUL_PROB = {
     "causal_selection": False,
     "row_dropout": False,
 }
-"""Parameters of `prob` that compute what their ProbAttention computes (theirs draws a new sample in eval, too)."""
+"""Parameters of `prob` that reproduce their ProbAttention (which also draws a new sample in eval)."""
 
 DEFAULTS: dict[str, Any] = {
     "factor": 5,
@@ -48,7 +48,7 @@ REQUIRED = ("enc_in", "dec_in", "c_out", "seq_len", "label_len", "out_len")
 TIME_FEATURES = {"h": 4, "t": 5, "s": 6, "m": 1, "a": 1, "w": 2, "d": 3, "b": 3}
 """Real-valued marks of each of their frequencies."""
 CALENDAR_FIELDS = {"month": 13, "day": 32, "weekday": 7, "hour": 24, "minute": 4}
-"""Integer marks in the order of their columns, with the sizes of their tables; the minute only for freq t."""
+"""Integer marks in column order, with the sizes of their tables; the minute only for freq t."""
 
 RENAMES = [
     (r"^module\.", ""),
@@ -65,7 +65,11 @@ RENAMES = [
     (r"\.downConv\.", ".conv."),
     (r"^projection\.", "head."),
 ]
-"""Their names -> ours, applied in this order (calendar tables apart)."""
+"""Their names -> ours, applied in this order (without calendar tables)."""
+
+
+TABLES = re.compile(r"\.position$|\.calendar\.table_\d+$")
+"""Our names of buffers that are computed at construction."""
 
 
 def our_name(name: str) -> str:
@@ -93,33 +97,38 @@ def named_gradients(model: Informer, names: Iterable[str]) -> dict[str, Tensor]:
 
 
 def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any]) -> Informer:
-    """Their trained network as ours.
+    """Convert their trained network.
 
     Args:
-        state_dict: of their `Informer` or `InformerStack` (a DataParallel prefix is taken off).
+        state_dict: of their `Informer` or `InformerStack` (a DataParallel prefix is removed).
         config: their constructor's arguments; `class` is "Informer" (default) or "InformerStack".
 
     Raises:
         InputError: a missing or unknown argument, or a state that does not fit the arguments.
     """
     arguments = complete(config)
-    model = build_model(model_config(arguments), dims(arguments), **attention_nodes(arguments))
-    dtype = next(iter(state_dict.values())).dtype if state_dict else torch.float32
-    model.to(dtype)
+    sizes, slots = (model_config(arguments), dims(arguments)), attention_nodes(arguments)
     ours = {our_name(name): _fit(name, value) for name, value in state_dict.items()}
+    tables = {name: ours.pop(name) for name in [*ours] if TABLES.search(name)}
+    check_layout(*sizes, slots, ours)
+    model = build_model(*sizes, **slots)
+    assert isinstance(model, Informer)
+    model.to(next(iter(ours.values())).dtype)
+    model.load_state_dict(ours)
     buffers = dict(model.named_buffers())
-    tables = {name: ours.pop(name) for name in [n for n in ours if n not in model.state_dict() and n in buffers]}
-    try:
-        model.load_state_dict(ours)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"the state dict does not fit the arguments: {reason}") from error
     for name, table in tables.items():
-        buffers[name].copy_(table.squeeze(0)[: len(buffers[name])] if name.endswith(".position") else table)
+        if name not in buffers:
+            raise InputError(f"{name}: expected no such table for these arguments, found one")
+        rows = table.squeeze(0)[: len(buffers[name])] if name.endswith(".position") else table
+        if rows.shape != buffers[name].shape:
+            raise InputError(f"{name}: expected shape {tuple(buffers[name].shape)}, found {tuple(rows.shape)}")
+        buffers[name].copy_(rows)
     return model
 
 
 def _fit(name: str, value: Tensor) -> Tensor:
+    if name.endswith(".num_batches_tracked"):  # a count; casting the whole state makes it a float
+        return value.long()
     return value.squeeze(-1) if re.search(r"\.conv[12]\.weight$", name) else value
 
 
@@ -140,14 +149,14 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
         if key in config and config[key] not in allowed:
             raise one_of(f"Informer2020 {key}", config[key], allowed)
     if config.get("output_attention"):
-        raise InputError("output_attention: expected false, found true; the mechanisms' weights() give the matrices")
+        raise InputError("output_attention: expected false, found true; use the mechanisms' weights() instead")
     return DEFAULTS | {"e_layers": classes[name]} | dict(config)
 
 
-def model_config(arguments: Mapping[str, Any]) -> ModelConfig:
+def model_config(arguments: Mapping[str, Any]) -> InformerConfig:
     """Our sizes for their (complete) arguments."""
     e_layers = arguments["e_layers"]
-    return ModelConfig(
+    return InformerConfig(
         d_model=arguments["d_model"],
         n_heads=arguments["n_heads"],
         d_ff=arguments["d_ff"] or 4 * arguments["d_model"],
@@ -162,7 +171,7 @@ def model_config(arguments: Mapping[str, Any]) -> ModelConfig:
 
 
 def dims(arguments: Mapping[str, Any]) -> ModelDims:
-    """Lengths, columns and marks that their (complete) arguments fix."""
+    """Lengths, columns and marks given by their (complete) arguments."""
     freq = arguments["freq"]
     if freq not in TIME_FEATURES:
         raise one_of("Informer2020 freq", freq, list(TIME_FEATURES))
@@ -170,9 +179,10 @@ def dims(arguments: Mapping[str, Any]) -> ModelDims:
         mark_sizes = (1,) * TIME_FEATURES[freq]
     else:
         mark_sizes = tuple(CALENDAR_FIELDS.values())[: 5 if freq == "t" else 4]
+    if arguments["dec_in"] != arguments["enc_in"]:
+        raise InputError(f"dec_in: expected enc_in={arguments['enc_in']}, found {arguments['dec_in']}")
     return ModelDims(
         enc_in=arguments["enc_in"],
-        dec_in=arguments["dec_in"],
         c_out=arguments["c_out"],
         mark_sizes=mark_sizes,
         seq_len=arguments["seq_len"],

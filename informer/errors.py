@@ -1,21 +1,54 @@
-"""The one exception that means "the user can mend this": entry points print its lines and exit with status 2."""
+"""The exception for mistakes a user can fix: commands print its lines and exit with status 2."""
 
+import re
 from collections.abc import Sequence
+
+MOST_SIGNS = 2_000
+"""Maximum length of a line; it may contain names and cells of a file."""
+
+MOST_SHOWN = 100
+"""Maximum length of a name or cell in an error."""
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that control a terminal or the direction of text."""
+
+
+def printable(text: str, most: int | None = None) -> str:
+    """Text from a file, safe for a terminal: control characters are escaped, lines have at most this length."""
+    shown = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+    lines = shown.split("\n")
+    return "\n".join(line if most is None or len(line) <= most else f"{line[: most - 3]}..." for line in lines)
 
 
 class InputError(ValueError):
-    """A user's mistake, told in one line: what was expected, what was found and where, what to do.
+    """A user's mistake in one line: what was expected, what was found and where, what to do.
 
-    A ValueError, so that callers of the Python interface may catch it as such.
+    A ValueError, so that callers of the Python interface may catch it as such. The line is printable for any names and
+    cells of a file.
     """
+
+    def __init__(self, line: str) -> None:
+        super().__init__(printable(line, MOST_SIGNS))
 
 
 class ReportError(InputError):
-    """All problems of one file or table: each of `lines` is told as an InputError's one line is."""
+    """All problems of one file or table: each of `lines` is printed like the single line of an InputError."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
-        self.lines = tuple(lines)
+        self.lines = tuple(printable(line, MOST_SIGNS) for line in lines)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether it is an out-of-memory error of Python, numpy or torch; by name, since torch is not imported here."""
+    named = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)
+    return isinstance(error, MemoryError) or named
+
+
+def reason_of(error: BaseException, *, most: int = 200) -> str:
+    """The message of an error as part of a line, shortened if it is long."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def counted(n: int, thing: str) -> str:
@@ -26,3 +59,10 @@ def counted(n: int, thing: str) -> str:
 def one_of(what: str, found: object, allowed: list[str]) -> InputError:
     """The error for a name that is not among `allowed`."""
     return InputError(f"unknown {what} {found!r}: expected one of {', '.join(allowed)}")
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """A list of names for an error."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    shown = (printable(str(name), MOST_SHOWN).replace("\n", r"\n") for name in names[:most])
+    return ", ".join(shown) + more if names else "none"

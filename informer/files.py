@@ -1,34 +1,59 @@
-"""Writing files so that a reader sees the old content or the new, never a part of it."""
+"""Writing files atomically: readers see the old content or the new, never a part of it."""
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from informer.errors import InputError
 
 TEMPORARY = ".tmp"
+_DIGITS = 8
+_LONGEST_NAME = 255
+"""Maximum length of a file name in bytes."""
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with `~` and `~user` expanded as in a shell; unchanged if there is no such user."""
+    return Path(os.path.expanduser(path))
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What keeps `path` from being written (no space, no permission) becomes an InputError."""
+    """Errors that prevent writing `path` (no space, no permission) become an InputError."""
+    _refuse_nul(path)
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{path}: expected a place that can be written, found: {reason}; choose another") from error
+        raise InputError(f"{path}: expected a writable path, found: {reason}; choose another") from error
+
+
+def _refuse_nul(path: Path) -> None:
+    if "\0" in str(path):
+        raise InputError(f"{path}: expected a writable path, found a NUL character in it; choose another")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Errors that prevent reading `path` become an InputError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file, check the path") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
 
 
 def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:
-    """Write `content` (text as UTF-8) to `path` through a temporary file beside it; folders are made as needed.
+    """Write `content` (text as UTF-8) to `path` through a temporary file next to it; folders are created as needed.
 
-    After a failure of the program the file is as it was before. `durable`: content and name are on disk when this
-    returns, whatever becomes of the machine; that takes milliseconds, which thousands of small files need not wait for.
+    After a failure of the program the old file is unchanged. `durable`: content and name are on disk when this returns,
+    even after a power failure; that takes milliseconds, too slow for thousands of small files.
 
     Raises:
-        InputError: the place cannot be written.
+        InputError: the path cannot be written.
     """
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
@@ -39,14 +64,23 @@ def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True
             _sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Create a folder and its parents; failures are InputErrors."""
+    _refuse_nul(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: the folder cannot be created ({error.strerror}); choose another") from error
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place beside `path` for content that comes in pieces; it is `path` in the end, or gone after a failure.
+    """A temporary path next to `path` for content in pieces; renamed to `path` at the end, removed after a failure.
 
     Raises:
-        InputError: the place cannot be written.
+        InputError: the path cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+    temporary = path.with_name(f".{_short(path.name)}.{secrets.token_hex(_DIGITS // 2)}{TEMPORARY}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -57,10 +91,55 @@ def replacing(path: Path) -> Iterator[Path]:
             raise
 
 
-def remove_temporary(folder: Path) -> None:
-    """Remove what a process that was killed inside `replacing` left in `folder` and below."""
-    for left in folder.rglob(f".*.{'[0-9a-f]' * 8}{TEMPORARY}"):
-        left.unlink(missing_ok=True)
+def refuse_link(path: Path) -> None:
+    """Refuse to write through a link in a run directory, which may come from anyone and point anywhere.
+
+    Raises:
+        InputError: `path` is a symbolic link.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path}: expected a file or folder of the run, found a link to {path.readlink()}; remove it")
+
+
+def _short(name: str) -> str:
+    """A name with room for a prefix and a suffix."""
+    longest = _LONGEST_NAME - len(TEMPORARY) - _DIGITS - 2
+    return os.fsencode(name)[:longest].decode(errors="ignore") if len(os.fsencode(name)) > longest else name
+
+
+def remove_temporary(paths: Iterable[Path]) -> None:
+    """Remove what a killed process left in `replacing` next to these files; nothing else of that form."""
+    names: dict[Path, set[str]] = {}
+    for path in paths:
+        names.setdefault(path.parent, set()).add(_short(path.name))
+    for folder, known in names.items():
+        for left in folder.glob(f".*.{'[0-9a-f]' * _DIGITS}{TEMPORARY}"):
+            if left.name[1 : -len(TEMPORARY) - _DIGITS - 1] in known:
+                left.unlink(missing_ok=True)
+
+
+def check_inputs_stay(inputs: Iterable[Path], outputs: Iterable[Path], setting: str) -> None:
+    """Raise the InputError of an output that would overwrite an input, under any name.
+
+    Args:
+        setting: the key that says where outputs go.
+    """
+    known = {place: path for path in inputs if (place := _place(path)) is not None}
+    for output in outputs:
+        if (place := _place(output)) in known:
+            raise InputError(
+                f"{setting}: expected another place, found {output}, which would overwrite the input {known[place]}; "
+                "choose one"
+            )
+
+
+def _place(path: Path) -> tuple[int, int] | None:
+    """Identity of a file, independent of its name; None if it does not exist."""
+    try:
+        state = path.stat()
+    except (OSError, ValueError):  # no such file; a NUL in its name
+        return None
+    return state.st_dev, state.st_ino
 
 
 def _write_through(path: Path, data: bytes, *, durable: bool) -> None:
@@ -72,7 +151,7 @@ def _write_through(path: Path, data: bytes, *, durable: bool) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open a folder, and its rename is durable without this
+    if os.name == "nt":  # Windows cannot open a folder, whose renames are durable without it
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

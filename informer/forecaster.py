@@ -4,46 +4,61 @@ forecaster = Forecaster.load("runs/latest")
 ahead = forecaster.predict(frame, horizon=48)
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from datetime import timezone
+from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, TypeVar, final, overload
 
 import pandas as pd
 from rich.console import Console
-from sklearn.exceptions import NotFittedError
 
 from informer import checkpoint as checkpoints
-from informer import cli
+from informer.build import take_table
+from informer.checkpoint.paths import REPORT, newest
+from informer.config.compose import compose
+from informer.config.conversion import node_of
+from informer.config.dataset import InputFormat
+from informer.config.schema import TrainConfig, check
 from informer.data.future import Future
-from informer.data.source import Series
-from informer.data.table import listed, table_of_frame
-from informer.errors import InputError
-from informer.files import write_atomic
-from informer.inference.forecast import TrainedModel
+from informer.data.read.given import Given, frame_of, path_of
+from informer.data.read.source import Series
+from informer.data.read.table import name_of, table_of_frame
+from informer.errors import InputError, listed
+from informer.inference.estimator import OnClassOrInstance, forecast_figure, metrics_table, skill_of
+from informer.inference.predictor import TrainedModel
 from informer.inference.rolling import roll_panel
-from informer.inference.writing import Format, need_pyarrow
-from informer.run_folder import RunFolder
-from informer.train import train
+from informer.search.stage import train
+from informer.training.kept_table import NAME, kept_path, kept_table
+from informer.training.run_dir import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+log = logging.getLogger(__name__)
 
 Key = TypeVar("Key")
 
 
 @final
 class Forecaster:
-    """A trained model for use on tables; made by `fit` or `load`.
+    """A trained model for use on tables: `Forecaster.fit(frame)`, `Forecaster.load(path)`, or as an estimator
+    `Forecaster(target="sales", model="auto").fit(frame)`.
 
     Args:
-        trained: the model; None makes a forecaster that can do nothing yet.
+        trained: the model; None creates a forecaster that is not fitted.
+        config: keys of the command line for `fit`.
     """
 
-    def __init__(self, trained: TrainedModel | None = None) -> None:
-        self._trained = trained
+    def __init__(self, trained: TrainedModel | None = None, **config: Any) -> None:
+        self._trained, self._config = trained, config
+        self._scores: str | None = None
 
     def __repr__(self) -> str:
-        """What it forecasts from what, in a line."""
+        """Targets, inputs and lengths in one line."""
         if self._trained is None:
             return "Forecaster()"
         sizes, columns, step = self._trained.sizes, self._trained.columns, self._trained.checkpoint.frequency
@@ -52,97 +67,132 @@ class Forecaster:
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
-        """From a checkpoint file or a run directory.
+        """From a checkpoint file or a run directory; with trainer.refit=true from what was fitted on all rows.
 
         Args:
             device: "auto", "cpu" or "cuda".
 
         Raises:
-            InputError: there is no readable checkpoint, or device is not to be had.
+            InputError: there is no readable checkpoint, or device is not available.
         """
-        return cls(TrainedModel.load(Path(path), device=device))
+        found = cls(TrainedModel.load(newest(path), device=device))
+        scores = Path(path) / REPORT[0]
+        found._scores = scores.read_text() if scores.is_file() else None
+        return found
 
-    @classmethod
-    def fit(cls, frame: pd.DataFrame, *, verbose: bool = False, **config: Any) -> "Forecaster":
-        """Train on a table as `python -m informer.train` trains on a file.
+    @OnClassOrInstance
+    def fit(self, frame: Given, *, verbose: bool = False, **config: Any) -> "Forecaster":
+        """Train like `python -m informer.train`, `verbose` with its output; on the class or on an instance.
 
         Args:
-            frame: time a column or the index; every other column of numbers is used unless `dataset` says otherwise.
-            verbose: print what the command line prints.
+            frame: a table or series, time a column or the index, or the path of a file; all numeric columns are used
+                unless `dataset` says otherwise.
             config: keys of the command line, dotted or nested: `target="OT", model="small", trainer={"max_epochs": 3},
-                **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are kept there, else nowhere.
+                **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved there, otherwise nowhere.
 
         Raises:
             InputError: an unknown key, a value out of range, a table that cannot be trained on, or times in a zone
                 without pyarrow.
         """
-        table = table_of_frame(frame, "frame", None).frame
-        with TemporaryDirectory() as scratch:
-            run_dir = Path(config.pop("run_dir", None) or Path(scratch) / "run")
-            kind = Format.parquet if _has_zone(table) else Format.csv
-            path = run_dir / f"data.{kind.value}"
-            if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
-                config = {f"dataset.{key}": value for key, value in config.pop("dataset").items()} | config
-            settings = cli.compose("train", {"dataset": "csv", "dataset.path": str(path), **config})
-            if RunFolder(run_dir).holds_a_run:
-                raise InputError(f"run_dir={run_dir}: expected a new folder, found a run in it; choose another")
-            write_atomic(path, _written(table, kind))
-            try:
-                train(settings, run_dir, Console(quiet=not verbose))
-            except InputError:
-                if not RunFolder(run_dir).holds_a_run:
-                    path.unlink()
-                raise
-            return cls.load(run_dir, device=settings.device.value)
+        config = {**self._config, **config}
+        wanted, path = config.pop("run_dir", None), path_of(frame)
+        table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
+        with ExitStack() as folders:
+            run_dir = Path(wanted or Path(folders.enter_context(TemporaryDirectory())) / "run")
+            kept_at = kept_path(table.frame, run_dir) if wanted and table is not None else None
+            settings, folder, read = _settings(config, path or kept_at), RunFolder(run_dir), None
+            if table is not None:
+                folders.enter_context(folder.claimed())
+                folder.check_new()
+                kept = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
+                read = partial(take_table, settings, table, kept)
+            train(settings, folder, Console(quiet=not verbose), read=read)
+            found = type(self).load(run_dir, device=settings.device.value)
+            self._trained, self._scores = found._trained, found._scores
+            return self
 
     @property
     def trained(self) -> TrainedModel:
         """The model.
 
         Raises:
-            NotFittedError: there is none.
+            NotFittedError: it is not fitted.
         """
         if self._trained is None:
-            raise NotFittedError(
-                "this Forecaster has no model: make one with Forecaster.fit(frame) or Forecaster.load(path)"
-            )
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError("this Forecaster is not fitted: use Forecaster.fit(frame) or Forecaster.load(path)")
         return self._trained
 
     def save(self, path: str | Path) -> None:
         """Write the checkpoint file that `load` reads.
 
         Raises:
-            InputError: the place cannot be written.
+            InputError: the path cannot be written.
         """
         checkpoints.save(Path(path), self.trained.checkpoint)
 
     def predict(
         self,
-        frame: pd.DataFrame,
+        frame: Given,
         *,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
         future: pd.DataFrame | None = None,
+        dataset: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """The rows that follow a table.
+        """Forecast the rows after the end of a table.
 
         Args:
-            frame: history, at least seq_len rows; time a column or the index; columns in any order, others besides.
-                With the column that named the series of training it holds many, and all are continued.
-            horizon: rows to forecast, pred_len unless given; those beyond it come from the model's own output and are
-                marked in a column `rolled`.
+            frame: history, at least seq_len rows, as a table, a series or the path of a file; time a column or the
+                index; columns in any order, additional ones allowed; of all series where a column names them.
+            horizon: rows to forecast, pred_len by default; rows beyond pred_len come from the model's own output and
+                are marked in a column `rolled`.
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
-            future: future covariates at the times that follow, as many as the model forecasts at once, if it has any.
+            future: future covariates of the forecast times, for as many rows as the model forecasts at once.
+            dataset: how the data are written or repaired, if different from training: {"fill": "linear"}.
 
         Returns:
-            Future timestamps under the table's own time-column name, then the targets in their own units (a model of
-            quantiles: its median, and OT_q10, OT_q90 besides), after the name of the series where there are many.
+            Future timestamps under the table's own time-column name, then the targets in their own units (of a quantile
+            model the median, and OT_q10, OT_q90), after the name of the series if there are several.
 
         Raises:
-            InputError: the table cannot be continued (rows, columns, numbers, timestamps, step).
+            InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        futures = None if future is None else {"frame": future}
-        return self.predict_many({"frame": frame}, horizon=horizon, intervals=intervals, futures=futures)["frame"]
+        panel = self._panel(frame, dataset)
+        known = None if future is None else self._known_ahead({"frame": panel}, {"frame": future})
+        found = self.trained.forecast(panel, horizon=horizon, levels=_levels(intervals), futures=known)
+        return pd.concat([forecast.frame() for forecast in found], ignore_index=True)
+
+    def _panel(self, frame: Given, dataset: Mapping[str, Any] | None, ahead: int | None = None) -> list[Series]:
+        """The series of what a user passes; `dataset` as in `predict`."""
+        written = None if dataset is None else check(node_of(InputFormat, dict(dataset)))
+        path, reader = path_of(frame), self.trained.reader
+        if path is not None:
+            return reader.file(path, written or InputFormat(), name_of(path), ahead=ahead)
+        return reader.frame(frame_of(frame, "frame"), "frame", ahead=ahead, written=written)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """Errors of the model and the baselines on the test part; see `metrics_table`."""
+        return metrics_table(self._scores)
+
+    def score(self, frame: Given, *, horizon: int | None = None, stride: int | None = None) -> float:
+        """Skill on the rows of `frame` that training did not see, see `skill_of`; arguments as for `backtest`."""
+        panel = self._panel(frame, None, self.trained.reach(horizon))
+        return skill_of(self.trained, panel, horizon=horizon, stride=stride)
+
+    def plot(
+        self,
+        frame: Given,
+        *,
+        series: str | None = None,
+        horizon: int | None = None,
+        intervals: int | Sequence[int] = (),
+    ) -> "Figure":
+        """A figure of the history, the forecast and its intervals, of the named or first series; see `predict`."""
+        panel = self._panel(frame, None)
+        return forecast_figure(self.trained, panel, series=series, horizon=horizon, levels=_levels(intervals))
 
     @overload
     def predict_many(
@@ -172,16 +222,19 @@ class Forecaster:
         intervals: int | Sequence[int] = (),
         futures: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame] | None = None,
     ) -> dict[Key, pd.DataFrame] | list[pd.DataFrame]:
-        """`predict` for many tables, which go through the model together.
+        """`predict` for many tables, in batches.
 
         Args:
-            frames: by name, or one after the other. Where each series has its own scaler, the name says which it is.
+            frames: by name, or in a sequence. If each series has its own scaler, the name selects it.
             futures: future covariates, by the same names or in the same order.
 
         Returns:
             Forecasts by the same names, or in the same order.
         """
-        panels = {name: self.trained.reader.frame(frame, str(name)) for name, frame in _by_name(frames).items()}
+        panels = {
+            name: self.trained.reader.frame(frame_of(frame, str(name)), str(name))
+            for name, frame in _by_name(frames).items()
+        }
         series = [one for panel in panels.values() for one in panel]
         known = None if futures is None else self._known_ahead(panels, _by_name(futures))
         found = iter(self.trained.forecast(series, horizon=horizon, levels=_levels(intervals), futures=known))
@@ -192,25 +245,34 @@ class Forecaster:
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
 
     def backtest(
-        self, frame: pd.DataFrame, *, stride: int | None = None, intervals: int | Sequence[int] = ()
+        self,
+        frame: Given,
+        *,
+        horizon: int | None = None,
+        stride: int | None = None,
+        intervals: int | Sequence[int] = (),
     ) -> pd.DataFrame:
-        """What the model would have forecast at every origin in a table, beside what then came.
+        """Forecasts from every origin in a table, next to the actual values.
 
         Args:
-            frame: as for `predict`; future covariates are taken from it too.
-            stride: rows between two origins, pred_len unless given; the first origin is row seq_len.
+            frame, horizon: as for `predict`; it also contains the future covariates.
+            stride: rows between origins, pred_len by default; the first origin is row seq_len.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
 
         Returns:
-            One row an origin (the last time known), target and step: origin, step, timestamp, column, forecast, what
-            the model says beside it (q10, lo80), actual; `unique_id` before them where the table holds many series.
+            One row per origin (the last known time), target and step: origin, step, the time, column, forecast,
+            quantiles and intervals (q10, lo80), actual, and `rolled` if the horizon is beyond pred_len; preceded by
+            the series if the table has several. Series and time have the names of the table's own columns.
 
         Raises:
             InputError: as `predict`, or too few rows for one origin.
         """
         model = self.trained
-        panel = model.reader.frame(frame, "frame", whole=True)
-        return pd.concat(roll_panel(model, panel, stride=stride, levels=_levels(intervals)), ignore_index=True)
+        if model.checkpoint.refit:
+            log.warning("backtest: the model was fitted on all rows of its data; on those its errors are too small")
+        panel = self._panel(frame, None, model.reach(horizon))
+        tables = roll_panel(model, panel, horizon=horizon, stride=stride, levels=_levels(intervals))
+        return pd.concat(tables, ignore_index=True)
 
     def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
         """The future covariates of every series of these tables."""
@@ -225,17 +287,13 @@ def _levels(intervals: int | Sequence[int]) -> Sequence[int]:
     return (intervals,) if isinstance(intervals, int) else intervals
 
 
-def _has_zone(table: pd.DataFrame) -> bool:
-    """Times of a place: text would keep their distance from UTC, which changes over the year, and not the place."""
-    zones = [dtype.tz for dtype in table.dtypes if isinstance(dtype, pd.DatetimeTZDtype)]
-    return any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
-
-
-def _written(table: pd.DataFrame, kind: Format) -> bytes | str:
-    if kind is Format.csv:
-        return table.to_csv(index=False)
-    need_pyarrow("frame: times in a zone")
-    return table.to_parquet(index=False)
+def _settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
+    """The configuration for training on a table, which may be saved as a file."""
+    if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
+        rest = {key: value for key, value in config.items() if key != "dataset"}
+        config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
+    kept = {} if path is None else {"dataset.path": str(path)}
+    return compose("train", {"dataset": "csv", **kept, **config})
 
 
 def _by_name(frames: Mapping[Any, pd.DataFrame] | Sequence[pd.DataFrame]) -> Mapping[Any, pd.DataFrame]:

@@ -1,11 +1,11 @@
-"""Point-forecast errors over many windows, kept as sums: memory is O(pred_len n) and every window weighs the same.
+"""Point-forecast errors over many windows, kept as sums: memory is O(pred_len n) and all windows have equal weight.
 
 For forecast f, actual y, averaged over windows, steps and columns:
 
   MSE   mean (f - y)^2                       squared units
   MAE   mean |f - y|                         units
   RMSE  sqrt(MSE)                            units; the root is taken after averaging
-  MAPE  100 mean |f - y| / |y|               percent; actuals that are zero are left out, and counted
+  MAPE  100 mean |f - y| / |y|               percent; actual values of zero are excluded, and counted
   sMAPE 200 mean |f - y| / (|f| + |y|)       percent, 0 to 200; 0 where both are zero
   MASE  MAE / in-sample MAE of the seasonal naive forecast, per column, then averaged over columns
         (Hyndman & Koehler 2006, "Another look at measures of forecast accuracy"); free of units
@@ -16,8 +16,9 @@ Averages over columns in the data's own units mix those units; compare models th
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 
 METRICS = ("mse", "mae", "rmse", "mape", "smape", "mase")
@@ -26,26 +27,27 @@ Scores = dict[str, list[float]]
 """Metric name -> values."""
 
 
-def wide(x: Tensor) -> Tensor:
-    """`x` as float64, where it lies, or on the CPU where the device has no float64."""
+def to_float64(x: Tensor) -> Tensor:
+    """`x` as float64, on its device, or on the CPU if the device has no float64."""
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
 def seasonal_scale(series: Iterable[Float[Tensor, "_ n"]], season: int) -> Float[Tensor, "n"]:
-    """Denominator of MASE: mean |y_t - y_(t - season)| per column over all series, none crossing into the next.
+    """Denominator of MASE: mean |y_t - y_(t - season)| per column over all series, never across series.
 
     Args:
-        series: training rows, one tensor [t n] a series.
+        series: training rows, one tensor [t n] per series.
         season: steps in one season, at least 1.
 
     Returns:
-        float64, in the units of `series`; nan where the column never changes from season to season or no series is
-        longer than a season: MASE is undefined there.
+        float64, in the units of `series`; nan if the column repeats exactly from season to season or no series is
+        longer
+            than a season: MASE is then undefined.
     """
     if season < 1:
         raise ValueError(f"season: expected at least 1, found {season}")
     total, n = torch.zeros(()), 0
-    for rows in map(wide, series):
+    for rows in map(to_float64, series):
         total = total + (rows[season:] - rows[:-season]).abs().sum(dim=0)
         n += max(len(rows) - season, 0)
     scale = total / n
@@ -60,13 +62,13 @@ class ErrorSums:
     """
 
     def __init__(self, mase_scale: Float[Tensor, "n"]) -> None:
-        self.mase_scale = wide(mase_scale)
+        self.mase_scale = to_float64(mase_scale)
         self.windows = 0
         self._sums: Tensor | None = None
 
     def add(self, forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Count the windows of one batch."""
-        forecast, actual = wide(forecast), wide(actual)
+        """Add the windows of one batch."""
+        forecast, actual = to_float64(forecast), to_float64(actual)
         error, size = (forecast - actual).abs(), actual.abs()
         total = forecast.abs() + size
         parts = torch.stack(
@@ -83,12 +85,12 @@ class ErrorSums:
 
     @property
     def zero_actuals(self) -> int:
-        """Values that MAPE leaves out because the actual is zero."""
+        """Number of values that MAPE excludes because the actual value is zero."""
         return int(self._totals()[3].sum())
 
     @property
     def no_mase(self) -> list[int]:
-        """Columns for which MASE is undefined; they are left out of its averages."""
+        """Columns for which MASE is undefined; excluded from its averages."""
         return self.mase_scale.isnan().nonzero()[:, 0].tolist()
 
     def overall(self) -> dict[str, float]:
@@ -109,7 +111,7 @@ class ErrorSums:
         return self._sums
 
     def _reduce(self, *, steps: bool, columns: bool) -> Scores:
-        """Metrics with the named axes averaged away; nan where nothing is defined."""
+        """Metrics averaged over the named axes; nan if undefined."""
         totals = self._totals()
         axes = [axis for axis, gone in ((-2, steps), (-1, columns)) if gone]
         squared, absolute, percentage, zeros, symmetric = totals.sum(dim=axes)
@@ -145,6 +147,11 @@ class Errors:
     def __init__(self, mase_scale: MaseScale) -> None:
         self.scaled = ErrorSums(mase_scale.scaled)
         self.original = ErrorSums(mase_scale.original)
+        self._windows: list[Float64[np.ndarray, "b 3"]] = []
+
+    def by_window(self) -> Float64[np.ndarray, "windows 3"]:
+        """Scaled MSE, scaled MAE and MAE in the data's units of each window, in the order they were added."""
+        return np.concatenate(self._windows) if self._windows else np.empty((0, 3))
 
     def add(
         self,
@@ -154,15 +161,26 @@ class Errors:
         center: Float[Tensor, "b n"],
         scale: Float[Tensor, "b n"],
     ) -> None:
-        """Count the windows of one batch of scaled values; scaled * scale + center are data units, window by window."""
+        """Add the windows of one batch of scaled values; scaled * scale + center are data units, per window."""
         self.scaled.add(forecast, actual)
-        self.original.add(*(_original(values, wide(center), wide(scale)) for values in (forecast, actual)))
+        self.original.add(*(_original(values, to_float64(center), to_float64(scale)) for values in (forecast, actual)))
+        error = (to_float64(forecast) - to_float64(actual)).abs()
+        parts = (error.square(), error, error * to_float64(scale)[:, None])
+        self._windows.append(torch.stack([part.mean(dim=(1, 2)) for part in parts], dim=1).cpu().numpy())
 
 
 def _original(
     scaled: Float[Tensor, "b pred_len n"], center: Float[Tensor, "b n"], scale: Float[Tensor, "b n"]
 ) -> Float[Tensor, "b pred_len n"]:
-    # A zero of the data comes back from its float32 scaled value as rounding noise, which MAPE would divide by.
-    values = wide(scaled) * scale[:, None] + center[:, None]
+    # A zero in the data is rounding noise after conversion from float32 scaled values, and MAPE would divide by it.
+    values = to_float64(scaled) * scale[:, None] + center[:, None]
     noise = 4 * torch.finfo(torch.float32).eps * center[:, None].abs()
     return values.masked_fill(values.abs() <= noise, 0.0)
+
+
+def pinball(
+    quantile: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"], level: float
+) -> Float[Tensor, "b pred_len n"]:
+    """max(level e, (level - 1) e) of the error e = actual - quantile; its mean is minimal at the level's quantile."""
+    error = actual - quantile
+    return torch.maximum(level * error, (level - 1) * error)

@@ -1,4 +1,4 @@
-"""Figures of forecasts and errors. They are made without pyplot: no global state, no display, safe in threads."""
+"""Figures of forecasts and errors, made without pyplot: no global state, no display, thread-safe."""
 
 import io
 import logging
@@ -44,19 +44,19 @@ def plot_forecast(
     forecast: pd.DataFrame,
     actual: pd.DataFrame | None = None,
     *,
-    band: Band | None = None,
+    bands: Mapping[str, Band] | None = None,
     title: str = "",
 ) -> Figure:
-    """One panel per column of `forecast` over real time: history, forecast, and the truth where it is known.
+    """One panel per column of `forecast` over time: history, forecast, and actual values if known.
 
     Args:
-        history: values before the forecast, indexed by timestamp; the last four horizons of it (or 48 rows) are drawn.
+        history: values before the forecast, indexed by timestamp; the last four horizons (or 48 rows) are drawn.
         forecast: forecast values, indexed by timestamp.
-        actual: what came, if it came.
-        band: interval around the forecast.
+        actual: the actual values, if known.
+        bands: intervals around the forecast by name, the widest first.
         title: heading of the figure.
 
-    At most 12 columns are drawn; the heading says so when there are more.
+    At most 12 columns are drawn; the heading says so if there are more.
     """
     columns = list(forecast.columns[:MAX_PANELS])
     if len(columns) < forecast.shape[1]:
@@ -69,9 +69,9 @@ def plot_forecast(
         _line(axes, _times(recent), recent[column], "history", HISTORY)
         if actual is not None:
             _line(axes, _times(actual), actual[column], "actual", ACTUAL)
-        if band is not None:
+        for place, (name, band) in enumerate((bands or {}).items()):
             low, high = (end[column].to_numpy(dtype=float) for end in band)
-            _band(axes, _times(forecast), low, high)
+            _band(axes, _times(forecast), low, high, name=name, place=place)
         _line(axes, _times(forecast), forecast[column], "forecast", FORECAST)
     locator = AutoDateLocator(tz=_zone(forecast))
     panels[-1].xaxis.set_major_locator(locator)
@@ -82,13 +82,13 @@ def plot_forecast(
 
 
 def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, names: Sequence[str]) -> Figure:
-    """Forecast against truth for a few windows, time in steps from the forecast's start.
+    """Forecast and actual values of a few windows, time in steps from the forecast's start.
 
     Args:
-        history: [w seq_len n]; the last two horizons of it are drawn.
+        history: [w seq_len n]; the last two horizons are drawn.
         forecast: [w pred_len n].
         actual: [w pred_len n].
-        names: the n columns, of which the first three are drawn; at most four windows are.
+        names: the n columns; at most three columns and four windows are drawn.
     """
     rows, columns = min(len(forecast), 4), min(len(names), 3)
     horizon = forecast.shape[1]
@@ -125,8 +125,8 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
 def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Sequence[str], place: str) -> Figure:
     """Heat maps of one layer: windows down, heads across, queries down and keys across within each.
 
-    Every map has its own colours, up to its largest weight, which stands above it. They go by the square root of the
-    weight, or small ones would not be seen; where weights are negative, evenly from the most negative (blue) to red.
+    Every map has its own colour scale, up to its largest weight, printed above it. Colours follow the square root of
+    the weight, so that small ones are visible; with negative weights, linear from the most negative (blue) to red.
 
     Args:
         weights: [w h rows columns]; may be coarser than `lengths`.
@@ -159,7 +159,7 @@ def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Seque
 def png(figure: Figure, *, dpi: int = 130) -> bytes:
     """The figure as a PNG; the same figure gives the same bytes.
 
-    Signs that no installed font has are told in one line of the log, where matplotlib warns of each.
+    Characters without an installed font are reported in one log line; matplotlib would warn for each.
     """
     buffer = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
@@ -179,14 +179,14 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a PNG atomically.
 
     Raises:
-        InputError: the place cannot be written.
+        InputError: the path cannot be written.
     """
     write_atomic(path, png(figure))
 
 
 @cache
 def _families() -> list[str]:
-    """Fonts for names out of the data, by sign: matplotlib's own, then those installed here that have Asian signs."""
+    """Font families: matplotlib's own, then installed fonts with Asian characters."""
     installed = set(get_font_names())
     return ["DejaVu Sans", *(name for name in ASIAN if name in installed)]
 
@@ -213,11 +213,12 @@ def _line(axes: Axes, x: np.ndarray, y: ArrayLike, label: str, colour: str) -> N
     axes.plot(x, y, label=label, color=colour, linewidth=width, marker=marker, markersize=4)
 
 
-def _band(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-    if len(x) == 1:  # an area of no width
-        axes.vlines(x, low, high, color=FORECAST, alpha=0.4, linewidth=3, label="interval")
+def _band(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, *, name: str, place: int) -> None:
+    """`place` among several: narrower ones are darker, also without those below."""
+    if len(x) == 1:  # an area without width
+        axes.vlines(x, low, high, color=FORECAST, alpha=0.4, linewidth=3 + 3 * place, label=name)
     else:
-        axes.fill_between(x, low, high, color=FORECAST, alpha=0.18, linewidth=0, label="interval")
+        axes.fill_between(x, low, high, color=FORECAST, alpha=min(0.16 + 0.1 * place, 0.5), linewidth=0, label=name)
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
@@ -230,6 +231,6 @@ def _zone(frame: pd.DataFrame) -> tzinfo | None:
 
 
 def _times(frame: pd.DataFrame) -> np.ndarray:
-    """Timestamps in UTC, which matplotlib takes naive times for; the axis is labelled in the data's own zone."""
+    """Timestamps in UTC, as matplotlib interprets naive times; the axis is labelled in the data's own time zone."""
     index = pd.DatetimeIndex(frame.index)
     return (index if index.tz is None else index.tz_convert("UTC").tz_localize(None)).to_numpy()

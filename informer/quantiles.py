@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 MEDIAN = 0.5
 MAX_DECIMALS = 6
 
 
 def level_problem(levels: Sequence[float]) -> str | None:
-    """What is wrong with the levels of a model, as `expected ..., found ...`; None where nothing is."""
+    """Problem with a model's levels, as `expected ..., found ...`; None if they are valid."""
     inside = all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels)
     increasing = all(low < high for low, high in pairwise(levels))
     if inside and increasing and MEDIAN in levels:
@@ -29,14 +25,6 @@ def quantile_name(level: float) -> str:
 
 
 def central_pairs(levels: Sequence[float]) -> list[tuple[float, float]]:
-    """Levels as far below the median as above it; between the quantiles of (0.1, 0.9) lie 80 %."""
+    """Pairs of levels symmetric around the median; (0.1, 0.9) encloses 80 %."""
     mirrored = ((level, round(1 - level, MAX_DECIMALS)) for level in levels if level < MEDIAN)
     return [(low, high) for low, high in mirrored if high in levels]
-
-
-def pinball(
-    quantile: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"], level: float
-) -> Float[Tensor, "b pred_len n"]:
-    """max(level e, (level - 1) e) of the error e = actual - quantile; its mean is least at the level's quantile."""
-    error = actual - quantile
-    return torch.maximum(level * error, (level - 1) * error)

@@ -1,4 +1,4 @@
-"""Facts about where the program runs: its resource files, the device, seeds, versions."""
+"""The program's environment: its resource files, device, seeds, versions."""
 
 import os
 import platform
@@ -17,17 +17,17 @@ LIBRARIES = ("informer", "torch", "numpy", "pandas", "scikit-learn", "hydra-core
 def resource(name: str) -> Path:
     """A file or folder that ships with the project (`conf`, `data/sample.csv`).
 
-    In a wheel it lies inside the package; in a checkout or an editable install beside it.
+    In a wheel it is inside the package; in a checkout or an editable install next to it.
     """
     inside = PACKAGE / name
     return inside if inside.exists() else PACKAGE.parent / name
 
 
 def pick_device(name: str) -> Any:
-    """The torch.device that `auto`, `cpu` or `cuda` means here.
+    """The torch.device for `auto`, `cpu` or `cuda`.
 
     Raises:
-        InputError: cuda is asked for and there is none, or not one for each process that torchrun started.
+        InputError: cuda was requested but is not available, or not for every process that torchrun started.
     """
     import torch
 
@@ -41,7 +41,7 @@ def pick_device(name: str) -> Any:
     own = int(os.environ.get("LOCAL_RANK", "0"))
     if own >= torch.cuda.device_count():
         raise InputError(
-            f"torchrun: expected at most one process a GPU, of {torch.cuda.device_count()}; use device=cpu"
+            f"torchrun: expected at most one process per GPU, of {torch.cuda.device_count()}; use device=cpu"
         )
     torch.cuda.set_device(own)
     return torch.device("cuda", own)
@@ -53,7 +53,7 @@ def process_rank() -> int:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed every global generator that the program draws from."""
+    """Seed all global generators that the program uses."""
     import numpy as np
     import torch
 
@@ -63,7 +63,7 @@ def seed_everything(seed: int) -> None:
 
 
 def set_deterministic(wanted: bool) -> None:
-    """Whether torch refuses algorithms that may give other bits each time; says so before CUDA starts."""
+    """Whether torch refuses nondeterministic algorithms; must be called before CUDA starts."""
     import torch
 
     if wanted:
@@ -73,7 +73,7 @@ def set_deterministic(wanted: bool) -> None:
 
 
 def provenance() -> dict[str, Any]:
-    """What made a result: command, versions, commit, machine, time."""
+    """Provenance of a result: command, versions, commit, machine, time."""
     import torch
 
     return {
@@ -96,7 +96,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Commit of the checkout this package runs from, marked if files differ from it; None outside a checkout."""
+    """Commit of this checkout, marked if files differ from it; None outside a checkout."""
     if not (PACKAGE.parent / ".git").exists():
         return None
     git = ["git", "-C", str(PACKAGE.parent)]

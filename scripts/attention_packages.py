@@ -1,4 +1,4 @@
-"""Published implementations beside ours: the same work from q, k, v [b h l e] to the output, for the benchmark.
+"""Published implementations next to ours: the same work from q, k, v [b h l e] to the output, for the benchmark.
 
 They come with `pip install 'informer[bench]'` and are imported when they are built, so that one that is missing, or no
 longer runs with the torch of today, keeps nobody else from being measured.

@@ -29,7 +29,8 @@ from result_files import markdown_table, open_folder, read_rows, write_rows
 from torch import Tensor
 
 from informer.attention.base import AttentionSpec
-from informer.attention.prob import log_count, sparsity
+from informer.attention.prob import log_count
+from informer.attention.sparsity import sparsity
 from informer.build import build_attention
 from informer.errors import InputError
 from informer.files import write_atomic

@@ -20,7 +20,7 @@ FIT_FROM = 2048
 
 @dataclass(kw_only=True, slots=True)
 class Cell:
-    """A mechanism, and what it was measured beside, at one length; medians over turns."""
+    """A mechanism, and what it was measured next to, at one length; medians over turns."""
 
     attn: str
     rival: str

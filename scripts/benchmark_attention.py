@@ -1,8 +1,9 @@
 """Time and peak memory of one forward and backward pass of every attention mechanism, against the sequence length.
 
     python scripts/benchmark_attention.py --output runs/benchmark_attention            # all mechanisms, 128 to 16384
-    python scripts/benchmark_attention.py --packages --output runs/benchmark_packages  # beside published packages
+    python scripts/benchmark_attention.py --packages --output runs/benchmark_packages  # next to published packages
     python scripts/benchmark_attention.py --draw --output runs/benchmark_attention     # tables and plot again
+    python scripts/benchmark_attention.py --decode --output runs/benchmark_decode      # one position after the other
 
 One batch item, 8 heads of 64 features, float32, training mode without dropout. For each cell the mechanism and its
 rival (torch's fused full attention; with --packages the published implementation) take turns in one process, and the
@@ -10,8 +11,11 @@ medians of their turns are given, as that of the ratio within a turn. Peak memor
 mechanism and pass need beyond q, k, v. A mechanism stops where its last cell, growing with the square of the length,
 would pass 60 s or 8 GiB; the table says which.
 
-Every cell is kept in results.csv as it is measured, and the same command goes on where it was stopped; what failed is
+Every cell is kept in results.csv as it is measured, and the same command continues where it was stopped; what failed is
 tried again. Tables go to table.md, the plot to scaling.png.
+
+--decode measures one step of decoding after that many positions: mechanisms with a recurrent form, and full attention
+with a cache of keys and values. It measures all cells anew, to results.csv and table.md.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from attention_decode import CACHED, DecodeCell, decode, decode_table, recurrent_names
 from attention_packages import PACKAGES
 from attention_passes import HEADS, WIDTH, Contender, Setup, in_fresh_process, peak_bytes, seconds_of_turns
 from attention_report import BASELINE, Cell, markdown, plot
@@ -44,7 +49,7 @@ def mechanism(name: str) -> type[Attention]:
 
 
 def pairs(given: argparse.Namespace, length: int) -> Iterator[tuple[Contender, Contender | None]]:
-    """What is measured at a length, and beside what; full attention first, and beside nothing."""
+    """What is measured at a length, and next to what; full attention first, and next to nothing."""
     if given.packages:
         for name, package in PACKAGES.items():
             if package.causal or not given.causal:
@@ -80,7 +85,7 @@ def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) 
         cell.stopped = "killed by the system"
     except ModuleNotFoundError as error:
         cell.stopped = f"{error.name} is not installed"
-    except Exception as error:  # whatever a package of another time raises is told in its cell
+    except Exception as error:  # whatever a package of another time raises is reported in its cell
         cell.stopped = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
     else:
         cell.turns, cell.seconds, cell.spread = len(turns[0]), median(turns[0]), max(turns[0]) / min(turns[0])
@@ -110,6 +115,17 @@ def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]
     return cells
 
 
+def run_decode(setup: Setup, given: argparse.Namespace, console: Console) -> str:
+    """One step after each of the lengths, for full attention and what has a recurrent form; the table."""
+    cells: list[DecodeCell] = []
+    for name in [CACHED, *(name for name in recurrent_names() if name in given.attn)]:
+        for cell in decode(setup, name, given.lengths):
+            cells.append(cell)
+            console.print(f"{cell.position} {name}: {1e3 * cell.seconds:.3g} ms a step", highlight=False)
+    write_rows(DecodeCell, cells, given.output / "results.csv")
+    return decode_table(cells)
+
+
 def _told(cell: Cell) -> str:
     if cell.stopped:
         return cell.stopped
@@ -121,7 +137,8 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attn", nargs="+", choices=attention_names(), default=attention_names(), metavar="NAME")
-    parser.add_argument("--packages", action="store_true", help="ours beside published packages: informer[bench]")
+    parser.add_argument("--packages", action="store_true", help="ours next to published packages: informer[bench]")
+    parser.add_argument("--decode", action="store_true", help="time of one step of decoding after each length")
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="L")
     parser.add_argument("--causal", action="store_true", help="rows see the past only; leaves out what cannot")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of the CPU")
@@ -132,6 +149,8 @@ def parse() -> argparse.Namespace:
     given = parser.parse_args()
     if given.device == "cuda" and given.clock == "cpu":
         parser.error("--clock cpu says nothing about a GPU")
+    if given.decode and (given.packages or given.draw):
+        parser.error("--decode goes with neither --packages nor --draw")
     return given
 
 
@@ -145,11 +164,17 @@ def main() -> None:
     else:
         setup = Setup(causal=given.causal, device=given.device, threads=given.threads, clock=given.clock)
         facts = asdict(setup) | {"torch": torch.__version__, "heads": HEADS, "width": WIDTH}
+        facts |= {"decode": True} if given.decode else {}
         try:
             open_folder(given.output, facts)
         except InputError as error:
             sys.exit(f"error: {error}")
         console.print(facts, highlight=False)
+        if given.decode:
+            table = run_decode(setup, given, console)
+            write_atomic(given.output / "table.md", table)
+            print(table)
+            return
         cells = run(setup, given, console)
     write_atomic(given.output / "table.md", markdown(cells))
     plot(cells, given.output / "scaling.png")

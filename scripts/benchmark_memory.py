@@ -26,7 +26,8 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from informer.build import attention_node, build_model
-from informer.model import Informer, ModelConfig, ModelDims
+from informer.config.model import InformerConfig
+from informer.models.base import ForecastModel, ModelDims
 
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -61,13 +62,13 @@ class Cell:
     seconds: float
 
 
-def make_model(setup: Setup, way: str, depth: int, distil: bool) -> Informer:
+def make_model(setup: Setup, way: str, depth: int, distil: bool) -> ForecastModel:
     """One encoder stack of `depth` layers, one decoder layer."""
-    config = ModelConfig(
+    config = InformerConfig(
         d_model=setup.d_model, d_ff=4 * setup.d_model, encoder_stacks=[depth], distil=distil, **WAYS[way]
     )
     dims = ModelDims(
-        enc_in=COLUMNS, dec_in=COLUMNS, c_out=COLUMNS, mark_sizes=(1,) * MARKS,
+        enc_in=COLUMNS, c_out=COLUMNS, mark_sizes=(1,) * MARKS,
         seq_len=setup.length, label_len=HORIZON, pred_len=HORIZON,
     )  # fmt: skip
     full, attn = attention_node("full"), attention_node(setup.attn)

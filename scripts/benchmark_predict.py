@@ -18,12 +18,13 @@ from attention_passes import resident
 from torch import nn
 
 from informer import checkpoint
-from informer.inference.batch import Job, chunks, local_engine
-from informer.inference.forecast import TrainedModel
-from informer.inference.inputs import Source, name_sources
-from informer.inference.reading import InputFormat
-from informer.inference.summary import Journal
-from informer.inference.writing import Format, Writer
+from informer.config.commands import Format
+from informer.config.dataset import InputFormat
+from informer.inference.jobs.batches import Job, chunks, local_engine
+from informer.inference.jobs.inputs import Source, name_sources
+from informer.inference.jobs.summary import Journal
+from informer.inference.jobs.writing import Writer
+from informer.inference.predictor import TrainedModel
 
 
 class Stopwatch:
@@ -90,7 +91,7 @@ def main() -> None:
             checkpoint=checkpoint.locate(given.checkpoint), written=InputFormat(), future=None, horizon=None, levels=(),
             writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, many=True,
         )  # fmt: skip
-        journal = Journal(out, job.digest(), resume=False)
+        journal = Journal(out, job.digest(), [], resume=False)
         alone = whole = 0.0
         half = 0
         for first in range(0, len(sources), given.slice):

@@ -1,4 +1,4 @@
-"""Seconds and memory of a training step at the paper's size, beside its matrix products and the published Informers.
+"""Seconds and memory of a training step at the paper's size, next to its matrix products and the published Informers.
 
     python scripts/benchmark_training.py [--threads 1] [--steps 12] [--clock cpu] [--settings 96/48/24]
 
@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -32,10 +33,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from informer.build import attention_node, build_model
-from informer.layers.linear import HAS_ONEDNN, onednn
-from informer.model import Informer, ModelConfig, ModelDims
-from informer.training.optim import OptimConfig, build_optimizer, gradient_norm
-from informer.training.precision import Precision
+from informer.config.model import InformerConfig
+from informer.config.training import OptimConfig, Precision
+from informer.models.base import ForecastModel, ModelDims
+from informer.ops.products import HAS_ONEDNN, onednn
+from informer.training.optim import build_optimizer, gradient_norm
+from informer.training.precision import autocast
 
 SETTINGS = ["96/48/24", "336/336/720", "720/336/336"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
@@ -52,7 +55,7 @@ class Products(TorchDispatchMode):
         super().__init__()
         self.shapes: Shapes = Counter()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
             a, b = args[-2:]
             self.shapes[a.shape[0], a.shape[1], b.shape[1]] += 1
@@ -66,12 +69,12 @@ def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
     """One step of the paper's model on random data."""
     seq_len, label_len, pred_len = map(int, setting.split("/"))
     dims = ModelDims(
-        enc_in=COLUMNS, dec_in=COLUMNS, c_out=COLUMNS, mark_sizes=(1,) * MARKS,
+        enc_in=COLUMNS, c_out=COLUMNS, mark_sizes=(1,) * MARKS,
         seq_len=seq_len, label_len=label_len, pred_len=pred_len,
     )  # fmt: skip
     node = attention_node(attn)
-    model: Informer = build_model(
-        ModelConfig(), dims, attn=node, decoder_attn=node, cross_attn=attention_node("full")
+    model: ForecastModel = build_model(
+        InformerConfig(), dims, attn=node, decoder_attn=node, cross_attn=attention_node("full")
     ).to(device)
     optimizer = build_optimizer(OptimConfig(), model)
     rows = [(seq_len, COLUMNS), (seq_len, MARKS), (dims.dec_len, COLUMNS), (dims.dec_len, MARKS)]
@@ -80,7 +83,7 @@ def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        with Precision(precision).context(torch.device(device)):
+        with autocast(Precision(precision), torch.device(device)):
             forecast = model(*batch).float()
         loss = F.mse_loss(forecast, target)
         loss.backward()

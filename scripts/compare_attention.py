@@ -4,8 +4,8 @@
     python scripts/compare_attention.py dataset=sample model=tiny attn=[full,prob] --output runs/compare_two
 
 Takes the keys of informer.train; `attn=[a,b]` chooses mechanisms, without it all are trained, one after another, each
-in a process of its own. One that fails is told and the others go on. A finished one is not run again: the same command
-goes on where it was stopped.
+in its own process. One that fails is reported, the others continue. Finished ones are not repeated: the same command
+continues where it was stopped.
 
 Under --output: NAME/ (the run), NAME.log (what it printed), NAME.json (its row), and the table of all that lies there,
 table.csv and table.md. MSE and MAE are those of the test part in scaled units. Seconds are those of a training epoch
@@ -32,9 +32,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from informer import checkpoint
 from informer.build import attention_names
+from informer.checkpoint.restore import restore_model
 from informer.errors import InputError, one_of
 from informer.files import write_atomic
-from informer.restore import restore_model
 
 KIB = 1 if sys.platform == "darwin" else 1024
 """Bytes in the unit of ru_maxrss."""
@@ -124,7 +124,7 @@ def _measured(name: str, run_dir: Path, usage: resource.struct_rusage) -> Row:
 
 
 def best_baseline(folder: Path, rows: list[Row]) -> str:
-    """The baseline beside which all runs were scored, in one line."""
+    """The baseline next to which all runs were scored, in one line."""
     finished = next((row.attn for row in rows if not math.isnan(row.mse)), None)
     if finished is None:
         return "no run has finished"
@@ -205,7 +205,7 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        sys.exit("stopped; the same command goes on with what is missing")
+        sys.exit("stopped; the same command continues with what is missing")
     console.print(as_table(rows, " ".join(overrides)))
     console.print(f"{best_baseline(given.output, rows)}; written to {given.output}", highlight=False)
 

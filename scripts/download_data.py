@@ -9,18 +9,16 @@ import os
 import sys
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
-from informer.data.download import file_sha256, find_file
-from informer.data.source import DatasetConfig
+from informer.config.conversion import node_of, read_yaml
+from informer.config.dataset import DatasetConfig
+from informer.data.read.download import file_sha256, find_file
 from informer.errors import InputError
 from informer.runtime import resource
 
 
 def dataset_config(name: str) -> DatasetConfig:
     """`conf/dataset/<name>.yaml` as the typed node."""
-    node = OmegaConf.load(resource("conf/dataset") / f"{name}.yaml")
-    config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), node))
+    config = node_of(DatasetConfig, read_yaml(resource("conf/dataset") / f"{name}.yaml"))
     assert isinstance(config, DatasetConfig)
     return config
 

@@ -11,23 +11,28 @@ import argparse
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 
-from informer import checkpoint, cli, compat
-from informer.config import TrainConfig
-from informer.conversion import to_plain
-from informer.data.columns import Features, Roles
+from informer import checkpoint, compat
+from informer.checkpoint import safe_load
+from informer.config.conversion import node_of, read_yaml, to_plain
+from informer.config.dataset import DatasetConfig, Features, ScalerConfig
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.config.schema import TrainConfig, check
+from informer.console import refuse
+from informer.data.columns import Roles
 from informer.data.pipeline import Data, load_data
-from informer.data.scaler import ScalerConfig
-from informer.data.source import DatasetConfig
-from informer.data.time_features import CalendarKind
-from informer.data.windows import WindowSizes
-from informer.errors import InputError
+from informer.errors import MOST_SIGNS, InputError, reason_of
+from informer.files import check_inputs_stay
+from informer.models.base import ModelDims
 from informer.runtime import resource
+from informer.training.run_dir import RunFolder
+
+COUNTED = (*(f"{side}_embedding.value_embedding.tokenConv.weight" for side in ("enc", "dec")), "projection.weight")
+"""Their weights whose shapes say how many columns there are."""
 
 ETT = ("ETTh1", "ETTh2", "ETTm1", "ETTm2")
 
@@ -35,11 +40,14 @@ ETT = ("ETTh1", "ETTh2", "ETTm1", "ETTm2")
 def their_arguments() -> argparse.ArgumentParser:
     """The arguments of main_informer.py that shape the network or its data, with its defaults."""
     parser = argparse.ArgumentParser(prog="main_informer.py", add_help=False)
-    for name, default in [
-        ("model", "informer"), ("data", "ETTh1"), ("features", "M"), ("target", "OT"), ("freq", "h"),
-        ("s_layers", "3,2,1"), ("attn", "prob"), ("embed", "timeF"), ("activation", "gelu"),
-    ]:  # fmt: skip
+    for name, default in [("data", "ETTh1"), ("target", "OT"), ("freq", "h")]:
         parser.add_argument(f"--{name}", default=default)
+    for name, default, others in [
+        ("model", "informer", ["informerstack"]), ("features", "M", ["S", "MS"]), ("attn", "prob", ["full"]),
+        ("embed", "timeF", ["fixed", "learned"]), ("activation", "gelu", ["relu"]),
+    ]:  # fmt: skip
+        parser.add_argument(f"--{name}", default=default, choices=[default, *others])
+    parser.add_argument("--s_layers", type=_layers, default=[3, 2, 1])
     for name, size in [
         ("seq_len", 96), ("label_len", 48), ("pred_len", 24), ("d_model", 512), ("n_heads", 8), ("e_layers", 2),
         ("d_layers", 1), ("d_ff", 2048), ("factor", 5),
@@ -50,6 +58,30 @@ def their_arguments() -> argparse.ArgumentParser:
     parser.add_argument("--distil", action="store_false")
     parser.add_argument("--mix", action="store_false")
     return parser
+
+
+def _layers(text: str) -> list[int]:
+    """`3,2,1`."""
+    return [int(n) for n in text.replace(" ", "").split(",")]
+
+
+def read_state(pth: Path) -> dict[str, torch.Tensor]:
+    """Their state dict, of which nothing is executed.
+
+    Raises:
+        InputError: the file holds something else.
+    """
+    state = safe_load.read(pth)
+    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
+        raise InputError(f"{pth}: expected weights by name, found {type(state).__name__}")
+    state = {name.removeprefix("module."): value for name, value in state.items()}
+    for name in COUNTED:
+        if not isinstance(state.get(name), torch.Tensor) or state[name].ndim < 2:
+            raise InputError(f"{pth}: expected a checkpoint.pth of the authors' Informer, found none of its {name}")
+    for name, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            raise InputError(f"{pth}: {name}: expected weights, found something else")
+    return state
 
 
 def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tensor]) -> dict[str, Any]:
@@ -70,11 +102,11 @@ def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tens
     )
     return {name: getattr(given, name) for name in taken} | {
         "class": "InformerStack" if is_stack else "Informer",
-        "e_layers": [int(n) for n in given.s_layers.replace(" ", "").split(",")] if is_stack else given.e_layers,
+        "e_layers": given.s_layers if is_stack else given.e_layers,
         "freq": given.freq[-1:],
-        "enc_in": state["enc_embedding.value_embedding.tokenConv.weight"].shape[1],
-        "dec_in": state["dec_embedding.value_embedding.tokenConv.weight"].shape[1],
-        "c_out": state["projection.weight"].shape[0],
+        "enc_in": state[COUNTED[0]].shape[1],
+        "dec_in": state[COUNTED[1]].shape[1],
+        "c_out": state[COUNTED[2]].shape[0],
         "seq_len": given.seq_len,
         "label_len": given.label_len,
         "out_len": given.pred_len,
@@ -82,9 +114,9 @@ def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tens
 
 
 def dataset_config(given: argparse.Namespace, csv: Path) -> DatasetConfig:
-    """The training file and its split; beside ETT, their loader splits 0.7/0.1/0.2 and moves the target to the end."""
-    known = OmegaConf.load(resource("conf/dataset") / f"{given.data if given.data in ETT else 'csv'}.yaml")
-    config: Any = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(DatasetConfig), known))
+    """Training file and split; except for ETT, their loader splits 0.7/0.1/0.2 and moves the target to the end."""
+    known = read_yaml(resource("conf/dataset") / f"{given.data if given.data in ETT else 'csv'}.yaml")
+    config = node_of(DatasetConfig, known)
     config = replace(config, path=str(csv), target=given.target)
     if given.data not in ETT:
         columns = load(given, config).panel[0].columns
@@ -99,40 +131,39 @@ def load(given: argparse.Namespace, dataset: DatasetConfig) -> Data:
         sizes=WindowSizes(seq_len=given.seq_len, label_len=given.label_len, pred_len=given.pred_len),
         roles=Roles(features=Features(given.features), target=given.target),
         scaler=ScalerConfig(),
-        calendar=CalendarKind(given.embed),
+        calendar=CalendarEmbed(given.embed),
         data_dir=Path(),
         device="cpu",
     )
 
 
 def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> Path:
-    """Write `run_dir/best.pt`; returns its path."""
-    state = torch.load(pth, map_location="cpu", weights_only=True)
-    state = {name.removeprefix("module."): value for name, value in state.items()}
+    """Write `run_dir/best.pt`; returns its path.
+
+    Raises:
+        InputError: their file, the arguments and the data do not fit one another, or there is a run in `run_dir`.
+    """
+    check_inputs_stay([pth, csv], [run_dir / checkpoint.BEST], "run_dir")
+    RunFolder(run_dir).check_new()
+    state = read_state(pth)
     arguments = compat.complete(constructor_arguments(given, state))
-    model = compat.from_informer2020(state, arguments)
     dataset = dataset_config(given, csv)
-    data = load(given, dataset)
-    expected = (len(data.inputs), len(data.targets), len(data.mark_sizes))
-    dims = compat.dims(arguments)
-    found = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
-    if expected != found:
-        raise InputError(
-            f"{csv}: gives {expected[0]} inputs, {expected[1]} targets and {expected[2]} calendar marks at "
-            f"{data.frequency.code}, the weights take {found[0]}, {found[1]} and {found[2]}; "
-            "check --features, --freq and the file"
+    config = check(
+        TrainConfig(
+            dataset=dataset,
+            model=compat.model_config(arguments),
+            seq_len=given.seq_len,
+            label_len=given.label_len,
+            pred_len=given.pred_len,
+            features=Features(given.features),
+            target=given.target,
+            run_dir=str(run_dir),
+            **compat.attention_nodes(arguments),
         )
-    config = TrainConfig(
-        dataset=dataset,
-        model=compat.model_config(arguments),
-        seq_len=given.seq_len,
-        label_len=given.label_len,
-        pred_len=given.pred_len,
-        features=Features(given.features),
-        target=given.target,
-        run_dir=str(run_dir),
-        **compat.attention_nodes(arguments),
     )
+    model = compat.from_informer2020(state, arguments)
+    data, dims = load(given, dataset), compat.dims(arguments)
+    _check_columns(data, dims, csv)
     run_dir.mkdir(parents=True, exist_ok=True)
     saved = checkpoint.Checkpoint(
         config=to_plain(config),
@@ -157,6 +188,17 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
     return run_dir / checkpoint.BEST
 
 
+def _check_columns(data: Data, dims: ModelDims, csv: Path) -> None:
+    expected = (len(data.inputs), len(data.targets), len(data.mark_sizes))
+    found = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
+    if expected != found:
+        raise InputError(
+            f"{csv}: gives {expected[0]} inputs, {expected[1]} targets and {expected[2]} calendar marks at "
+            f"{data.frequency.code}, the weights take {found[0]}, {found[1]} and {found[2]}; "
+            "check --features, --freq and the file"
+        )
+
+
 def main(argv: list[str]) -> None:
     """Convert, or say in one line why not."""
     place = argv.index("--") if "--" in argv else len(argv)
@@ -170,11 +212,10 @@ def main(argv: list[str]) -> None:
         print(f"no part in the network, ignored: {' '.join(ignored)}")
     try:
         print(f"written: {convert(given.pth, given.run_dir, given.csv, arguments)}")
-    except (UnpicklingError, RuntimeError, KeyError) as error:  # no pickle, a packed file cut short, other weights
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        cli.refuse(f"{given.pth}: expected a checkpoint.pth of the authors' Informer, found something else ({reason})")
     except (InputError, OSError) as error:
-        cli.refuse(str(error))
+        refuse(reason_of(error, most=MOST_SIGNS))
+    except MemoryError:
+        refuse(f"{given.pth}: out of memory")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Draw the table of what scripts/reproduce.py has run, beside published numbers.
+"""Draw the table of what scripts/reproduce.py has run, next to published numbers.
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Reads OUTPUT/TABLE/rows.csv, writes table.md and table.png beside it. Ridge and the seasonal naive are those of the runs
+Reads OUTPUT/TABLE/rows.csv, writes table.md and table.png next to it. Ridge and seasonal naive are those of the runs
 of informer_plus, which reads the same history at all horizons. What has not been run is marked as such.
 """
 
@@ -20,26 +20,29 @@ from rich.console import Console
 from informer.errors import InputError
 from informer.files import write_atomic
 
-PAPER, PATCHTST, RIDGE, NAIVE = "paper", "PatchTST", "ridge", "seasonal naive"
+PAPER, PAPER_FULL, PATCHTST, RIDGE, NAIVE = "paper", "paper, full attention", "PatchTST", "ridge", "seasonal naive"
+ZHOU = ((PAPER, PAPER_FULL), "paper: Zhou et al. 2021, tables 1 and 2, Informer and Informer†")
 PUBLISHED = {
-    "M": (PAPER, "paper: Zhou et al. 2021"),
-    "S": (PAPER, "paper: Zhou et al. 2021"),
-    "long": (PATCHTST, "PatchTST: the better of the two in Nie et al. 2023, MSE"),
+    "M": ZHOU,
+    "S": ZHOU,
+    "long": ((PATCHTST,), "PatchTST: the better of the two in Nie et al. 2023, MSE"),
 }
-"""The first column of each table, and where its numbers are from."""
+"""The first columns of each table, and where their numbers are from."""
 Pair = tuple[float, float | None]
 
 
 def columns(table: str) -> tuple[str, ...]:
     """What is compared in a table."""
     models = [model for model in MODELS if model == "informer_plus" or all(cell.sizes for cell in cells(table))]
-    return (PUBLISHED[table][0], *models, RIDGE, NAIVE)
+    return (*PUBLISHED[table][0], *models, RIDGE, NAIVE)
 
 
 def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
     """MSE and MAE of a column of the table in this cell, one a seed."""
     if column in (PAPER, PATCHTST):
         return [(cell.mse, cell.mae)]
+    if column == PAPER_FULL:
+        return [cell.full] if cell.full is not None else []
     here = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
     plus = [row for row in here if row.model == "informer_plus"][:1]
     if column == RIDGE:
@@ -66,7 +69,7 @@ def as_markdown(table: str, rows: list[Row]) -> str:
         pairs = [found(rows, cell, column) for column in names]
         means = [f"{statistics.mean(mse for mse, _ in part):.3f}" if part else "" for part in pairs]
         texts = [as_text(part) for part in pairs]
-        if any(means[1:]):
+        if any(means[len(PUBLISHED[table][0]) :]):
             best = min(filter(None, means), key=float)
             texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
         lines.append([cell.dataset, str(cell.pred_len), *texts])
@@ -95,7 +98,10 @@ def as_figure(table: str, rows: list[Row]) -> Figure:
         horizons = [cell.pred_len for cell in every if cell.dataset == name]
         axes.set_xticks(horizons, list(map(str, horizons)))
         axes.minorticks_off()
-        axes.legend(fontsize="small")
+    drawn = [axes.get_legend_handles_labels() for axes in figure.axes]
+    named = {label: handle for handles, labels in drawn for handle, label in zip(handles, labels, strict=True)}
+    if named:
+        figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=len(named), fontsize="small")
     return figure
 
 

@@ -4,7 +4,7 @@
 
 What is tried stands in conf/experiment/search.yaml; another file of that folder is taken with experiment=NAME, and
 every other key=value holds for all trials: such a key is not searched. A trial is a run like any other, in a folder of
-its own below --output; the same command again goes on with the search.
+its own below --output; the same command again continues with the search.
 """
 
 import argparse
@@ -21,10 +21,15 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from informer import checkpoint, cli, conversion
+from informer import checkpoint
+from informer.config import conversion
+from informer.config.compose import check_groups
+from informer.config.messages import explained
+from informer.console import refuse, say
 from informer.errors import InputError
 from informer.runtime import resource
-from informer.train import train
+from informer.search.stage import train
+from informer.training.run_dir import RunFolder
 from informer.training.signals import Interrupted
 
 try:
@@ -32,7 +37,7 @@ try:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 except ImportError:
-    cli.refuse("scripts/search.py: expected optuna, found none; pip install 'informer[search]'")
+    refuse("scripts/search.py: expected optuna, found none; pip install 'informer[search]'")
 
 
 def space(overrides: list[str]) -> dict[str, Any]:
@@ -84,13 +89,13 @@ def main() -> None:
     fixed = given.overrides
     if not any(key.startswith("experiment=") for key in fixed):
         fixed = ["experiment=search", *fixed]
-    cli.check_groups("train", fixed)
+    check_groups("train", fixed)
     conversion.register()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     console = Console()
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
-        conversion.to_typed(compose("train", fixed))  # what is wrong in it is told before anything is written
+        conversion.to_typed(compose("train", fixed))  # what is wrong in it is reported before anything is written
         study = opened(given.output, fixed)
 
         def objective(trial: optuna.Trial) -> float:
@@ -98,9 +103,9 @@ def main() -> None:
             console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
             run_dir = given.output / f"trial-{trial.number}"
             try:
-                train(conversion.to_typed(compose("train", [*fixed, *drawn])), run_dir, console)
+                train(conversion.to_typed(compose("train", [*fixed, *drawn])), RunFolder(run_dir), console)
             except InputError as error:  # a rate that diverges, sizes that do not fit: not the end of the others
-                cli.say(console, f"trial {trial.number} failed: {error}")
+                say(console, f"trial {trial.number} failed: {error}")
                 raise optuna.TrialPruned from error
             return checkpoint.load(run_dir).val_loss
 
@@ -109,7 +114,7 @@ def main() -> None:
         raise InputError("search: expected one trial at least that trains to its end, found none; see why above")
     best = study.best_trial
     values = " ".join(f"{key}={value}" for key, value in best.params.items())
-    cli.say(console, f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")
+    say(console, f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")
 
 
 if __name__ == "__main__":
@@ -117,8 +122,8 @@ if __name__ == "__main__":
     try:
         main()
     except InputError as error:
-        cli.refuse(str(error))
+        refuse(str(error))
     except (HydraException, OmegaConfBaseException) as error:
-        cli.refuse(cli.explained("train", error))
+        refuse(explained("train", error))
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)

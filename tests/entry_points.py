@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,8 +21,9 @@ SMALL = [
     "dataset.split.train=200",
     "dataset.split.val=50",
     "dataset.split.test=70",
+    "non_negative=none",
 ]
-"""A run of seconds on any series of 320 rows."""
+"""A run of seconds on any series of 320 rows; its forecasts are what the network gives."""
 
 
 class Outcome(NamedTuple):
@@ -45,6 +47,15 @@ def call(entry: str, *arguments: str) -> Outcome:
     finally:
         sys.argv = argv
     return Outcome(status, out.getvalue(), err.getvalue())
+
+
+def script(name: str) -> ModuleType:
+    """A module of `scripts/`, which may import the others."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
 
 
 def launch(entry: str, *arguments: str, cwd: Path) -> Outcome:

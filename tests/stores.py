@@ -4,9 +4,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from informer.config.dataset import DatasetConfig
 from informer.data.future import Future, future_of_table
-from informer.data.source import DatasetConfig, Series, series_from_table
-from informer.data.table import table_of_frame
+from informer.data.read.source import Series, series_from_table
+from informer.data.read.table import table_of_frame
 from informer.data.windows import Store
 
 
@@ -21,12 +22,21 @@ def one_series(values: Tensor, marks: Tensor | None = None) -> Store:
         first_marks=begin,
         center=torch.zeros(1, n_columns, dtype=torch.float64, device=device),
         scale=torch.ones(1, n_columns, dtype=torch.float64, device=device),
+        numbers=begin,
     )
 
 
-def series_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str, *, history: int | None = None) -> Series:
+def series_from_frame(
+    frame: pd.DataFrame,
+    config: DatasetConfig,
+    name: str,
+    *,
+    history: int | None = None,
+    trained_format: str | None = None,
+) -> Series:
     """A frame whose time is a column, or its DatetimeIndex."""
-    return series_from_table(table_of_frame(frame, name, config.time_col), config, name, history=history)
+    table = table_of_frame(frame, name, config.time_col)
+    return series_from_table(table, config, name, history=history, trained_format=trained_format)
 
 
 def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:

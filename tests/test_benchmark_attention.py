@@ -1,7 +1,8 @@
-"""scripts/benchmark_attention.py: what it concludes from its cells, where it stops, that it goes on."""
+"""scripts/benchmark_attention.py: what it concludes from its cells, where it stops, that it continues."""
 
 import importlib
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -124,7 +125,7 @@ def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, SCRIPTS / "benchmark_attention.py", "--output", "out", *arguments]
-        return subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+        return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
 
     fixed = ["--threads", "1", "--clock", "cpu", "--attn", "taylor"]
     first = call(*fixed, "--lengths", "128")
@@ -142,6 +143,33 @@ def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
     assert Path("out/table.md").read_text() == table
     assert Path("out/scaling.png").exists()
     assert "found those of another" in call(*fixed, "--causal").stderr
+
+
+def test_a_step_of_decoding_takes_in_what_came_before(script, setup) -> None:
+    """Red if the cache or the state holds another number of positions than the cell says."""
+    decode = importlib.import_module("attention_decode")
+    names = decode.recurrent_names()
+    assert {"linear", "performer", "performer_trig", "efficient"} <= set(names)
+    assert "full" not in names
+    cells = {name: list(decode.decode(setup, name, [200, 3])) for name in ("full", "linear")}
+    assert [cell.position for cell in cells["full"]] == [3, 200]
+    assert [cell.kept_bytes for cell in cells["full"]] == [2 * n * 8 * 64 * 4 for n in (3, 200)]
+    assert len({cell.kept_bytes for cell in cells["linear"]}) == 1
+    lines = decode.decode_table([*cells["full"], *cells["linear"]]).splitlines()
+    assert lines[0] == "| milliseconds a step after | 3 | 200 | MiB kept |"
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["`full`", "`linear`"]
+
+
+def test_the_cache_gives_causal_attention(script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a step of the cache reads other keys than those up to its own."""
+    decode = importlib.import_module("attention_decode")
+    q, k, v = (torch.randn(1, decode.HEADS, 5, decode.WIDTH) for _ in range(3))
+    found, attend = [], decode.F.scaled_dot_product_attention
+    monkeypatch.setattr(decode.F, "scaled_dot_product_attention", lambda *x: found.append(attend(*x)))
+    decoder = decode.CacheDecoder(9, "cpu")
+    for i in range(5):
+        decoder.step(q[:, :, i], k[:, :, i], v[:, :, i])
+    torch.testing.assert_close(torch.cat(found, dim=2), attend(q, k, v, is_causal=True))
 
 
 def test_nothing_to_draw_is_one_line(script, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""scripts/compare_attention.py: every mechanism by the same keys, one that fails is told, a finished one is kept."""
+"""scripts/compare_attention.py: every mechanism by the same keys, failures are reported, finished ones are kept."""
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from entry_points import ROOT, SMALL
 
 def compare(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, ROOT / "scripts" / "compare_attention.py", "dataset=sample", *SMALL, *arguments]
-    return subprocess.run(command, cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    return subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
 
 
 @pytest.mark.slow

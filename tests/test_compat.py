@@ -9,7 +9,7 @@ import torch
 
 from informer.compat import DEFAULTS, from_informer2020, named_gradients, our_name
 from informer.errors import InputError
-from informer.model import Informer
+from informer.models.informer import Informer
 
 PARITY = Path(__file__).parent / "parity"
 CASES = ["informer_full_timef", "informer_stack_fixed"]
@@ -149,7 +149,7 @@ def informer2020_state(config: dict) -> dict[str, torch.Tensor]:
             "e_layers": [3, 2, 1],
             "distil": False,
         },
-        {"attn": "full", "embed": "timeF", "freq": "h", "d_model": 10, "n_heads": 4, "e_layers": 2, "dec_in": 5},
+        {"attn": "full", "embed": "timeF", "freq": "h", "d_model": 10, "n_heads": 4, "e_layers": 2},
         *({"attn": "prob", "embed": "timeF", "freq": freq, "e_layers": 1} for freq in "mad"),
     ],
     ids=str,
@@ -172,8 +172,7 @@ def test_every_argument_combination_loads_whole(extra: dict) -> None:
     if extra["embed"] == "fixed":
         marks = torch.zeros(2, 16, 4)
     x, marks = torch.randn(2, 16, 5, dtype=torch.float64), marks.double()
-    dec_in = config["dec_in"]
-    output = model(x[:, :12, :3], marks[:, :12], x[:, :9, :dec_in], marks[:, :9])
+    output = model(x[:, :12, :3], marks[:, :12], x[:, :9, :3], marks[:, :9])
     assert output.shape == (2, 4, 2)
     assert output.isfinite().all()
 
@@ -202,7 +201,7 @@ def test_prob_draws_as_the_authors_code_does() -> None:
         ({"attn": "prop"}, "unknown Informer2020 attn 'prop'"),
         ({"embed": "timef"}, "unknown Informer2020 embed 'timef'"),
         ({"output_attention": True}, "output_attention"),
-        ({"d_ff": 16}, "does not fit the arguments"),
+        ({"d_ff": 16}, "do not fit the network"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(change: dict, words: str) -> None:

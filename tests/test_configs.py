@@ -1,5 +1,6 @@
 """Every yaml file that ships is composed as its entry point does, built, and stepped once."""
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ from entry_points import SMALL
 from hydra import compose, initialize_config_dir
 from published_files import published_folder
 
-from informer import conversion
 from informer.build import build_data, build_model, dims_of, resolve_decoder
-from informer.config import TrainConfig
-from informer.inference.network import model_output
+from informer.config import conversion
+from informer.config.model import InformerConfig, Shortening
+from informer.config.schema import TrainConfig
+from informer.models.base import ModelDims, model_output
 from informer.runtime import resource
 from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer
@@ -74,7 +76,7 @@ def test_dataset(name: str, tmp_path: Path) -> None:
     step(settings)
 
 
-@pytest.mark.parametrize("entry", ["eval", "predict", "export", "inspect"])
+@pytest.mark.parametrize("entry", ["eval", "predict", "export", "inspect", "report"])
 def test_the_other_entry_points(entry: str) -> None:
     needs_input = entry in ("predict", "inspect")
     overrides = ["input=a.csv"] if needs_input else []
@@ -88,7 +90,10 @@ def test_no_folder_of_conf_is_left_out() -> None:
 
 def test_what_is_saved_comes_back() -> None:
     settings = composed("dataset=sample", *SMALL, "experiment=informer2020", "model.embed=fixed", "target=price")
-    assert conversion.from_plain(conversion.to_plain(settings)) == settings
+    saved = conversion.to_plain(settings)
+    assert (saved["dataset"].pop("file"), saved["dataset"].pop("packaged")) == ("sample.csv", True)
+    settings.dataset = replace(settings.dataset, file=None, packaged=False)  # places do not come back
+    assert conversion.from_plain(saved) == settings
 
 
 def test_the_experiment_is_the_authors_computation() -> None:
@@ -97,9 +102,40 @@ def test_the_experiment_is_the_authors_computation() -> None:
     assert settings.attn == {
         "_target_": "informer.attention.prob.ProbAttention",
         "factor": 3,
+        "sample_factor": None,
+        "rounding": "ceil_ln",
         "sampling": "per_query",
         "mean": "zero_fill",
+        "zero_in_max": False,
         "context": "cumsum",
         "causal_selection": False,
         "row_dropout": False,
     }
+
+
+def test_the_experiment_is_the_papers_text() -> None:
+    settings = composed("experiment=paper_text", "attn.factor=3", "seq_len=99")
+    prob = {"factor": 3, "sample_factor": 1, "rounding": "ln", "mean": "zero_fill", "zero_in_max": True}
+    assert prob.items() <= settings.attn.items()
+    assert not settings.model.distil_norm
+    assert settings.model.decoder_layers == 2
+    attentions = dict.fromkeys(("attn", "decoder_attn"), settings.attn)
+    dims = ModelDims(enc_in=1, c_out=1, mark_sizes=(1,), seq_len=99, label_len=settings.label_len, pred_len=24)
+    model = build_model(settings.model, dims, **attentions, cross_attn=settings.cross_attn)
+    assert not any(isinstance(module, torch.nn.BatchNorm1d) for module in model.modules())
+    assert [stack.out_length for stack in model.encoder.stacks] == [25, 25]
+
+
+def test_every_key_of_the_informer_can_be_given() -> None:
+    """The node is typed by its yaml until the family is known. Red if a field is not in `conf/model/informer.yaml`."""
+    written = conversion.read_yaml(CONF / "model" / "informer.yaml")
+    assert written.keys() == {field.name for field in fields(InformerConfig)}
+    assert composed("model.encoder_stacks=[3,1]", "model.stack_fractions=[1,0.25]").model.stack_fractions == [1, 0.25]
+
+
+@pytest.mark.parametrize("option", ["max", "none", "funnel", "true", "false", "True"])
+def test_the_shortening_is_named_or_true_or_false(option: str) -> None:
+    settings = composed("dataset=sample", *SMALL, f"model.distil={option}")
+    assert conversion.from_plain(conversion.to_plain(settings)).model == settings.model
+    expected = {"true": "conv", "True": "conv", "false": "none"}.get(option, option)
+    assert Shortening.of(settings.model.distil).value == expected

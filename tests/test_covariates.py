@@ -71,7 +71,7 @@ def test_a_forecast_follows_the_prices_it_is_given(
 
 
 def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
-    """Red if the first column of times counts: that of training is the second, beside the time of issue."""
+    """Red if the first column of times counts: that of training is the second, next to the time of issue."""
     top, frame = driven
     both = frame.assign(time=frame["date"] - pd.Timedelta("3h"))[["time", "date", "price", "load"]]
     both[1400:1500].to_csv("history.csv", index=False)
@@ -104,7 +104,7 @@ def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]
 
 
 def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
-    """Red if futures are matched by their order; c has too short a one, and prices of others lie beside them."""
+    """Red if futures are matched by their order; c has too short a one, and prices of others lie next to them."""
     frame = driven[1]
     ends = {"a": 1500, "b": 1200, "c": 900}
     for place in ("in", "ahead"):
@@ -129,9 +129,9 @@ def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder:
     assert call("predict", *run, "input=in/b.csv", "future=ahead").status == 0
     np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], found["load"], rtol=1e-4)
     outcome = call("predict", *run, "input=in", "future=ahead", "resume=true")
-    assert "(2 of them before)" in outcome.out
+    assert "(2 of them already done)" in outcome.out
     frame[["date", "price"]].to_csv("ahead/b.csv", index=False)
-    assert "(0 of them before)" in call("predict", *run, "input=in", "future=ahead", "resume=true").out
+    assert "(0 of them already done)" in call("predict", *run, "input=in", "future=ahead", "resume=true").out
 
 
 def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
@@ -143,13 +143,13 @@ def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Pat
     driven[1].to_csv("ahead/b.csv", index=False)
     run = [f"checkpoint={driven[0] / 'future'}", "input=in", "output=out"]
     for more, line in (
-        (["future=ahead"], "future=ahead: expected a file for each input, of the same name; found none for a, c"),
+        (["future=ahead"], "future=ahead: expected a file for each input, with the same name; found none for a, c"),
         (["future=bare"], "future=bare: expected files ending in .csv, .csv.gz, .tsv, .parquet, found none"),
-        (["future=ahead/*.txt"], "future=ahead/*.txt: expected files of that pattern, found none"),
+        (["future=ahead/*.txt"], "future=ahead/*.txt: expected files that match the pattern, found none"),
         (["future=absent.csv"], "absent.csv: no such file, check the path"),
-        ([], "future: expected a table of price ahead, found none"),
-        (["future=ahead/b.csv", f"checkpoint={driven[0] / 'past'}"], "future: the model has no future covariates; "
-         "expected no table of them"),
+        ([], "future: expected future values of price, found none"),
+        (["future=ahead/b.csv", f"checkpoint={driven[0] / 'past'}"],
+         "future: the model has no future covariates; leave it out"),
     ):  # fmt: skip
         outcome = call("predict", *run, *more)
         assert (outcome.status, outcome.err) == (2, f"error: {line}\n")
@@ -188,7 +188,7 @@ def test_series_of_one_file_have_their_own_future(folder: Path) -> None:
     ("change", "line"),
     [
         (lambda prices: prices[:1503], "missing: 2022-03-04 15:00:00, 2022-03-04 16:00:00, 2022-03-04 17:00:00"),
-        (lambda prices: prices.rename(columns={"price": "cost"}), "future covariates missing: price; its columns are"),
+        (lambda prices: prices.rename(columns={"price": "cost"}), "future covariates missing: price; found"),
         (lambda prices: prices.assign(price=prices["price"].where(prices.index != 1502)), "row 1504, column 'price'"),
     ],
 )
@@ -203,7 +203,7 @@ def test_what_is_missing_is_one_line(
     assert refusal.err.startswith("error: given.csv")
     assert line in refusal.err
     refusal = call("predict", *run)
-    assert (refusal.status, refusal.err) == (2, "error: future: expected a table of price ahead, found none\n")
+    assert (refusal.status, refusal.err) == (2, "error: future: expected future values of price, found none\n")
     refusal = call("predict", *run, "future=given.csv", f"checkpoint={driven[0] / 'past'}")
     assert "error: future: the model has no future covariates" in refusal.err
     assert not Path("out").exists()

@@ -113,7 +113,7 @@ def test_other_columns_are_refused(folder: Path) -> None:
     outcome = call("train", "dataset=csv", "dataset.path=own.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
     assert outcome.status == 0, outcome.err
     frame.rename(columns={"a": "b"}).to_csv("own.csv", index=False)
-    outcome = call("eval", "checkpoint=run")
+    outcome = call("eval", "checkpoint=run", "dataset.path=own.csv")
     assert outcome.status == 2
     assert "columns missing: a" in outcome.err
 
@@ -127,7 +127,7 @@ def test_the_checkpoints_scaler_and_columns_are_used(folder: Path) -> None:
     before = json.loads(Path("run/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]["mse"]
     frame.loc[:100, "a"] *= 50
     frame.assign(b="text").to_csv("own.csv", index=False)
-    assert call("eval", "checkpoint=run").status == 0
+    assert call("eval", "checkpoint=run", "dataset.path=own.csv").status == 0
     after = json.loads(Path("run/eval/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]["mse"]
     assert after == pytest.approx(before, rel=1e-6)
 
@@ -141,6 +141,6 @@ def test_another_step_is_refused(folder: Path) -> None:
         call("train", "dataset=csv", "dataset.path=own.csv", *SMALL, "trainer.max_steps=1", "run_dir=run").status == 0
     )
     frame.assign(date=pd.date_range("2021-01-01", periods=320, freq="30min")).to_csv("own.csv", index=False)
-    outcome = call("eval", "checkpoint=run")
+    outcome = call("eval", "checkpoint=run", "dataset.path=own.csv")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert "expected steps of h as in training" in outcome.err

@@ -108,6 +108,44 @@ def test_a_run_directory_keeps_table_and_run(frame: pd.DataFrame, folder: Path) 
         Forecaster.fit(frame, run_dir="kept", **config)
 
 
+def test_training_reads_no_file(frame: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the table is written and read back, with `run_dir` or without."""
+
+    def refuse(*arguments: object, **settings: object) -> None:
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr("informer.data.read.source.read_table", refuse)
+    config = {**SIZES, "trainer.max_steps": 1, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
+    fitted = Forecaster.fit(frame, **config)
+    assert [path.name for path in folder.iterdir()] == []
+    kept = Forecaster.fit(frame, run_dir="kept", **config)
+    pd.testing.assert_frame_equal(fitted.predict(frame), kept.predict(frame))
+    pd.testing.assert_frame_equal(pd.read_csv("kept/frame.csv", parse_dates=["date"]), frame)
+
+
+def test_a_table_in_memory_needs_no_files_for_its_values(frame: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"dataset\.memmap: expected a file, found a table in memory"):
+        Forecaster.fit(frame, **SIZES, **{"dataset.memmap": True})
+
+
+def test_a_fit_that_was_killed_goes_on(frame: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the run directory lacks the table, or holds another than the one that was trained on."""
+
+    def killed(*arguments: object, **settings: object) -> None:
+        raise RuntimeError("killed")
+
+    config = {**SIZES, "trainer.max_steps": 2, "dataset.split": {"train": 0.5, "val": 0.2, "test": 0.3}}
+    monkeypatch.setattr("informer.training.run.fit", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        Forecaster.fit(frame, run_dir="cut", **config)
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    outcome = call("train", "resume=cut")
+    assert outcome.status == 0, outcome.err
+    whole = Forecaster.fit(frame, **config)
+    pd.testing.assert_frame_equal(Forecaster.load("cut", device="cpu").predict(frame), whole.predict(frame))
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
@@ -128,7 +166,7 @@ def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str
 def test_a_backtest_forecasts_from_every_origin(forecaster: Forecaster, frame: pd.DataFrame) -> None:
     """Each origin against the forecast of the rows up to it."""
     found = forecaster.backtest(frame, stride=7)
-    assert list(found.columns) == ["origin", "step", "timestamp", "column", "forecast", "actual"]
+    assert list(found.columns) == ["origin", "step", "date", "column", "forecast", "actual"]
     origins = range(24, 100 - 6 + 1, 7)
     assert list(found["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
     ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
@@ -137,7 +175,7 @@ def test_a_backtest_forecasts_from_every_origin(forecaster: Forecaster, frame: p
         for name in ("temperature", "visitors", "price", "demand"):
             own = rows[rows["column"] == name]
             assert list(own["step"]) == [1, 2, 3, 4, 5, 6]
-            assert list(own["timestamp"]) == list(table["date"])
+            assert list(own["date"]) == list(table["date"])
             np.testing.assert_allclose(own["forecast"], table[name], rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(own["actual"], frame[name].iloc[origin : origin + 6], rtol=1e-5, atol=1e-5)
     assert len(forecaster.backtest(frame)) == len(range(24, 95, 6)) * 6 * 4
@@ -164,7 +202,7 @@ def test_columns_that_are_not_forecast_end_the_horizon(folder: Path) -> None:
     assert call("predict", "checkpoint=run", "input=ab.csv", "horizon=6", "plots=false").status == 0
     refusal = call("predict", "checkpoint=run", "input=ab.csv", "horizon=7", "output=no")
     assert refusal.status == 2
-    assert "horizon=7: expected at most pred_len=6, for the model does not forecast a, which it reads" in refusal.err
+    assert "horizon=7: expected at most pred_len=6; the model does not forecast a, which it reads" in refusal.err
     assert not Path("no").exists()
 
 

@@ -96,3 +96,89 @@ def test_what_is_no_checkpoint_is_one_line(content: bytes | None, script, tmp_pa
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert "checkpoint.pth" in err
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A good file of theirs for the two columns of a table."""
+    columns = "date,a,b\n" + "".join(f"{time},{i % 24},{i % 7}\n" for i, time in enumerate(HOURS))
+    (tmp_path / "table.csv").write_text(columns)
+    config = SIZES | {"enc_in": 2, "dec_in": 2, "c_out": 2, "e_layers": 2, "attn": "full", "embed": "timeF"}
+    torch.save(informer2020_state(config), tmp_path / "checkpoint.pth")
+    return tmp_path
+
+
+HOURS = pd.date_range("2024-01-01", periods=200, freq="h")
+
+
+def refused(script, folder: Path, capsys, *extra: str) -> str:
+    """The one line on standard error; nothing is written."""
+    paths = [str(folder / "checkpoint.pth"), str(folder / "run"), "--csv", str(folder / "table.csv")]
+    with pytest.raises(SystemExit, match="2"):
+        script.main([*paths, "--", *flags("M", "b", *extra)])
+    err = capsys.readouterr().err
+    assert (err.startswith("error: "), err.count("\n")) == (True, 1), err
+    assert not (folder / "run").exists()
+    return err
+
+
+@pytest.mark.parametrize(
+    ("extra", "part"),
+    [
+        (["--e_layers", "1000000000"], "layers, but only"),
+        (["--d_layers", "0"], "decoder_layers"),
+        (["--model", "informerstack", "--s_layers", "1000000000"], "layers, but only"),
+        (["--d_model", "10000000", "--n_heads", "1"], "do not fit the network"),
+        (["--d_ff", "-1"], "model.d_ff"),
+        (["--n_heads", "3"], "multiple of model.n_heads=3"),
+        (["--n_heads", "0"], "model.n_heads"),
+        (["--dropout", "nan"], "model.dropout"),
+        (["--seq_len", "1000000000"], "seq_len: expected at most 10000000"),
+        (["--seq_len", "0"], "seq_len"),
+        (["--label_len", "-5"], "label_len"),
+        (["--freq", ""], "freq"),
+        (["--freq", "nonsense"], "freq"),
+        (["--attn", "prob", "--factor", "0"], "factor"),
+        (["--target", "missing"], "missing"),
+    ],
+)
+def test_arguments_that_make_no_network_are_one_line(script, theirs: Path, capsys, extra: list[str], part: str) -> None:
+    """Red if a size is believed before it was compared with the weights, or an error gets through as a traceback."""
+    assert part in refused(script, theirs, capsys, *extra)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: [1, 2],
+        lambda state: {},
+        lambda state: {1: torch.ones(1)},
+        lambda state: state | {"projection.weight": 3},
+        lambda state: state | {"projection.weight": torch.ones(())},
+        lambda state: state | {"projection.bias": torch.ones(2, dtype=torch.int8)},
+        lambda state: state | {"projection.bias": torch.full((2,), torch.nan)},
+        lambda state: state | {"projection.bias": torch.ones(3)},
+        lambda state: state | {"surplus": torch.ones(3)},
+        lambda state: state | {"enc_embedding.position_embedding.pe": torch.ones(1, 3, 8)},
+        lambda state: {name: value for name, value in state.items() if "norm" not in name},
+    ],
+)
+def test_states_that_are_not_theirs_are_one_line(script, theirs: Path, capsys, change) -> None:
+    state = torch.load(theirs / "checkpoint.pth", weights_only=True)
+    torch.save(change(state), theirs / "checkpoint.pth")
+    refused(script, theirs, capsys)
+
+
+def test_an_import_overwrites_nothing(script, theirs: Path, capsys) -> None:
+    """Red if a run that is there is replaced, or the file itself."""
+    (theirs / "run").mkdir()
+    (theirs / "checkpoint.pth").rename(theirs / "run" / "best.pt")
+    before = (theirs / "run" / "best.pt").read_bytes()
+    more = [str(theirs / "run"), "--csv", str(theirs / "table.csv"), "--", *flags("M", "b")]
+    for pth, part in (("run/best.pt", "overwrite the input"), ("absent.pth", "expected a new folder")):
+        with pytest.raises(SystemExit, match="2"):
+            script.main([str(theirs / pth), *more])
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert part in err
+    assert (theirs / "run" / "best.pt").read_bytes() == before

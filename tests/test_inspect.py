@@ -26,8 +26,10 @@ def table(n: int = ROWS, freq: str = "h", **columns: object) -> pd.DataFrame:
 
 def command(outcome: Outcome) -> list[str]:
     """The arguments of the command that is offered."""
-    (line,) = (line for line in outcome.out.splitlines() if line.startswith("  python -m informer.train "))
-    return shlex.split(line)[3:]
+    (line,) = (line for line in outcome.out.splitlines() if line.startswith("  informer train "))
+    words = shlex.split(line)[2:]
+    words.remove("model=auto")
+    return words
 
 
 def trains(outcome: Outcome) -> None:
@@ -68,12 +70,12 @@ def test_another_dialect_needs_no_word(folder: Path) -> None:
     )
     outcome = call("inspect", "x=1;y's.csv")
     assert outcome.status == 0, outcome
-    assert "written:  separator ';', decimal mark ',', encoding latin-1" in outcome.out
+    assert "format:   separator ';', decimal mark ',', encoding latin-1" in outcome.out
     trains(outcome)
 
 
 def broken() -> pd.DataFrame:
-    """All that repairs mend, and two columns that none does."""
+    """Everything repairs fix, and two columns that none fixes."""
     frame = table(note=1.0).astype({"note": object}).assign(spike=1.0)
     frame.loc[[50, 51], "load"] = np.nan
     frame.loc[[7, 300], "note"] = "?"
@@ -83,12 +85,17 @@ def broken() -> pd.DataFrame:
     return frame.sample(frac=1, random_state=1)
 
 
-def test_all_problems_are_listed_and_the_command_mends_them(folder: Path) -> None:
+def test_all_problems_are_listed_and_the_command_fixes_them(folder: Path) -> None:
     broken().to_csv("broken.csv", index=False)
     outcome = call("inspect", "broken.csv")
     assert (outcome.status, outcome.err) == (2, "")
     assert "problems: 6" in outcome.out.splitlines()
-    places = ["stands twice (2 rows", "expected a time after", "5 rows are missing", "column 'note': expected a number"]
+    places = [
+        "(2 rows repeat a time)",
+        "expected a time after",
+        "5 rows are missing",
+        "column 'note': expected a number",
+    ]
     for part in [
         *places,
         "column 'spike': expected a number, found 'inf'",
@@ -114,7 +121,7 @@ def test_what_repairs_did_is_told(folder: Path) -> None:
 
 
 def test_one_is_no_truth_value(folder: Path) -> None:
-    """Red if a setting of 1 is told as `true`."""
+    """Red if a setting of 1 is reported as `true`."""
     table().drop(index=20).to_csv("gap.csv", index=False)
     outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=1")
     assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=1"]
@@ -164,7 +171,7 @@ def test_files_that_no_setting_mends(text: str, parts: list[str], folder: Path) 
     Path("bad.csv").write_text(text)
     outcome = call("inspect", "bad.csv")
     assert (outcome.status, outcome.err) == (2, "")
-    assert "informer.train" not in outcome.out
+    assert "informer train" not in outcome.out
     for part in parts:
         assert part in outcome.out
 
@@ -199,7 +206,7 @@ def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list
     assert "3 in all, 2 sound" in outcome.out
     last = shlex.split(outcome.out.splitlines()[-1])
     assert {"dataset.sort=true", "dataset.fill=linear", f"dataset.path={asked.removeprefix('input=')}"} < set(last)
-    done = call("train", *last[3:], *QUICK)
+    done = call("train", *last[2:], *QUICK)
     assert done.status == 0, done.err
     assert "csv: 3 series" in done.out
 
@@ -213,13 +220,13 @@ def test_sound_files_end_well(many: list[str]) -> None:
 
 def test_files_that_do_not_go_together(many: list[str]) -> None:
     table(freq="D").to_csv("in/d.csv", index=False)
-    assert "one model needs the same columns and step of all" in call("inspect", "in").out
+    assert "one model needs the same columns and step in all" in call("inspect", "in").out
     Path("in/e.csv").write_bytes(b"a\0b")
     outcome = call("inspect", "in")
     assert (outcome.status, outcome.err) == (2, "")
     assert "in/e.csv: a binary file, expected CSV text or parquet" in outcome.out.splitlines()
     assert ["e.csv", "0", "", "1", "", "", ""] in rows_of(outcome)
-    assert "first mend those without a command" in outcome.out.splitlines()[-1]
+    assert "first fix those without a command" in outcome.out.splitlines()[-1]
 
 
 @pytest.mark.parametrize("names", [("north", "south"), (1, 2)])
@@ -228,9 +235,9 @@ def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, 
     rows = [table(300).assign(flag=np.arange(300) % 2, id=name) for name in names]
     pd.concat(rows).to_csv("long.csv", index=False)
     told = call("inspect", "long.csv", "seq_len=24", "label_len=12", "pred_len=6").out.splitlines()
-    assert told[-1] == "  python -m informer.inspect long.csv dataset.series_col=id"
-    assert call("inspect", *told[-1].split()[3:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
-    asked = call("inspect", "long.csv", "dataset.columns=[flag]").out.splitlines()[-1].split()[3:]
+    assert told[-1] == "  informer inspect long.csv dataset.series_col=id"
+    assert call("inspect", *told[-1].split()[2:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
+    asked = call("inspect", "long.csv", "dataset.columns=[flag]").out.splitlines()[-1].split()[2:]
     assert set(asked) == {"long.csv", "'dataset.columns=[flag]'", "dataset.series_col=id"}
     rows[0].iloc[[*range(300), 7]].to_csv("long.csv", index=False)
     assert "dataset.duplicates=first" in call("inspect", "long.csv").out.splitlines()[-1]
@@ -262,7 +269,7 @@ def test_names_and_text_of_a_long_file(folder: Path) -> None:
     [
         ([], "input: expected a file, found none"),
         (["absent.csv"], "absent.csv: no such file"),
-        (["x/*.csv"], "input=x/*.csv: expected files of that pattern, found none"),
+        (["x/*.csv"], "input=x/*.csv: expected files that match the pattern, found none"),
         (["."], "input=.: expected files ending in .csv, .csv.gz, .tsv, .parquet, found none"),
         (["a.csv", "b.csv"], "input: expected one file, folder or pattern, found 2 files from a.csv to b.csv"),
         (["input=absent.csv", "seq_len=0"], "seq_len: expected at least 1, found 0"),

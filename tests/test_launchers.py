@@ -14,7 +14,7 @@ def test_a_job_of_a_launcher(launcher: str, folder: Path) -> None:
     arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "seed=3"]
     outcome = launch("train", "--multirun", f"hydra/launcher={launcher}", *arguments, cwd=folder)
     assert outcome.status == 0, outcome.err
-    (run,) = (path for path in Path("runs").iterdir() if not path.is_symlink())
+    (run,) = (path for path in Path("runs").iterdir() if path.is_dir())
     assert yaml.safe_load((run / "config.yaml").read_text())["seed"] == 3
     assert (run / "best.pt").exists()
     assert [path.name for path in folder.iterdir()] == ["runs"]

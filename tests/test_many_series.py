@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outcome = call("train", *RUN, *more)
     assert outcome.status == 0, outcome.err
     assert "csv: 3 series, 1200 rows at h, 1 column in" in outcome.out
-    assert "1 of 4 series left out: brief: 40 rows are too few" in outcome.out
+    assert "skipped 1 of 4 series: brief: 40 rows are too few" in outcome.out
     return top / "run"
 
 
@@ -92,7 +92,7 @@ def long(run: Path, folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def by_itself(run: Path, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Each series forecast alone, by a model that is told nothing of a column of names."""
+    """Each series forecast alone, by a model without a column of names."""
     model = Forecaster.load(run, device="cpu")
     return {name: model.predict_many({name: table.drop(columns="id")})[name] for name, table in tables.items()}
 
@@ -112,7 +112,7 @@ def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.
         own = found[found["id"] == name].drop(columns="id").reset_index(drop=True)
         pd.testing.assert_frame_equal(own, table, check_dtype=False, rtol=1e-5)
     names = pd.read_csv("out/forecasts.csv")
-    assert list(names["unique_id"]) == list(found["id"])
+    assert list(names["id"]) == list(found["id"])
     np.testing.assert_array_equal(names["y"], found["load"])
     pd.testing.assert_frame_equal(pd.read_parquet("out/long.forecast.parquet"), found, check_dtype=False, rtol=1e-5)
 
@@ -126,13 +126,13 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     for name, table in by_itself(Path("own"), long).items():
         np.testing.assert_allclose(found.loc[found["id"] == name, "load"], table["load"], rtol=1e-5)
     rolled = model.backtest(pd.read_csv("long.csv"), stride=50)
-    assert list(rolled.columns) == ["unique_id", "origin", "step", "timestamp", "column", "forecast", "actual"]
+    assert list(rolled.columns) == ["id", "origin", "step", "date", "column", "forecast", "actual"]
     source = ["checkpoint=own", "input=long.csv", "output=out"]
-    assert call("predict", *source, "mode=rolling", "stride=50").status == 0
-    written = pd.read_csv("out/long.rolling.csv", parse_dates=["origin", "timestamp"])
+    assert call("predict", *source, "mode=rolling", "stride=50", "from=2000-01-01").status == 0
+    written = pd.read_csv("out/long.rolling.csv", parse_dates=["origin", "date"])
     pd.testing.assert_frame_equal(written, rolled, check_dtype=False)
-    assert dict(written["unique_id"].value_counts()) == dict.fromkeys(SCALES, len(range(24, 395, 50)) * 6)
-    south = written[written["unique_id"] == "south"]
+    assert dict(written["id"].value_counts()) == dict.fromkeys(SCALES, len(range(24, 395, 50)) * 6)
+    south = written[written["id"] == "south"]
     rows = series("south")["load"].to_numpy()
     np.testing.assert_array_equal(south["actual"], np.concatenate([rows[i : i + 6] for i in range(24, 395, 50)]))
     long["south"].drop(columns="id").to_csv("plain.csv", index=False)
@@ -184,7 +184,7 @@ def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path)
         assert f"c.csv, id {name}, row" in summary["message"][2]
     assert list(pd.read_csv("out/b.forecast.csv")["id"]) == ["south"] * 6 + ["west"] * 6
     assert call("predict", *source, "format=long").status == 1
-    names = list(pd.read_csv("out/forecasts.csv")["unique_id"].unique())
+    names = list(pd.read_csv("out/forecasts.csv")["id"].unique())
     assert names == ["a/north", "a/south", "b/south", "b/west"]
 
 
@@ -193,11 +193,22 @@ def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.
     pd.concat([long["north"], long["south"][:26], long["west"][:23]]).to_csv("short.csv", index=False)
     source = [f"checkpoint={run}", "input=short.csv", "output=out", "dataset.series_col=id"]
     outcome = call("predict", *source)
-    assert outcome.status == 0, outcome.err
-    assert "short.csv: 1 of 3 series have less than 24 rows" in outcome.out
+    assert (outcome.status, outcome.err) == (1, "")
+    assert "left out: short.csv: id west (23 rows), expected at least 24 rows" in outcome.out
     assert list(pd.read_csv("out/short.forecast.csv")["id"].unique()) == ["north", "south"]
-    assert call("predict", *source, "mode=rolling").status == 0
-    assert set(pd.read_csv("out/short.rolling.csv")["unique_id"]) == {"north"}
+    outcome = call("predict", *source, "mode=rolling", "from=2000-01-01")
+    assert (outcome.status, outcome.err) == (1, "")
+    assert "left out: short.csv: id south (26 rows), west (23 rows), expected at least 30 rows" in outcome.out
+    assert set(pd.read_csv("out/short.rolling.csv")["id"]) == {"north"}
+    assert call("predict", *source, "dataset.short=pad").status == 0
+    assert list(pd.read_csv("out/short.forecast.csv")["id"].unique()) == ["north", "south", "west"]
+    padded = pd.concat([long["west"][:1], long["west"][:23]]).assign(
+        date=lambda frame: pd.date_range(end=frame["date"].iloc[-1], periods=24, freq="h")
+    )
+    padded.drop(columns="id").to_csv("west.csv", index=False)
+    assert call("predict", f"checkpoint={run}", "input=west.csv", "output=out").status == 0
+    by_hand, found = pd.read_csv("out/west.forecast.csv"), pd.read_csv("out/short.forecast.csv")
+    np.testing.assert_allclose(found.loc[found["id"] == "west", "load"], by_hand["load"], rtol=1e-4)
     long["west"][:23].to_csv("short.csv", index=False)
     assert "expected at least seq_len=24 rows of history, found 23" in call("predict", *source).err
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import mean_absolute_percentage_error, root_mean_squared_error
 
-from informer.metrics import METRICS, Errors, ErrorSums, MaseScale, seasonal_scale, wide
+from informer.metrics import METRICS, Errors, ErrorSums, MaseScale, seasonal_scale, to_float64
 
 
 def loops(forecast, actual, scale):
@@ -114,7 +114,7 @@ def test_original_units_are_the_affine_image_of_scaled_ones(case):
     centre, spread = centre + torch.arange(len(actual))[:, None], spread * (1 + torch.arange(len(actual))[:, None])
     errors = Errors(MaseScale(scale, 3 * scale))
     errors.add(forecast, actual, center=centre, scale=spread)
-    back = [(wide(x) * spread[:, None] + centre[:, None]).numpy() for x in (forecast, actual)]
+    back = [(to_float64(x) * spread[:, None] + centre[:, None]).numpy() for x in (forecast, actual)]
     assert errors.original.overall() == pytest.approx(loops(*back, (3 * scale).numpy()))
     assert errors.scaled.overall() == pytest.approx(loops(forecast.numpy(), actual.numpy(), scale.numpy()))
 

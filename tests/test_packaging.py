@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -16,7 +17,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         any(importlib.util.find_spec(name) is None for name in ("build", "hatchling", "pip")),
-        reason="needs build, hatchling and pip beside the tests (pip install build hatchling)",
+        reason="needs build, hatchling and pip next to the tests (pip install build hatchling)",
     ),
 ]
 
@@ -61,6 +62,7 @@ def test_what_is_in_the_wheel(wheel: Path) -> None:
     shipped = [path.relative_to(ROOT) for path in (ROOT / "conf").rglob("*.yaml")]
     assert {f"informer/{path}" for path in shipped} <= names
     assert "informer/data/sample.csv" in names
+    assert {f"informer/reporting/assets/page.{ending}" for ending in ("html", "css", "js")} <= names
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"informer"}
 
 
@@ -70,7 +72,7 @@ def test_a_wheel(wheel: Path, tmp_path: Path) -> None:
     assert home(scripts, here).is_relative_to(tmp_path / "env")
     sample = home(scripts, here) / "data" / "sample.csv"
     ran(scripts / "informer-train", *TRAIN, cwd=here)
-    assert "report: runs/latest/eval" in ran(scripts / "informer-eval", cwd=here)
+    assert re.search(r"report: runs/20.*/eval", ran(scripts / "informer-eval", cwd=here))
     ran(scripts / "informer-predict", f"input={sample}", "output=one", cwd=here)
     ran(scripts / "python", "-m", "informer.predict", f"input={sample}", "output=two", cwd=here)
     assert {path.name for path in here.iterdir()} == {"runs", "one", "two"}

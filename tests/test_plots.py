@@ -24,7 +24,9 @@ def lines(axes):
 def test_forecast_panels_show_each_column_at_its_own_times():
     columns = ["OT", "US$_$", "_hidden"]
     history, forecast = frame("2020-01-01", 100, columns), frame("2020-01-05 04:00", 5, columns)
-    figure = plot_forecast(history, forecast, forecast + 1, band=(forecast - 1, forecast + 2), title="in $^$")
+    figure = plot_forecast(
+        history, forecast, forecast + 1, bands={"interval": (forecast - 1, forecast + 2)}, title="in $^$"
+    )
     assert [axes.get_title("left") for axes in figure.axes] == columns
     for axes, column in zip(figure.axes, columns, strict=True):
         drawn = lines(axes)
@@ -119,7 +121,7 @@ def test_pyplot_is_never_loaded():
 def test_an_interval_of_one_step_has_an_extent():
     """Red if it is drawn as an area, which has no width there."""
     history, ahead = frame("2024-01-01", 20, ["a"]), frame("2024-01-01 20:00", 1, ["a"])
-    axes = plot_forecast(history, ahead, band=(ahead - 1, ahead + 1)).axes[0]
+    axes = plot_forecast(history, ahead, bands={"interval": (ahead - 1, ahead + 1)}).axes[0]
     (bar,) = [one for one in axes.collections if one.get_label() == "interval"]
     ((_, low), (_, high)) = bar.get_segments()[0]
     assert (low, high) == (ahead["a"].iloc[0] - 1, ahead["a"].iloc[0] + 1)

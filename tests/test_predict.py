@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, Trained, call
+from forgery import content_of, write_forged
 
 from informer import checkpoint
-from informer.data.frequency import Frequency
-from informer.data.time_features import CalendarKind, calendar_marks
+from informer.checkpoint.restore import restore_model
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import calendar_marks
+from informer.data.read.frequency import Frequency
 from informer.forecaster import Forecaster
-from informer.restore import restore_model
 from informer.runtime import resource
 
 SAMPLE = resource("data/sample.csv")
@@ -52,7 +54,7 @@ def test_values_are_in_original_units(trained: Trained, folder: Path) -> None:
     mean, deviation = values[:200].mean(axis=0), values[:200].std(axis=0)
     history = torch.tensor((values[-24:] - mean) / deviation, dtype=torch.float32)[None]
     stamps = pd.date_range(frame["date"].iloc[-24], periods=30, freq="h")
-    marks = torch.tensor(calendar_marks(stamps, Frequency.parse("h"), CalendarKind.timeF))[None]
+    marks = torch.tensor(calendar_marks(stamps, Frequency.parse("h"), CalendarEmbed.timeF))[None]
     start = torch.cat([history[:, -11:], torch.zeros(1, 6, 4)], dim=1)
     with torch.inference_mode():
         scaled = restore_model(saved)(history, marks[:, :24], start, marks[:, 13:])[0].numpy()
@@ -166,10 +168,28 @@ def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> No
 @pytest.mark.parametrize("mode", [[], ["mode=rolling", "stride=900"]])
 def test_a_forecast_that_is_no_number_is_not_written(mode: list[str], trained: Trained, folder: Path) -> None:
     """Red if weights that have gone wrong give a file and status 0."""
-    content = torch.load(trained.run_dir / "best.pt", weights_only=True)
-    content["weights"]["head.bias"][0] = float("nan")
-    torch.save(content, "wrong.pt")
+    content = content_of(trained.run_dir / "best.pt")
+    content["weights"]["head.weight"].fill_(3e38)  # the largest that float32 has
+    write_forged(Path("wrong.pt"), content)
     outcome = call("predict", "checkpoint=wrong.pt", f"input={SAMPLE}", "output=out", *mode)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert "forecast is not finite" in outcome.err
     assert not list(Path("out").glob("sample*"))
+
+
+def test_numbers_have_sensible_digits(trained: Trained, folder: Path) -> None:
+    """Four digits of the spread of a column's history, by hand; digits=null writes all."""
+    table = pd.read_csv(resource("data/sample.csv"))
+    table.to_csv("f.csv", index=False)
+    run = [f"checkpoint={trained.run_dir}", "input=f.csv", "intervals=[80]", "plots=false"]
+    for name, setting in (("short", "digits=4"), ("long", "digits=null")):
+        assert call("predict", *run, f"output={name}", setting).status == 0
+    short, long = (pd.read_csv(f"{name}/f.forecast.csv", dtype=str) for name in ("short", "long"))
+    for column in ("temperature", "visitors", "price", "demand"):
+        places = 3 - int(np.floor(np.log10(table[column].iloc[-24:].std())))
+        for own in (column, f"{column}_lo80", f"{column}_hi80"):
+            assert short[own].str.partition(".")[2].str.len().max() <= max(places, 1) + 1
+            np.testing.assert_allclose(
+                short[own].astype(float), long[own].astype(float), atol=0.6 * 10.0 ** (1 - places)
+            )
+    assert short["demand"].str.len().max() < long["demand"].str.len().max()

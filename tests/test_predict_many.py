@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from entry_points import Outcome, Trained, call
+from forgery import content_of, write_forged
 from rich.console import Console
 
 from informer import Forecaster, predict
-from informer.config import PredictConfig
-from informer.inference import writing
+from informer.config.commands import PredictConfig
+from informer.inference.jobs import run as jobs
+from informer.inference.jobs import writing
 from informer.runtime import resource
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -38,7 +39,15 @@ def tables(folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def run(trained: Trained, *arguments: str) -> Outcome:
-    return call("predict", f"checkpoint={trained.run_dir}", "input=in/*.csv", "output=out", "batch_size=3", *arguments)
+    return call(
+        "predict",
+        f"checkpoint={trained.run_dir}",
+        "input=in/*.csv",
+        "output=out",
+        "batch_size=3",
+        "digits=null",
+        *arguments,
+    )
 
 
 def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
@@ -100,7 +109,12 @@ def test_one_name_in_two_folders_or_with_two_endings(trained: Trained, tables: d
 def test_a_folder_is_its_tables(trained: Trained, tables: dict[str, pd.DataFrame], tree: Tree) -> None:
     run(trained)
     Path("in/notes.md").write_text("no table")
-    assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=whole", "batch_size=3").status == 1
+    assert (
+        call(
+            "predict", f"checkpoint={trained.run_dir}", "input=in", "output=whole", "digits=null", "batch_size=3"
+        ).status
+        == 1
+    )
     assert tree(Path("whole")) == tree(Path("out"))
 
 
@@ -115,7 +129,7 @@ def test_resuming_does_what_is_left(trained: Trained, tables: dict[str, pd.DataF
     tables["s0"].to_csv("in/s1short.csv", index=False)
     outcome = run(trained, "resume=true")
     assert outcome.status == 1
-    assert "8 files forecast (5 of them before), 1 failed" in outcome.out
+    assert "8 files forecast (5 of them already done), 1 failed" in outcome.out
     assert {path: path.stat().st_mtime_ns for path in kept} == times
     after = tree(Path("out"))
     assert after["s2.forecast.csv"] == whole["s2.forecast.csv"]
@@ -126,7 +140,7 @@ def test_resuming_does_what_is_left(trained: Trained, tables: dict[str, pd.DataF
 def test_another_job_is_not_resumed(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     run(trained)
     outcome = run(trained, "resume=true", "horizon=2")
-    assert "7 files forecast (0 of them before)" in outcome.out
+    assert "7 files forecast (0 of them already done)" in outcome.out
     assert len(pd.read_csv("out/s0.forecast.csv")) == 2
 
 
@@ -136,20 +150,20 @@ def test_another_way_or_another_model_is_another_job(
 ) -> None:
     """Red if `resume=true` keeps forecasts of other intervals, other repairs or other weights."""
     shutil.copytree(trained.run_dir, "other")
-    content = torch.load("other/best.pt", weights_only=True)
-    torch.save(content | {"val_loss": content["val_loss"] / 2}, "other/best.pt")
+    content = content_of(Path("other/best.pt"))
+    write_forged(Path("other/best.pt"), content | {"val_loss": content["val_loss"] / 2})
     job = ["predict", "input=in/s0*.csv", "output=out", "resume=true"]
     for before in (0, 1):
         outcome = call(*job, f"checkpoint={trained.run_dir}")
-        assert f"({before} of them before)" in outcome.out
+        assert f"({before} of them already done)" in outcome.out
     given = [more] if more.startswith("checkpoint") else [f"checkpoint={trained.run_dir}", more]
-    assert "(0 of them before)" in call(*job, *given).out
+    assert "(0 of them already done)" in call(*job, *given).out
 
 
 def test_pictures_asked_for_later_are_drawn(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
     job = ["predict", f"checkpoint={trained.run_dir}", "input=in/s0*.csv", "output=out", "resume=true"]
     assert call(*job).status == 0
-    assert "(0 of them before)" in call(*job, "plots=true").out
+    assert "(0 of them already done)" in call(*job, "plots=true").out
     assert Path("out/s0.forecast.png").exists()
 
 
@@ -160,7 +174,7 @@ def test_a_file_done_under_another_name_is_done_again(trained: Trained, tables: 
     job = ["predict", f"checkpoint={trained.run_dir}", "input=in/**/a.csv", "output=out", "resume=true"]
     assert call(*job).status == 0
     tables["s5"].to_csv("in/a.csv", index=False)
-    assert "2 files forecast (0 of them before)" in call(*job).out
+    assert "2 files forecast (0 of them already done)" in call(*job).out
     outputs = pd.read_csv("out/summary.csv")["output"]
     assert outputs.is_unique
     assert all(Path("out", name).exists() for name in outputs)
@@ -184,7 +198,7 @@ def test_a_name_that_is_no_text(trained: Trained, tables: dict[str, pd.DataFrame
     job = ["predict", f"checkpoint={trained.run_dir}", "input=odd", "output=out", "resume=true"]
     assert call(*job).status == 1
     assert b"odd/caf\xe9.csv,ok" in Path("out/summary.csv").read_bytes()
-    assert "1 file forecast (1 of them before), 1 failed" in call(*job).out
+    assert "1 file forecast (1 of them already done), 1 failed" in call(*job).out
 
 
 def test_repairs_stand_in_the_summary(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
@@ -219,13 +233,15 @@ def test_what_the_next_run_would_read_is_refused_at_once(trained: Trained, table
 
 @pytest.mark.parametrize("form", ["csv", "long"])
 def test_what_a_kill_left_half_written_goes(form: str, trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
-    """Red if a temporary file of an earlier job stays, or one that is not ours goes."""
+    """Red if a temporary file of such a job stays, or one that is not its own goes."""
     Path("out/x").mkdir(parents=True)
-    ours = [Path("out/.s0.forecast.csv.ab12cd34.tmp"), Path("out/x/.a.forecast.csv.00000000.tmp")]
-    for path in (*ours, Path("out/.mine.tmp")):
+    name = "forecasts" if form == "long" else "s0.forecast"
+    ours = [Path(f"out/.{name}.csv.ab12cd34.tmp"), Path("out/.summary.csv.00000000.tmp")]
+    others = [Path("out/.mine.tmp"), Path(f"out/x/.{name}.csv.ab12cd34.tmp"), Path("out/.mine.csv.ab12cd34.tmp")]
+    for path in (*ours, *others):
         path.write_text("date,dem")
     run(trained, f"format={form}")
-    assert [path.name for path in Path("out").rglob(".*")] == [".mine.tmp"]
+    assert {*Path("out").rglob(".*")} == {*others}
 
 
 def test_an_interrupted_long_table_leaves_nothing(folder: Path) -> None:
@@ -259,7 +275,7 @@ def test_a_job_that_was_cut_short_leaves_no_half_and_is_resumed(
     assert {name: whole[name] for name in written} == {name: halves[name] for name in written}
     monkeypatch.setattr(writing, "write_atomic", write)
     outcome = run(trained, "output=cut", "resume=true")
-    assert "7 files forecast (4 of them before), 2 failed" in outcome.out
+    assert "7 files forecast (4 of them already done), 2 failed" in outcome.out
     assert tree(Path("cut")) == whole
 
 
@@ -269,7 +285,7 @@ def test_a_journal_cut_within_a_line_is_read_up_to_there(trained: Trained, table
     Path("out/summary.csv").unlink()
     Path("out/.summary.csv.unfinished").write_text(text[: text.index("in/s4") + 30])
     outcome = run(trained, "resume=true")
-    assert "7 files forecast (4 of them before)" in outcome.out
+    assert "7 files forecast (4 of them already done)" in outcome.out
     assert Path("out/summary.csv").read_text() == text
 
 
@@ -278,11 +294,11 @@ def test_the_long_table_holds_what_the_files_hold(trained: Trained, tables: dict
     assert run(trained, "horizon=9", "format=long", "output=long").status == 1
     assert {path.name for path in Path("long").iterdir()} == {"forecasts.csv", "summary.csv"}
     long = pd.read_csv("long/forecasts.csv")
-    assert list(long.columns) == ["unique_id", "ds", "column", "y", "rolled"]
-    assert list(long["unique_id"].unique()) == list(tables)
-    for name, rows in long.groupby("unique_id"):
-        wide = rows.pivot(index=["ds", "rolled"], columns="column", values="y").reset_index()
-        expected = pd.read_csv(f"out/{name}.forecast.csv").rename(columns={"date": "ds"})
+    assert list(long.columns) == ["series", "date", "column", "y", "rolled"]
+    assert list(long["series"].unique()) == list(tables)
+    for name, rows in long.groupby("series"):
+        wide = rows.pivot(index=["date", "rolled"], columns="column", values="y").reset_index()
+        expected = pd.read_csv(f"out/{name}.forecast.csv")
         pd.testing.assert_frame_equal(wide[expected.columns], expected, check_names=False)
 
 
@@ -322,7 +338,7 @@ def test_memory_does_not_grow_with_the_number_of_files(trained: Trained, folder:
             Path(f"in/{i:02d}.csv").write_text(text)
         gc.collect()
         tracemalloc.start()
-        assert predict.predict(settings, Console(quiet=True)) == 0
+        assert jobs.predict(settings, Console(quiet=True)) == 0
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < len(text)  # less than one of the 24 files more
@@ -333,7 +349,7 @@ def test_a_progress_bar_on_a_terminal(
     trained: Trained, tables: dict[str, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    monkeypatch.setattr(predict, "Console", lambda: console)
+    monkeypatch.setattr(predict, "main_console", lambda: console)
     run(trained)
     assert "9/9" in console.file.getvalue()
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from entry_points import ROOT, Trained, call
 
-from informer.inference import ray_engine
+from informer.inference.jobs import ray_engine
 from informer.runtime import resource
 
 needs_ray = pytest.mark.skipif(
@@ -24,7 +24,9 @@ needs_ray = pytest.mark.skipif(
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 STUCK = Path("in/s4.csv")
-"""The file that an actor waits within."""
+"""The file that an actor is stopped within."""
+LONG = 60_000_000
+"""Bytes of a file that is still being read when the next look finds its reader."""
 
 
 @pytest.fixture
@@ -55,12 +57,12 @@ class Running:
             start_new_session=True,
         )
 
-    def wait_for_reader(self, pipe: Path) -> int:
-        """The process that has begun to read a pipe, which then waits for what will not come."""
+    def wait_for_reader(self, path: Path) -> int:
+        """The process that has begun to read a file."""
         own = str(os.getpid())
         while self.process.poll() is None:
             for opened in Path("/proc").glob("[0-9]*/fd/*"):
-                if opened.parts[2] != own and _link(opened) == str(pipe.resolve()):
+                if opened.parts[2] != own and _link(opened) == str(path.resolve()):
                     return int(opened.parts[2])
         raise AssertionError(self.process.communicate()[1])
 
@@ -93,16 +95,15 @@ def _link(path: Path) -> str | None:
 
 
 @contextmanager
-def pipe_instead(path: Path) -> Iterator[None]:
-    """A pipe in the place of a file, which whoever reads it waits within; the file as it was afterwards."""
+def long_instead(path: Path) -> Iterator[None]:
+    """A file in the place of another that takes seconds to read; the other one again afterwards."""
     aside = path.rename("aside")
-    os.mkfifo(path)
-    writer = os.open(path, os.O_RDWR)  # or readers would wait before they have opened it
+    header, _, rows = aside.read_text().partition("\n")
+    path.write_text(f"{header}\n{rows * (LONG // len(rows))}")
     try:
         yield
     finally:
         aside.replace(path)
-        os.close(writer)
 
 
 @needs_ray
@@ -111,11 +112,11 @@ def test_a_killed_actor_loses_nothing(job: list[str], tree: Tree) -> None:
     """Red if a chunk is lost or done otherwise, or a bad file ends the job, or chunks come in the order they end in."""
     job.append("format=long")
     assert call("predict", *job, "output=long", "engine=local", "workers=null").status == 1
-    with pipe_instead(STUCK):
+    with long_instead(STUCK):
         running = Running(job)
         actor = running.wait_for_reader(STUCK)
         assert actor != running.process.pid
-        os.kill(actor, signal.SIGSTOP)  # so that it does not see the pipe end
+        os.kill(actor, signal.SIGSTOP)  # so that it does not come to the end of the file
     os.kill(actor, signal.SIGKILL)
     status, out, err = running.end()
     assert status == 1, err
@@ -128,7 +129,7 @@ def test_a_killed_actor_loses_nothing(job: list[str], tree: Tree) -> None:
 @needs_ray
 @pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_what_is_left_is_done_later(job: list[str], tree: Tree) -> None:
-    with pipe_instead(STUCK):
+    with long_instead(STUCK):
         running = Running(job)
         running.wait_for_reader(STUCK)
         os.killpg(running.process.pid, signal.SIGINT)  # as a terminal does
@@ -153,8 +154,8 @@ def test_without_ray_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["engine=ray", "input=in/s1.csv"], "engine=ray: expected a folder or a pattern of files, found a single one"),
-        (["engine=local"], "workers: expected engine=ray beside it, found workers=2"),
+        (["engine=ray", "input=in/s1.csv"], "engine=ray: only for a folder or pattern of files, found a single file"),
+        (["engine=local"], "workers: only used with engine=ray, found workers=2"),
         (["workers=0"], "workers: expected at least 1, found 0"),
         pytest.param(
             ["output=nowhere"],

@@ -3,26 +3,19 @@
 import json
 import statistics
 import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from entry_points import ROOT
+from entry_points import script
 from rich.console import Console
 from test_configs import composed
 
 
 @pytest.fixture(scope="module")
 def scripts() -> tuple[ModuleType, ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import reproduce
-        import reproduce_table
-    finally:
-        sys.path.pop(0)
-    return reproduce, reproduce_table
+    return script("reproduce"), script("reproduce_table")
 
 
 Scripts = tuple[ModuleType, ModuleType]
@@ -44,6 +37,7 @@ def test_the_cells_of_the_paper(scripts: Scripts) -> None:
     assert len(every) == 40
     assert (every["M", "ETTh1", 24].mse, every["M", "ETTh1", 24].mae) == (0.577, 0.549)
     assert (every["S", "WTH", 720].mse, every["S", "WTH", 720].mae) == (0.359, 0.466)
+    assert (every["M", "ETTh1", 24].full, every["S", "ETTh1", 720].full) == ((0.62, 0.577), (0.257, 0.421))
     assert every["M", "WTH", 168].sizes[:4] == (
         "seq_len=336", "label_len=168", "model.encoder_stacks=[3]", "model.decoder_layers=2"
     )  # fmt: skip
@@ -53,7 +47,7 @@ def test_the_cells_of_the_paper(scripts: Scripts) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", ["informer2020", "informer", "informer_plus"])
+@pytest.mark.parametrize("model", ["informer2020", "informer_full", "informer", "informer_plus"])
 def test_every_run_is_a_configuration(scripts: Scripts, model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     reproduce, _ = scripts
@@ -65,7 +59,9 @@ def test_every_run_is_a_configuration(scripts: Scripts, model: str) -> None:
             sizes = dict(size.split("=") for size in cell.sizes)
             assert f"{settings.seq_len} {settings.label_len}" == f"{sizes['seq_len']} {sizes['label_len']}"
             assert str(settings.model.encoder_stacks) == sizes["model.encoder_stacks"]
-            assert settings.model.mix == (model == "informer2020")
+            assert settings.model.mix == (model in ("informer2020", "informer_full"))
+            is_full = settings.attn["_target_"].endswith("FullAttention")
+            assert is_full == (model == "informer_full")
 
 
 def test_a_finished_run_is_not_run_again(
@@ -122,11 +118,12 @@ def test_the_table(scripts: Scripts) -> None:
     first = dict(zip(lines[0], lines[2], strict=True))
     spread = statistics.stdev([0.5, 0.6])
     assert first == {
-        "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "informer2020": "not run",
+        "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "paper, full attention": "0.620 / 0.577",
+        "informer2020": "not run", "informer_full": "not run",
         "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_plus": "**0.280 ± 0.014 / 0.100**",
         "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
     }  # fmt: skip
-    assert lines[3][3:] == ["not run"] * 5
+    assert lines[3][4:] == ["not run"] * 6
     assert [axes.get_title() for axes in table.as_figure("M", rows).axes] == ["ETTh1"]
     assert len(table.as_figure("M", []).axes) == 4
     assert "| ETTm1 | 96 | 0.290 | not run | not run | not run |" in table.as_markdown("long", rows)

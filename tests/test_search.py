@@ -1,4 +1,4 @@
-"""The search script: Hydra's sweeps as Optuna's, and a study that goes on."""
+"""The search script: Hydra's sweeps as Optuna's, and a study that continues."""
 
 import importlib.util
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 from entry_points import ROOT, SMALL
 from hydra import initialize_config_dir
 
-from informer import conversion
+from informer.config import conversion
 from informer.errors import InputError
 
 optuna = pytest.importorskip("optuna")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import yaml
 from entry_points import SMALL, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from informer import checkpoint, train
+from informer import checkpoint
+from informer.checkpoint.paths import followed
 from informer.data.windows import Windows
 from informer.training import loop
 
@@ -45,7 +47,7 @@ def test_the_run_directory(trained: Trained) -> None:
     names = {path.name for path in trained.run_dir.iterdir() if not path.name.startswith("events.out.tfevents")}
     assert names == {"config.yaml", "run.json", "train.log", "best.pt", "last.pt", "metrics.json", "metrics.csv"}
     assert len(list(trained.run_dir.glob("events.out.tfevents*"))) == 1
-    assert (trained.run_dir.parent / "latest").resolve() == trained.run_dir.resolve()
+    assert not (trained.run_dir.parent / "latest").exists()  # that is for runs/
     facts = json.loads((trained.run_dir / "run.json").read_text())
     assert facts["seed"] == 0
     assert facts["versions"]["torch"]
@@ -72,6 +74,11 @@ def test_plain_lines_where_the_output_is_no_terminal(trained: Trained) -> None:
         ("val/loss", [1, 2]),
         ("train/learning_rate", [1, 2]),
         ("train/samples_per_second", [1, 2]),
+        ("val/loss_ridge", [1, 2]),
+        ("val/loss_seasonal_naive", [1, 2]),
+        ("val/coverage_80", [1, 2]),
+        ("val/pinball_80", [1, 2]),
+        ("test/mse_ridge", [2]),
         ("train/gradient_norm", list(range(1, 2 * STEPS + 1))),
         ("train/loss_step", list(range(1, 2 * STEPS + 1))),
     ],
@@ -128,17 +135,17 @@ def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest
         return stopping
 
     monkeypatch.setattr(Windows, "batch", spy)
-    monkeypatch.setattr(train, "fit", fit_then_mark)
+    monkeypatch.setattr("informer.training.run.fit", fit_then_mark)
     run(*SAMPLE, "trainer.max_epochs=2")
     end = seen.index("trained")
-    assert seen[:end] == ["train", "val"] * 2
+    assert seen[:end] == ["train", "val"] * 3  # the first time for the baselines
     assert "test" in seen[end:]
 
 
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
     outcome = call("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     assert outcome.status == 0, outcome.err
-    again = Path("runs/latest")
+    again = followed("runs/latest")
     for name in ("best.pt", "last.pt"):
         one, other = checkpoint.load(trained.run_dir / name), checkpoint.load(again / name)
         assert equal(one.weights, other.weights)
@@ -199,9 +206,9 @@ def test_no_gradient_of_the_step_before_lies_beside_the_forward_pass(
     held: list[bool] = []
     output = loop.model_output
 
-    def noting(network: torch.nn.Module, batch: Any) -> torch.Tensor:
+    def noting(network: torch.nn.Module, batch: Any, **how: Any) -> torch.Tensor:
         held.append(any(p.grad is not None for p in network.parameters()))
-        return output(network, batch)
+        return output(network, batch, **how)
 
     monkeypatch.setattr(loop, "model_output", noting)
     run(*SAMPLE, "trainer.max_steps=3")
@@ -223,25 +230,40 @@ def test_runs_get_names_and_latest_follows(folder: Path) -> None:
     for attention in ("full", "prob"):
         outcome = call("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
         assert outcome.status == 0, outcome.err
-        assert Path("runs/latest").resolve().name.endswith(f"_sample_{attention}")
-    assert len([path for path in Path("runs").iterdir() if not path.is_symlink()]) == 2
+        assert followed("runs/latest").name.endswith(f"_sample_tiny_{attention}")
+    assert len([path for path in Path("runs").iterdir() if path.is_dir()]) == 2
 
 
 def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:
     outcome = call("train", "--multirun", *SAMPLE, "trainer.max_steps=1", "seed=0,1")
     assert outcome.status == 0, outcome.err
-    runs = sorted(path for path in Path("runs").iterdir() if not path.is_symlink())
+    runs = sorted(path for path in Path("runs").iterdir() if path.is_dir())
     assert [path.name[-1] for path in runs] == ["0", "1"]
     assert [yaml.safe_load((path / "config.yaml").read_text())["seed"] for path in runs] == [0, 1]
-    assert Path("runs/latest").resolve() == runs[1].resolve()
+    assert followed("runs/latest") == runs[1]
     assert [path.name for path in folder.iterdir()] == ["runs"]
+    assert "job 0: seed=0\n" in outcome.out
+    assert "job 1: seed=1\n" in outcome.out
+    best, other = sorted(runs, key=lambda path: json.loads((path / "metrics.json").read_text())["skill"], reverse=True)
+    closing = outcome.out.split("what differs")[1]
+    for path in runs:
+        saved = json.loads((path / "metrics.json").read_text())
+        own = saved["scores"][saved["model"]]["scaled"]["overall"]
+        loss = checkpoint.load(path).val_loss
+        row = re.search(rf"seed={path.name[-1]} .*", closing)
+        assert row is not None
+        assert row[0].split()[1:6] == [f"{x:.4g}" for x in (loss, own["mse"], own["mae"])] + [
+            f"{100 * saved['skill']:+.1f}",
+            "%",
+        ]
+    assert closing.index(f"seed={best.name[-1]}") < closing.index(f"seed={other.name[-1]}")
 
 
 def test_a_folder_called_latest_is_left_alone(folder: Path) -> None:
     Path("latest").mkdir()
     run(*SAMPLE, "trainer.max_steps=1")
     assert Path("latest").is_dir()
-    assert not Path("latest").is_symlink()
+    assert not list(Path("latest").iterdir())
 
 
 def test_text_columns_passed_over_are_told(folder: Path) -> None:

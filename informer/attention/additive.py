@@ -1,9 +1,9 @@
 """Additive attention (Bahdanau, Cho & Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and
 Translate", appendix A.1.2), without its own projections: the layer's query and key projections play W_a and U_a.
 
-  A = softmax_j(w_h . tanh(q_i + k_j))        w_h learned, one vector of e a head
+  A = softmax_j(w_h . tanh(q_i + k_j))        w_h learned, one vector of size e per head
 
-Cost: O(l s e) time, the dearest mechanism here: every pair costs e sigmoids. Memory is O(l + s) beyond one chunk.
+Cost: O(l s e) time, the most expensive mechanism: every pair costs e sigmoids. Memory is O(l + s) beyond one chunk.
 Reduces to the uniform mean of the allowed values for w = 0.
 """
 
@@ -14,9 +14,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout_product
 from informer.attention.scores import hide_future, seen_keys
+from informer.ops.chunks import map_rows
+from informer.ops.dropout import dropout_product
+from informer.ops.fresh import normal
 
 
 @final
@@ -24,14 +25,14 @@ class AdditiveAttention(Attention):
     """Scores from a learned vector and the tanh of the sum of query and key.
 
     Args:
-        spec: facts of the layer. `weight` [h e] is drawn from N(0, 1/e), so that scores start of order 1.
+        spec: layer sizes and options. `weight` [h e] is drawn from N(0, 1/e), so that initial scores are of order 1.
     """
 
     COST = "O(L^2 e) time, O(L) memory"
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__(spec)
-        self.weight = nn.Parameter(torch.randn(spec.n_heads, spec.d_head) * spec.d_head**-0.5)
+        self.weight = nn.Parameter(normal(spec.n_heads, spec.d_head, std=spec.d_head**-0.5))
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]

@@ -1,8 +1,8 @@
-"""Full attention for short sequences, ProbSparse for long ones: whichever is faster at the length of the layer.
+"""Full attention for short sequences, ProbSparse for long ones: the faster of the two at the layer's length.
 
   A = that of `prob` where min(l, s) >= crossover, else that of `full`
 
-Both lengths count: with few queries, or few keys, ProbSparse takes nearly all of them, and scoring comes on top.
+Both lengths count: with few queries or few keys ProbSparse selects nearly all of them, plus the cost of selection.
 
 Cost: that of `full` below the crossover, O(L ln L) from it on.
 """
@@ -13,13 +13,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import at_least
 from informer.attention.full import FullAttention
 from informer.attention.prob import ProbAttention
+from informer.attention.ranges import at_least
 
 CROSSOVER = 256
-"""Length from which ProbSparse's forward and backward pass is ahead of torch's fused full attention, causal or not, on
-CPUs: `scripts/benchmark_attention.py --attn full prob --lengths 96 128 192 256 320`."""
+"""Length from which forward and backward of ProbSparse beat torch's fused full attention on CPUs, causal or not:
+`scripts/benchmark_attention.py --attn full prob --lengths 96 128 192 256 320`."""
 
 
 @final
@@ -27,8 +27,8 @@ class AutoAttention(Attention):
     """`full` or `prob`, chosen when the layer is built.
 
     Args:
-        spec: facts of the layer; its lengths choose.
-        crossover: shorter length of queries and keys from which it is `prob`; another machine may want another.
+        spec: layer sizes and options; the lengths decide.
+        crossover: use `prob` if the shorter of the two lengths is at least this; the best value depends on the machine.
         factor: of `prob`.
     """
 
@@ -38,7 +38,7 @@ class AutoAttention(Attention):
     def __init__(self, spec: AttentionSpec, *, crossover: int = CROSSOVER, factor: int = 5) -> None:
         super().__init__(spec)
         long = min(spec.len_q, spec.len_k) >= at_least("crossover", crossover, 1)
-        # both are made, so that a bad factor is refused at any length
+        # both are built, so that an invalid factor is refused at any length
         prob = ProbAttention(spec, factor=factor)
         self.chosen = prob if long else FullAttention(spec)
         self.picked = "prob" if long else "full"
@@ -46,9 +46,9 @@ class AutoAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Attend by the mechanism chosen."""
+        """Attend with the chosen mechanism."""
         return self.chosen(q, k, v)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """The matrix of the mechanism chosen."""
+        """Attention matrix of the chosen mechanism."""
         return self.chosen.weights(q, k)

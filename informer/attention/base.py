@@ -1,4 +1,4 @@
-"""What every attention mechanism is: the shape legend, the facts fixed at construction, and the interface.
+"""The interface of an attention mechanism, the sizes fixed at construction, and the shape legend.
 
 Legend, used in every signature of this folder:
   b batch   h heads   l queries   s keys   e features of a query or key   d features of a value
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """Facts that the model fixes when it is built.
+    """Sizes and options that the model fixes when it is built.
 
     Args:
         n_heads: number of heads h.
@@ -48,9 +48,10 @@ class AttentionSpec:
 
 
 class Attention(nn.Module, ABC):
-    """A mechanism: `forward` at the cost its file states, `weights` as the dense matrix that `forward` realises.
+    """A mechanism: `forward` at its documented cost, `weights` as the dense matrix that `forward` applies.
 
-    In eval mode `attn(q, k, v) == attn.weights(q, k) @ v`. `weights` is written from the formula, not from `forward`.
+    In eval mode `attn(q, k, v) == attn.weights(q, k) @ v`. `weights` follows the formula and shares no code with
+    `forward`.
     """
 
     CAUSAL: ClassVar[bool] = True
@@ -60,7 +61,9 @@ class Attention(nn.Module, ABC):
     COST: ClassVar[str]
     """Time and memory of `forward`, in words."""
     FULL_WHEN: ClassVar[dict[str, Any] | None] = None
-    """Parameters under which it equals full attention at any length, or None."""
+    """Parameters that make it equal to full attention at any length, or None."""
+    MOVED: ClassVar[tuple[str, ...]] = ()
+    """Buffers that training moves; other parameters of the same mechanism leave them as they are."""
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
@@ -75,7 +78,7 @@ class Attention(nn.Module, ABC):
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Of `query` and `key`, the operands whose values it does not look at."""
+        """Operands, `query` or `key`, whose values it does not use."""
         return ()
 
     @abstractmethod
@@ -86,4 +89,4 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """The dense attention matrix of eval mode, for plots and tests; may cost O(l s)."""
+        """Dense attention matrix in eval mode, for plots and tests; may cost O(l s)."""

@@ -1,15 +1,17 @@
 """Big Bird: window, global positions and random keys (Zaheer et al. 2020).
 
-  A_ij = softmax of e^-0.5 q_i.k_j over the keys |i - j| <= window // 2, the global columns, and n_random keys of row i
+  A_ij = softmax of e^-0.5 q_i.k_j over keys |i - j| <= window // 2, the global columns, and n_random keys of row i
   rows at global positions see all keys           causal: each set cut to j <= i
 
-BigBird is the paper's ITC form, with the global positions round(linspace(0, L - 1, n_global)). BigBirdETC is its ETC
-form: n_global learned summaries of the sequence (see `etc`) in place of global positions, so no causal form.
-The random keys of a head and row are drawn once, from (seed, layer_index), outside its window and the globals.
-Cost: O(L (window + n_global + n_random)) time and memory. With window // 2 >= L - 1 (BigBirdETC: and no summaries)
+BigBird is the paper's ITC form; its global positions are round(linspace(0, L - 1, n_global)) or a given list.
+BigBirdETC is its ETC form: n_global learned summaries of the sequence (see `etc`) instead of global positions, and
+therefore no causal form.
+Random keys are drawn once per head and row, from (seed, layer_index), outside the row's window and the globals.
+Cost: O(L (window + n_global + n_random)) time and memory. With window // 2 >= L - 1 (BigBirdETC: also n_global = 0)
 it equals `full`.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import final
 
@@ -19,9 +21,10 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, columns, gathered, pattern_weights
-from informer.attention.checks import at_least, fixed_lengths
-from informer.attention.global_positions import evenly_spaced, global_columns, with_global_rows
-from informer.attention.summary import Summary, summary_weights
+from informer.attention.global_positions import global_columns, place_globals, with_global_rows
+from informer.attention.learned_tokens import Summary, summary_weights
+from informer.attention.ranges import at_least, fixed_lengths
+from informer.ops.fresh import is_shape_only
 
 
 @final
@@ -32,8 +35,9 @@ class BigBirdAttention(Attention):
         spec: facts of the layer.
         window: keys of the window, window // 2 on either side of the row.
         n_global: number of global positions, evenly spaced from the first to the last.
-        n_random: random keys a row; all that are left where there are fewer.
-        seed: of the draw of random keys, with the layer's index.
+        global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
+        n_random: random keys per row; fewer if fewer remain.
+        seed: of the random keys, combined with the layer's index.
     """
 
     CROSS = False
@@ -44,11 +48,18 @@ class BigBirdAttention(Attention):
     random_keys: Tensor
 
     def __init__(
-        self, spec: AttentionSpec, *, window: int = 16, n_global: int = 2, n_random: int = 8, seed: int = 0
+        self,
+        spec: AttentionSpec,
+        *,
+        window: int = 16,
+        n_global: int = 2,
+        global_positions: Sequence[int] | None = None,
+        n_random: int = 8,
+        seed: int = 0,
     ) -> None:
         super().__init__(spec)
         self.reach = min(at_least("window", window, 0) // 2, spec.len_k)
-        where = evenly_spaced(spec.len_k, at_least("n_global", n_global, 0))
+        where = place_globals(spec.len_k, n_global, global_positions)
         self.register_buffer("where", where, persistent=False)
         self.register_buffer("random_keys", draw_keys(spec, self.reach, where, n_random, seed))
 
@@ -74,7 +85,7 @@ class BigBirdAttention(Attention):
         return (i - j).abs() <= self.reach
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """The dense softmax over the pattern, one pattern a head."""
+        """Dense softmax over the pattern, one pattern per head."""
         allowed = _window_or_random(self.random_keys, self.reach)
         allowed[:, :, self.where] = True
         allowed[:, self.where] = True
@@ -89,8 +100,8 @@ class BigBirdETC(Attention):
         spec: facts of the layer.
         window: keys of the window, window // 2 on either side of the row.
         n_global: number of learned summaries.
-        n_random: random keys a row; all that are left where there are fewer.
-        seed: of the draw of random keys, with the layer's index.
+        n_random: random keys per row; fewer if fewer remain.
+        seed: of the random keys, combined with the layer's index.
     """
 
     CAUSAL = False
@@ -105,7 +116,8 @@ class BigBirdETC(Attention):
     ) -> None:
         super().__init__(spec)
         self.reach = min(at_least("window", window, 0) // 2, spec.len_k)
-        self.summary = Summary(spec, n_global) if at_least("n_global", n_global, 0) else None
+        self.n_summaries = at_least("n_global", n_global, 0)
+        self.summary = Summary(spec, n_global) if n_global else None
         nowhere = torch.empty(0, dtype=torch.int64)
         self.register_buffer("random_keys", draw_keys(spec, self.reach, nowhere, n_random, seed))
 
@@ -120,38 +132,49 @@ class BigBirdETC(Attention):
         fixed_lengths(self.spec, q, k)
         p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
-        pieces = _window_and_random(scaled, k, v, p, self.reach, False, self.random_keys)
+        pieces = self.local_pieces(scaled, k, v, p)
         if self.summary is not None:
             summary_k, summary_v = self.summary(k, v)
             pieces.append(partial(columns, scaled, summary_k, summary_v, p))
         return attend(pieces, v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """P_local + P_global U, where the window and the random keys are local."""
+        """P_local + P_global U; window and random keys are local."""
         g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g
         return summary_weights(q, k, g, _window_or_random(self.random_keys, self.reach))
 
+    def local_pieces(self, q: Tensor, k: Tensor, v: Tensor, p: float) -> list[Piece]:
+        """See `informer.attention.global_local.LocalPattern`."""
+        return _window_and_random(q, k, v, p, self.reach, False, self.random_keys)
+
+    def local_pattern(self, device: torch.device) -> Tensor:
+        """See `informer.attention.global_local.LocalPattern`."""
+        return _window_or_random(self.random_keys, self.reach)
+
 
 def draw_keys(spec: AttentionSpec, reach: int, where: Tensor, n_random: int, seed: int) -> Tensor:
-    """Random keys [h l r] of each head and row: distinct, outside the row's window and `where`; -1 stands for none.
+    """Random keys [h l r] of each head and row: distinct, outside the row's window and `where`; -1 means none.
 
-    Floyd's algorithm, over the ranks of the keys that a row may draw: no array of all pairs is formed.
+    Floyd's algorithm over the ranks of the candidate keys; never forms an array of all pairs.
     """
     at_least("n_random", n_random, 0)
-    # One stream for each pair; the seed of torch's generator has 64 bits.
+    if is_shape_only():
+        at_least("seed", seed, 0)
+        return torch.empty(spec.n_heads, spec.len_q, min(n_random, spec.len_k - len(where)), dtype=torch.int64)
+    # One random stream per pair; the seed of torch's generator has 64 bits.
     generator = torch.Generator().manual_seed(((at_least("seed", seed, 0) << 20) + spec.layer_index) % 2**64)
     drawable = torch.ones(spec.len_k, dtype=torch.bool)
     drawable[where] = False
     keys = drawable.to(torch.uint8).argsort(descending=True, stable=True)[: spec.len_k - len(where)]
     row = torch.arange(spec.len_q)
-    # Of the ascending drawable keys, first .. last - 1 lie in the row's window.
+    # Of the sorted candidates, first .. last - 1 are in the row's window.
     first = torch.searchsorted(keys, row - reach)
     last = torch.searchsorted(keys, row if spec.causal else row + reach, right=True)
     left = (first if spec.causal else len(keys) - (last - first)).expand(spec.n_heads, -1)
 
     chosen = torch.full((spec.n_heads, spec.len_q, min(n_random, len(keys))), -1)
     for n in range(chosen.shape[-1]):
-        # The n-th of min(r, left) draws takes a rank up to `top`, or `top` itself where that rank is taken.
+        # Draw n of min(r, left) takes a rank up to `top`, or `top` itself if that rank is taken.
         top = left - left.clamp(max=chosen.shape[-1]) + n
         rank = (torch.rand(top.shape, dtype=torch.float64, generator=generator) * (top + 1)).long()
         rank = torch.where((chosen == rank[..., None]).any(dim=-1), top, rank)
@@ -170,9 +193,9 @@ def _window_and_random(
 
 
 def _window_or_random(random_keys: Tensor, reach: int) -> Tensor:
-    """The dense pattern [h l l], for `weights`."""
+    """Dense pattern [h l l], for `weights`."""
     n_heads, length, _ = random_keys.shape
-    # Absent keys are marked in a column of their own, which is cut off.
+    # Missing keys are written to an extra column, which is cut off.
     allowed = torch.zeros(n_heads, length, length + 1, dtype=torch.bool, device=random_keys.device)
     allowed.scatter_(2, random_keys.where(random_keys >= 0, length), True)
     window = torch.ones(length, length, dtype=torch.bool, device=random_keys.device).triu(-reach).tril(reach)

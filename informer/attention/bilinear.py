@@ -1,10 +1,10 @@
 """Bilinear ("general") attention (Luong, Pham & Manning 2015, "Effective Approaches to Attention-based Neural Machine
 Translation", section 3.1).
 
-  A = softmax_j(q_i^T W_h k_j)        W_h learned, one [e e] matrix a head, starting at e^-0.5 I
+  A = softmax_j(q_i^T W_h k_j)        W_h learned, one [e e] matrix per head, initialised to e^-0.5 I
 
-Cost: that of full attention plus O(l e^2): it is unscaled full attention of the queries W^T q, so the fused kernel
-runs it. Reduces to `full` for W = e^-0.5 I, as it starts.
+Cost: full attention plus O(l e^2): it is unscaled full attention of the queries W^T q, so it uses the fused kernel.
+Reduces to `full` for W = e^-0.5 I, the initial value.
 """
 
 from typing import final
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
+from informer.ops.fresh import is_shape_only
 
 
 @final
@@ -29,8 +30,10 @@ class BilinearAttention(Attention):
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__(spec)
-        scaled_identity = torch.eye(spec.d_head) * spec.d_head**-0.5
-        self.weight = nn.Parameter(scaled_identity.repeat(spec.n_heads, 1, 1))
+        weight = torch.empty(spec.n_heads, spec.d_head, spec.d_head)
+        if not is_shape_only():
+            weight.copy_(torch.eye(spec.d_head) * spec.d_head**-0.5)
+        self.weight = nn.Parameter(weight)
         self.attend = FullAttention(spec, scale=1.0)
 
     def forward(

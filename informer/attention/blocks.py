@@ -1,15 +1,15 @@
-"""Softmax over a pattern of keys without an [l, s] array: the machinery of the windowed and sparse mechanisms.
+"""Softmax over a sparse pattern of keys without an [l, s] array, for the windowed and sparse mechanisms.
 
-A pattern is cut into disjoint pieces (a band around the row, a few columns, gathered keys), so that a pair allowed
-twice counts once. A pattern of one piece is a plain softmax. Of several, each yields partial sums [.. d+2] of its rows,
+A pattern is split into disjoint pieces (a band around the row, a few columns, gathered keys), so that no pair counts
+twice. A single piece is a plain softmax. With several, each returns partial sums [.. d+2] of its rows,
 
   sum_j x_j v_j  |  sum_j x_j  |  m        x_j = exp(score_j - m),  m the largest score of the row in this piece
 
-and `attend` adds them as one softmax. A row with no key in a piece has m = the lowest finite number there, so the
-piece weighs nothing; every row needs a key in some piece. The sums are float32 or wider whatever the inputs.
+and `attend` combines them into one softmax. A row without keys in a piece has m = the lowest finite number there, so
+the piece has no weight; every row needs a key in some piece. The sums are float32 or wider for any input type.
 
-A band is cut into tiles, in which `block` rows share one run of keys: small dense products in place of the pattern.
-Rows and keys carry their positions, and a mechanism states what it leaves out as a predicate of positions.
+A band is cut into tiles in which `block` rows share one range of keys: small dense products. Rows and keys carry
+their positions, and a mechanism says what to mask as a predicate of positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, known, rows_per_chunk
-from informer.attention.dropout import dropout_product
-from informer.attention.slices import map_slices
+from informer.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, int_hint, rows_per_chunk
+from informer.ops.dropout import dropout_product
+from informer.ops.slices import map_slices
 
 Allowed = Callable[[Tensor, Tensor], Tensor]
 """Row positions i and key positions j (int32, broadcastable) to a boolean: may row i use key j in this piece?"""
@@ -29,13 +29,13 @@ Softmax = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
 """(scaled queries [.. m e], keys [.. w e], values [.. w d], allowed [.. m w] or None, dropout) to [.. m d or d+2]."""
 
 Piece = Callable[[Softmax], Tensor]
-"""A part of a pattern, to be computed with the softmax that is given."""
+"""A part of a pattern, to be computed with the given softmax."""
 
 MIN_BLOCK = 32
-"""Rows of a tile where the band is narrower: below this the products are too small to run well."""
+"""Minimum rows of a tile in narrow bands: smaller products are inefficient."""
 
 MIN_ROWS = 64
-"""Rows of a slice over many keys: fewer would pass over the keys and their gradients more often than over scores."""
+"""Minimum rows of a slice over many keys: with fewer, passes over keys and gradients would dominate."""
 
 
 def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
@@ -55,7 +55,7 @@ def _scores(q: Tensor, k: Tensor, allowed: Tensor | None) -> Tensor:
     scores = q @ k.transpose(-1, -2)
     if allowed is None:
         return scores
-    # The lowest finite number, not -inf: a padded row, which may use nothing, stays free of NaN in the backward pass.
+    # The lowest finite number, not -inf: a padded row without any key stays free of NaN in the backward pass.
     return scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
 
 
@@ -65,7 +65,7 @@ def _whole(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) ->
 
 def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
     scores = _scores(q, k, allowed)
-    # The shift cancels in `attend`, so it takes no gradient.
+    # The shift cancels in `attend`, so no gradient flows through it.
     top = scores.detach().amax(dim=-1, keepdim=True)
     exps = (scores - top).exp_()
     wide = torch.promote_types(exps.dtype, torch.float32)
@@ -90,24 +90,24 @@ def band(
     Args:
         q, k, v: scaled queries, keys and values [b h l .] of self-attention.
         p: dropout probability.
-        softmax: given by `attend`.
+        softmax: passed in by `attend`.
         left, right: reach before and after the row, in units of dilation.
-        dilation: distance of neighbouring keys.
-        allowed: leaves pairs of the band out.
+        dilation: distance between neighbouring keys.
+        allowed: masks pairs of the band.
     """
     dilation = min(dilation, q.shape[2])
-    teeth = -(-q.shape[2] // dilation)
-    left, right = min(left, teeth - 1), min(right, teeth - 1)
+    class_len = -(-q.shape[2] // dilation)
+    left, right = min(left, class_len - 1), min(right, class_len - 1)
 
     def near(i: Tensor, j: Tensor) -> Tensor:
         keep = (j - i >= -left * dilation) & (j - i <= right * dilation)
         return keep if allowed is None else keep & allowed(i, j)
 
     reach = left + right
-    in_cache = CACHED_ELEMENTS // (known(q[:, :, 0, 0].numel()) * dilation * max(1, reach))
+    in_cache = CACHED_ELEMENTS // (int_hint(q[:, :, 0, 0].numel()) * dilation * max(1, reach))
     block = max(MIN_BLOCK, min(reach, max(MIN_ROWS, in_cache)))
-    if block + reach >= teeth:
-        return combs(q, k, v, p, softmax, dilation=dilation, allowed=near)
+    if block + reach >= class_len:
+        return strided_groups(q, k, v, p, softmax, dilation=dilation, allowed=near)
     return tiles(q, k, v, p, softmax, block=block, left=left, right=right, dilation=dilation, allowed=near)
 
 
@@ -124,7 +124,8 @@ def tiles(
     right: int = 0,
     dilation: int = 1,
 ) -> Tensor:
-    """Tiles of `block` rows, `dilation` apart, with the keys from `left` before the first to `right` after the last."""
+    """Tiles of `block` rows at distance `dilation`, with the keys from `left` before the first to `right` after the
+    last."""
     n_keys, width, span = k.shape[2], left + block + right, block * dilation
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, first: int) -> Tensor:
@@ -155,12 +156,12 @@ def _place(start: int, stop: int, device: torch.device) -> Tensor:
 
 
 def _runs(x: Tensor, width: int, block: int, dilation: int) -> Tensor:
-    """[b h t*dilation c] to runs [b h dilation*n width c] of each residue class; a run starts every `block` teeth."""
-    teeth = x.unflatten(2, (-1, dilation)).transpose(2, 3)
-    return teeth.unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
+    """[b h t*dilation c] to windows [b h dilation*n width c] of each residue class, one every `block` rows."""
+    classes = x.unflatten(2, (-1, dilation)).transpose(2, 3)
+    return classes.unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
 
 
-def combs(
+def strided_groups(
     q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, allowed: Allowed, dilation: int = 1
 ) -> Tensor:
     """All keys that are a multiple of `dilation` away."""
@@ -169,10 +170,10 @@ def combs(
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
         rows = q.shape[2]
-        q = _comb(F.pad(q, (0, 0, 0, -rows % dilation)), dilation)
-        i = _comb(_place(start, start + q.shape[3] * dilation, q.device), dilation)[0, 0]
-        j = _comb(_place(0, length + extra, q.device), dilation)[0, 0].transpose(-1, -2)
-        k, v = (_comb(F.pad(x, (0, 0, 0, extra)), dilation) for x in (k, v))
+        q = _strided_group(F.pad(q, (0, 0, 0, -rows % dilation)), dilation)
+        i = _strided_group(_place(start, start + q.shape[3] * dilation, q.device), dilation)[0, 0]
+        j = _strided_group(_place(0, length + extra, q.device), dilation)[0, 0].transpose(-1, -2)
+        k, v = (_strided_group(F.pad(x, (0, 0, 0, extra)), dilation) for x in (k, v))
         out = softmax(q, k, v, allowed(i, j) & (j < length), p)
         return out.transpose(2, 3).flatten(2, 3)[:, :, :rows]
 
@@ -181,7 +182,7 @@ def combs(
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, length))
 
 
-def _comb(x: Tensor, dilation: int) -> Tensor:
+def _strided_group(x: Tensor, dilation: int) -> Tensor:
     """[b h t*dilation c] to its residue classes [b h dilation t c]."""
     return x.unflatten(2, (-1, dilation)).transpose(2, 3)
 
@@ -199,14 +200,14 @@ def columns(
 
 
 def _rows_at_once(per_row: int, n_rows: int) -> int:
-    """All rows where their scores fit into MAX_ELEMENTS; else a slice that fits into the cache, or MIN_ROWS."""
-    if known(per_row) * n_rows <= MAX_ELEMENTS:
+    """All rows if their scores fit into MAX_ELEMENTS; otherwise a slice that fits into the cache, at least MIN_ROWS."""
+    if int_hint(per_row) * n_rows <= MAX_ELEMENTS:
         return n_rows
     return max(MIN_ROWS, rows_per_chunk(per_row, n_rows, CACHED_ELEMENTS))
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, index: Tensor) -> Tensor:
-    """The keys index [h l r] of each row; a negative index stands for no key."""
+    """Keys index [h l r] of each row; a negative index means no key."""
     b, h, _, e = q.shape
     heads = torch.arange(h, device=q.device)[:, None, None]
 
@@ -215,8 +216,8 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
         k, v = (x[:, heads, chosen.clamp(min=0)] for x in (k, v))
         return softmax(q.unsqueeze(3), k, v, chosen[:, :, None] >= 0, p).squeeze(3)
 
-    # In proportion to the inputs where they are large: each run's gradient is an array as large as k.
-    step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * known(k.numel())))
+    # Proportional to large inputs: the gradient of each slice is an array as large as k.
+    step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * int_hint(k.numel())))
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
 
 
@@ -226,6 +227,6 @@ def positions(length: int, device: torch.device) -> Tensor:
 
 
 def pattern_weights(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
-    """The dense matrix [b h l s] of a pattern, for `weights`: softmax of e^-0.5 q.k over allowed [l s] or [h l s]."""
+    """Dense matrix [b h l s] of a pattern, for `weights`: softmax of e^-0.5 q.k over allowed [l s] or [h l s]."""
     scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
     return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)

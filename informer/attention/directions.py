@@ -5,17 +5,22 @@ import math
 import torch
 from torch import Tensor
 
+from informer.ops.fresh import is_shape_only
+
 
 def random_directions(n: int, e: int, *, orthogonal: bool, radii: str) -> Tensor:
     """Rows w_r [n e] in float64, drawn from torch's global generator; each is uniform on its sphere.
 
     Args:
         n: number of rows.
-        e: their width.
+        e: width of a row.
         orthogonal: rows are orthogonal in blocks of e; otherwise independent.
-        radii: their lengths. gaussian: those of n more rows of N(0, I); sqrt_d: all sqrt(e), which biases the estimate;
+        radii: lengths of the rows. gaussian: the norms of n further rows of N(0, I); sqrt_d: all sqrt(e), which biases
+            the estimate;
             quantile: the r-th solves P(chi_e <= length) = r / (n + 1), in random order.
     """
+    if is_shape_only():
+        return torch.empty(n, e, dtype=torch.float64)
     if orthogonal:
         blocks = torch.randn(-(-n // e), e, e, dtype=torch.float64)
         units = _orthogonal(blocks).flatten(0, 1)[:n]
@@ -25,7 +30,7 @@ def random_directions(n: int, e: int, *, orthogonal: bool, radii: str) -> Tensor
 
 
 def _orthogonal(blocks: Tensor) -> Tensor:
-    """Uniform (Haar) orthogonal matrices from Gaussian ones: QR alone prefers one sign of r's diagonal."""
+    """Uniform (Haar) orthogonal matrices from Gaussian ones; QR by itself is biased in the signs of r's diagonal."""
     q, r = torch.linalg.qr(blocks)
     return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 

@@ -5,14 +5,19 @@
 It is also the double attention of A2-Nets (Chen et al. 2018): gather by softmax_s(k), distribute by softmax_e(q).
 Causal, the softmax over positions ends at the row:
 
-  A_ij = sum_c softmax(q_i)_c exp(k_jc) / sum_{j' <= i} exp(k_j'c)
+  A_ij = sum_c softmax(q_i)_c exp(k_jc) / sum_{j' <= i} exp(k_j'c)                           normaliser=feature
+  A_ij = sum_c softmax(q_i)_c exp(k_jc) / sum_{j' <= i} sum_c softmax(q_i)_c exp(k_j'c)      normaliser=row
 
-Cost: O(l e^2) time, causal or not, and O(l) memory. No parameters make it equal to full attention.
+The first keeps a softmax for each feature; the second is linear attention (see `linear`) with f = exp for keys and the
+softmax for queries, the causal form of linear-attention-transformer. Without causal masking both are eq. 3.
 
-The causal form exponentiates k_jc - unit_c, which makes its sums products of matrices. Between chunks unit_c is the
-largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. Where keys rise so much in a chunk
-that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own unit instead, the
-largest up to the border between key and row, so that no exponent is above 0 whatever the range of k.
+Cost: O(l e^2) time, causal or not, and O(l) memory; causal, `step` is its recurrent form. No parameters make it equal
+to full attention.
+
+The causal form of normaliser=feature exponentiates k_jc - unit_c, which makes its sums products of matrices. Between
+chunks unit_c is the largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. If keys grow
+so much within a chunk that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its
+own unit instead, the largest up to the border between key and row, so that no exponent is above 0 for any range of k.
 """
 
 from typing import final
@@ -23,26 +28,58 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.attention.base import Attention
-from informer.attention.kernels import CHUNK, State, fold, running_sums, running_tops, scan, working
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.feature_maps import dense_weights, exp_key, softmax_over_features
+from informer.attention.kernels import (
+    CHUNK,
+    State,
+    fold,
+    kernel_attention,
+    promote_half,
+    running_sums,
+    running_tops,
+    scan,
+)
 from informer.attention.masks import running_sum
+from informer.attention.ranges import choice
+from informer.attention.recurrent import (
+    FeatureState,
+    KernelState,
+    empty_feature_state,
+    empty_kernel_state,
+    feature_step,
+    kernel_step,
+)
 
 CALM = 40
-"""Rise of the largest key within a chunk, in units of e, up to which one unit serves the chunk."""
+"""Growth of the largest key within a chunk, in units of e, up to which one unit per chunk is enough."""
 
 
 @final
 class EfficientAttention(Attention):
-    """Values pooled by e softmaxes over positions, mixed by each query's softmax over features."""
+    """Values pooled by e softmaxes over positions, mixed by each query's softmax over features.
+
+    Args:
+        spec: facts of the layer.
+        normaliser: causal only, what a weight is divided by: `feature`, a sum over the keys so far per feature, or
+            `row`,
+        one sum per row.
+    """
 
     COST = "O(L e^2) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec, *, normaliser: str = "feature") -> None:
+        super().__init__(spec)
+        self.normaliser = choice("normaliser", normaliser, ("feature", "row"))
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """softmax_e(q) (softmax_s(k)^T v)."""
         dtype = v.dtype
-        q, k, v = working(q, k, v)
+        if self._by_row:
+            return kernel_attention(q, k, v, softmax_over_features, exp_key, width=q.shape[-1], causal=True)
+        q, k, v = promote_half(q, k, v)
         if not self.spec.causal:
             return (q.softmax(dim=-1) @ (k.softmax(dim=2).transpose(-1, -2) @ v)).to(dtype)
         b, h, _, e = k.shape
@@ -51,8 +88,10 @@ class EfficientAttention(Attention):
         return out.to(dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """softmax(q) softmax(k)^T, for causal rows one after the other."""
-        wide_q, wide_k = working(q, k)
+        """softmax(q) softmax(k)^T; causal, row by row, or with exp(k) divided by row sums."""
+        wide_q, wide_k = promote_half(q, k)
+        if self._by_row:
+            return dense_weights("exp", wide_q, wide_k, causal=True).to(q.dtype)
         mix = wide_q.softmax(dim=-1)
         if not self.spec.causal:
             return (mix @ wide_k.softmax(dim=2).transpose(-1, -2)).to(q.dtype)
@@ -65,6 +104,31 @@ class EfficientAttention(Attention):
         ]
         return torch.stack(rows, dim=2).to(q.dtype)
 
+    @property
+    def _by_row(self) -> bool:
+        """Causal, with one normaliser per row."""
+        return self.spec.causal and self.normaliser == "row"
+
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> KernelState | FeatureState:
+        """The state before the first position; see `informer.attention.recurrent`."""
+        if self._by_row:
+            return empty_kernel_state(self.spec, batch_size, self.spec.d_head, d_value, device)
+        return empty_feature_state(self.spec, batch_size, d_value, device)
+
+    def step(
+        self,
+        state: KernelState | FeatureState,
+        q_t: Float[Tensor, "b h e"],
+        k_t: Float[Tensor, "b h e"],
+        v_t: Float[Tensor, "b h d"],
+    ) -> tuple[Float[Tensor, "b h d"], KernelState | FeatureState]:
+        """The row of the next position, and the state after it."""
+        if isinstance(state, KernelState):
+            return kernel_step(state, q_t, k_t, v_t, softmax_over_features, exp_key)
+        return feature_step(state, q_t, k_t, v_t)
+
 
 def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, tuple[Tensor, ...]]:
     """One segment, after keys whose sums of exp(k_jc) [v_j, 1] are given in units of the largest exp(k_jc)."""
@@ -76,12 +140,12 @@ def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, 
     ends = torch.maximum(k.detach().amax(dim=3).cummax(dim=2).values, start)
     borders = torch.cat([start, ends], dim=2)
     units = torch.maximum(borders[:, :, :-1], k.detach()[:, :, :, 0])
-    # A graph that is being recorded cannot ask for the range, and takes the form that always serves.
+    # A graph being recorded cannot check the range, so it takes the general form.
     if torch.compiler.is_compiling():
         total, rows = _any_chunks(total, borders, mix, k, v1)
     elif bool((ends - units).max() < CALM):
         total, rows = _calm_chunks(total, borders, units, mix, k, v1)
-    else:  # its many factors are not kept
+    else:  # its many factors are recomputed
         total, rows = checkpoint(_any_chunks, total, borders, mix, k, v1, use_reentrant=False)
     return (total, ends[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
 
@@ -89,7 +153,7 @@ def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, 
 def _calm_chunks(
     total: Tensor, borders: Tensor, units: Tensor, mix: Tensor, k: Tensor, v1: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Sums after the segment and its rows, with one unit a chunk [b h n e]; the rows' factors cancel."""
+    """Sums after the segment, and its rows, with one unit per chunk [b h n e]; the rows' factors cancel."""
     key = (k - units.unsqueeze(3)).exp()
     to_end, from_border = ((units - borders[:, :, 1:]).exp(), (borders[:, :, :-1] - units).exp())
     before, total = running_sums(total, key.transpose(-1, -2) @ v1 * to_end.unsqueeze(4), borders)
@@ -99,7 +163,7 @@ def _calm_chunks(
 
 
 def _any_chunks(total: Tensor, borders: Tensor, mix: Tensor, k: Tensor, v1: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with a unit for each half of each block."""
+    """The same with one unit per half of each block."""
     tops, _ = running_tops(k, borders[:, :, :1])
     before, total = running_sums(total, (k - tops[..., -1:, :]).exp().transpose(-1, -2) @ v1, borders)
     from_border, itself, halves = (borders[:, :, :-1].unsqueeze(3) - tops).exp(), (k - tops).exp(), _halves(k, tops)

@@ -5,7 +5,7 @@
   A = P_local + P_global U                      summary n has the value (U v)_n
 
 Cost: O(L (radius + n_global)) time and memory. Without summaries and with radius >= L - 1 it equals `full`. There is
-no causal form: a summary holds the future.
+no causal form: a summary contains the future.
 """
 
 from functools import partial
@@ -16,9 +16,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.blocks import attend, band, columns
-from informer.attention.checks import at_least
-from informer.attention.summary import Summary, summary_weights
+from informer.attention.blocks import Piece, attend, band, columns
+from informer.attention.learned_tokens import Summary, summary_weights
+from informer.attention.ranges import at_least
 
 
 @final
@@ -39,15 +39,16 @@ class ETCAttention(Attention):
     def __init__(self, spec: AttentionSpec, *, radius: int = 16, n_global: int = 4) -> None:
         super().__init__(spec)
         self.radius = at_least("radius", radius, 0)
-        self.summary = Summary(spec, n_global) if at_least("n_global", n_global, 0) else None
+        self.n_summaries = at_least("n_global", n_global, 0)
+        self.summary = Summary(spec, n_global) if n_global else None
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Local and summary keys in one softmax; in training, dropout on its weights, none on the summaries' own."""
+        """Local and summary keys in one softmax; in training with dropout, except on the summaries' own softmax."""
         p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
-        pieces = [partial(band, scaled, k, v, p, left=self.radius, right=self.radius)]
+        pieces = self.local_pieces(scaled, k, v, p)
         if self.summary is not None:
             summary_k, summary_v = self.summary(k, v)
             pieces.append(partial(columns, scaled, summary_k, summary_v, p))
@@ -55,7 +56,17 @@ class ETCAttention(Attention):
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """P_local + P_global U."""
-        local = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
-        local = local.triu(-self.radius).tril(self.radius)
         g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g
-        return summary_weights(q, k, g, local)
+        return summary_weights(q, k, g, _near(q.shape[2], self.radius, q.device))
+
+    def local_pieces(self, q: Tensor, k: Tensor, v: Tensor, p: float) -> list[Piece]:
+        """See `informer.attention.global_local.LocalPattern`."""
+        return [partial(band, q, k, v, p, left=self.radius, right=self.radius)]
+
+    def local_pattern(self, device: torch.device) -> Tensor:
+        """See `informer.attention.global_local.LocalPattern`."""
+        return _near(self.spec.len_q, self.radius, device)
+
+
+def _near(length: int, radius: int, device: torch.device) -> Tensor:
+    return torch.ones(length, length, dtype=torch.bool, device=device).triu(-radius).tril(radius)

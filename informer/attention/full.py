@@ -3,7 +3,7 @@
   A = softmax(scale * q k^T)        scale = e^-0.5 by default; `attn=dot` is scale = 1 (Luong et al. 2015)
 
 Cost: O(l s) time, O(l + s) memory. torch's fused `scaled_dot_product_attention` runs it where that kernel applies; on
-the CPU the kernel needs dropout 0 and values as wide as keys, and other calls go over chunks of queries.
+the CPU the kernel needs dropout 0 and values as wide as keys, otherwise chunks of queries are computed.
 """
 
 from typing import final
@@ -14,10 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import positive
-from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout_product
+from informer.attention.ranges import positive
 from informer.attention.scores import hide_future, seen_keys
+from informer.ops.chunks import map_rows
+from informer.ops.dropout import dropout_product
 
 
 @final

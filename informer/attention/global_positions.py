@@ -1,21 +1,46 @@
-"""Positions that every row sees and whose rows see every key (Longformer, Big Bird)."""
+"""Positions that every row attends to and that attend to every key (Longformer, Big Bird)."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 
 from informer.attention.blocks import Allowed, Piece, attend, columns, positions
+from informer.attention.ranges import at_least
+from informer.ops.fresh import is_shape_only
+
+
+def place_globals(length: int, n_global: int, global_positions: Sequence[int] | None) -> Tensor:
+    """The global positions, ascending, int64: the given ones (negative values count from the end), else evenly spaced.
+
+    Raises:
+        ValueError: a count below 0, or a position that is not in the sequence.
+    """
+    count = at_least("n_global", n_global, 0)
+    if global_positions is None:
+        return evenly_spaced(length, count)
+    if isinstance(global_positions, str) or not isinstance(global_positions, Sequence):
+        raise ValueError(f"global_positions: expected a list of positions, found {global_positions!r}")
+    for position in global_positions:
+        if not isinstance(position, int) or isinstance(position, bool) or not -length <= position < length:
+            raise ValueError(
+                f"global_positions: expected whole numbers from {-length} to {length - 1} in a layer of {length} rows, "
+                f"found {position!r}"
+            )
+    return torch.tensor(sorted({position % length for position in global_positions}), dtype=torch.int64)
 
 
 def evenly_spaced(length: int, count: int) -> Tensor:
     """The distinct values of round(linspace(0, length - 1, count)), ascending, int64; halves round to even."""
-    # steps of at least 1 round to distinct positions; no more of them than positions there are
+    if is_shape_only():
+        return torch.empty(min(count, length), dtype=torch.int64)
+    # steps of at least 1 round to distinct positions; at most `length` of them
     return torch.linspace(0, length - 1, min(count, length), dtype=torch.float64).round().long()
 
 
 def global_columns(q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, near: Allowed, causal: bool) -> Piece:
-    """The keys at positions `where`, less the pairs that `near` says another piece holds."""
+    """The keys at positions `where`, without the pairs for which `near` is true (in another piece)."""
     i, j = positions(q.shape[2], q.device), where.int()
 
     def kept(start: int, stop: int) -> Tensor:

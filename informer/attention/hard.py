@@ -1,12 +1,12 @@
-"""Hard attention: every query takes the one value of its best key (Xu et al. 2015, "Show, Attend and Tell"), trained by
+"""Hard attention: every query takes the value of its best key (Xu et al. 2015, "Show, Attend and Tell"), trained by
 the straight-through Gumbel-softmax estimator (Jang, Gu & Poole 2017, "Categorical Reparameterization").
 
   forward    A = one_hot(argmax_j(s q_i.k_j + g_ij)), the first of equals        s = e^-0.5
   backward   gradient of softmax_j((s q_i.k_j + g_ij) / temperature)
   g          -log(-log(uniform)) noise in training if `gumbel`, else 0
 
-Values receive the gradient of the one-hot matrix, queries and keys that of the soft one. No dropout: it would erase
-whole rows.
+Values get the gradient of the one-hot matrix, queries and keys that of the soft one. No dropout: it would zero whole
+rows.
 
 Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. In eval it is `topk` with k=1 where no keys
 tie; without noise, its soft matrix at temperature 1 is that of `full`.
@@ -19,17 +19,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import flag, positive
-from informer.attention.chunking import map_rows
+from informer.attention.ranges import flag, positive
 from informer.attention.scores import scaled_scores, seen_keys
+from informer.ops.chunks import map_rows
 
 LEAST = 1e-6
-"""Temperatures below make scores of float32 infinite."""
+"""Lower temperatures make float32 scores infinite."""
 
 
 @final
 class HardAttention(Attention):
-    """One key a query, with a straight-through gradient.
+    """One key per query, with a straight-through gradient.
 
     Args:
         spec: facts of the layer.

@@ -2,15 +2,15 @@
 
   A_ij = f(q_i).f(k_j) / z_i,    z_i = sum over allowed j of f(q_i).f(k_j)
 
-Not causal: the keys are summed up once, in sum_j f(k_j) [v_j, 1]^T, and every query reads that sum.
-Causal: positions go by in chunks; inside a chunk the small masked product, across chunks the running sum. This is the
-recurrence of Katharopoulos et al. 2020 (eq. 18-20), taken a chunk at a time.
+Not causal: the sum over keys, sum_j f(k_j) [v_j, 1]^T, is computed once, and every query reads it.
+Causal: positions are processed in chunks: inside a chunk a small masked product, across chunks the running sum. This
+is the recurrence of Katharopoulos et al. 2020 (eq. 18-20), one chunk at a time.
 
-Features that grow like exp come with the logarithm of one factor a key: f(k_j) = features_j exp(log_j) is never formed.
-Sums are kept relative to the largest factor so far, and only differences to it, which are <= 0, are exponentiated.
+Features that grow like exp come with the logarithm of one factor per key: f(k_j) = features_j exp(log_j) is never
+formed. Sums are relative to the largest factor so far; only differences to it, which are <= 0, are exponentiated.
 
-Memory is O(l) and a sum a chunk, never [l m d]. Chunks are worked off in segments that fit into cache. Where the
-features of all positions together would be large, they are not kept: the backward pass recomputes each segment.
+Memory is O(l) plus a sum per chunk, never [l m d]. Chunks are processed in segments that fit into cache. If the
+features of all positions would be large, they are not stored: the backward pass recomputes each segment.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.attention.chunking import MAX_ELEMENTS, known
 from informer.attention.masks import causal_mean, running_sum
+from informer.ops.chunks import MAX_ELEMENTS, int_hint
 
 CHUNK = 64
-"""Positions of a chunk: as many as a head is wide, so that its masked product costs what reading the sum costs."""
+"""Positions of a chunk: the usual head width, so that the masked product costs as much as reading the sum."""
 SEGMENT_ELEMENTS = 1 << 20
 """Elements of a segment's features, over batch and heads: 4 MiB in float32."""
 
@@ -41,7 +41,7 @@ class Features(NamedTuple):
 
 FeatureMap = Callable[[Tensor], Features]
 State = tuple[Tensor, ...]
-Stepped = tuple[State, tuple[Tensor, ...]]  # by name: the compiler cannot read a subscript in an inner function
+Stepped = tuple[State, tuple[Tensor, ...]]  # an alias: the compiler cannot read a subscript in an inner function
 Step = Callable[..., Stepped]
 
 
@@ -52,14 +52,14 @@ def kernel_attention(
 
     Args:
         q, k, v: the operands.
-        query: f for queries; its log is not used, since a factor a row cancels.
+        query: f for queries; its log is ignored, since a factor per row cancels.
         key: f for keys.
         width: number of features m.
         causal: row i uses keys j <= i.
         floor: see `is_zero`.
     """
     dtype = v.dtype
-    q, k, v = working(q, k, v)
+    q, k, v = promote_half(q, k, v)
     state = _empty(k, v, width)
     if causal:
         _, (out, z) = scan(_causal_step(query, key), state, q, k, v, width=width)
@@ -67,56 +67,62 @@ def kernel_attention(
         state, _ = scan(_sum_step(key), state, k, v, width=width)
         _, (out, z) = scan(_read_step(query), state, q, width=width)
     zero = is_zero(z, k.shape[2], causal=causal, floor=floor)
-    # Rare, so an eager call asks first; a graph that is being recorded cannot, and a GPU would have to be waited for.
+    # Rare, so eager code checks first; a graph being recorded cannot, and on a GPU the check would synchronise.
     if torch.compiler.is_compiling() or zero.is_cuda or bool(zero.any()):
         out = torch.where(zero, causal_mean(v) if causal else v.mean(dim=2, keepdim=True), out)
     return out.to(dtype)
 
 
-def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0) -> Tensor:
-    """A [b h l s] from f(q_i).f(k_j), up to a factor a row: the dense counterpart of `kernel_attention`."""
+def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0, log: Tensor | None = None) -> Tensor:
+    """A [b h l s] from f(q_i).f(k_j) up to a factor per row: the dense counterpart of `kernel_attention`.
+
+    `log` [b h s 1]: logarithms of the keys' factors that the scores omit.
+    """
     allowed = torch.ones_like(scores).tril() if causal else torch.ones_like(scores)
     scores = scores * allowed
+    if log is not None:  # relative to the largest factor among the keys that the row may use
+        logs = log.transpose(-1, -2).expand_as(scores).masked_fill(allowed == 0, float("-inf"))
+        scores = scores * (logs - logs.amax(dim=-1, keepdim=True)).exp()
     z = scores.sum(dim=-1, keepdim=True)
     zero = is_zero(z, scores.shape[-1], causal=causal, floor=floor)
     return torch.where(zero, allowed / allowed.sum(dim=-1, keepdim=True), scores / z.masked_fill(zero, 1))
 
 
 def is_zero(z: Tensor, n_keys: int, *, causal: bool, floor: float) -> Tensor:
-    """Which normalisers [b h l 1] count as 0, so that the row takes the mean of its allowed values.
+    """Which normalisers [b h l 1] count as 0, so that the row falls back to the mean of its allowed values.
 
-    Those so small that terms lost to underflow would matter, and those of at most `floor` an allowed key: the rounding
-    error of a kernel whose terms cancel.
+    Those so small that underflow matters, and those of at most `floor` per allowed key: the rounding error of a kernel
+    whose terms cancel.
     """
     allowed = torch.arange(1, z.shape[2] + 1, device=z.device)[:, None] if causal else n_keys
     return z.abs() < (torch.as_tensor(allowed, dtype=z.dtype, device=z.device) * floor).clamp(min=smallest(z))
 
 
 def smallest(z: Tensor) -> float:
-    """The smallest sum of z's type to which products below the range of normal numbers add nothing."""
+    """The smallest sum in z's type that is unaffected by products that underflow."""
     limits = torch.finfo(z.dtype)
     return limits.tiny / limits.eps
 
 
-def working(*operands: Tensor) -> tuple[Tensor, ...]:
-    """The operands, in float32 where they are half precision: long sums do not fit into its mantissa.
+def promote_half(*operands: Tensor) -> tuple[Tensor, ...]:
+    """Operands in half precision are converted to float32: long sums need a longer mantissa.
 
-    Under autocast products are of half precision even so.
+    Under autocast, products still use half precision.
     """
     return tuple(x.to(torch.promote_types(x.dtype, torch.float32)) for x in operands)
 
 
 def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[State, tuple[Tensor, ...]]:
-    """Carry `state` along segments of positions, and join the rows that the segments give.
+    """Carry `state` along segments of positions, and concatenate the rows of the segments.
 
     Args:
         step: maps (state, a segment of each sequence) to (state, tensors [b h c *]).
         state: tensors before the first position.
         sequences: [b h l *], all of one length.
-        width: elements of the largest array that one position of one head gives rise to.
+        width: elements of the largest array per position and head.
     """
     b, h, length = sequences[0].shape[:3]
-    row = known(b) * h * width
+    row = int_hint(b) * h * width
     recompute = torch.is_grad_enabled() and row * length > MAX_ELEMENTS
     n_rows = CHUNK * max(1, SEGMENT_ELEMENTS // (row * CHUNK))
     parts = []
@@ -132,19 +138,19 @@ def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[Stat
 def fold(x: Tensor, chunk: int, padding: float = 0.0) -> Tensor:
     """[b h c *] to chunks [b h n chunk *], padded at the end."""
     missing = -x.shape[2] % chunk
-    if missing:  # a pad of nothing would be a copy
+    if missing:  # padding by 0 would copy
         x = F.pad(x, (0, 0, 0, missing), value=padding)
     return x.unflatten(2, (-1, chunk))
 
 
 def running_tops(logs: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
-    """Largest of the logs so far: at each position [b h n c m], and before each chunk and after the last [b h n+1 m].
+    """Largest log so far: at each position [b h n c m], and before each chunk and after the last [b h n+1 m].
 
     Args:
         logs: [b h n c m], -inf for padding.
-        start: the largest before the first of them [b h 1 m].
+        start: the largest before the first position [b h 1 m].
 
-    They serve as units, which cancel, and have no gradient.
+    They are used as units, which cancel, and have no gradient.
     """
     tops = torch.maximum(logs.detach().flatten(2, 3).cummax(dim=2).values, start).unflatten(2, logs.shape[2:4])
     return tops, torch.cat([start, tops[..., -1, :]], dim=2)
@@ -155,8 +161,8 @@ def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tupl
 
     Args:
         before: sum before the first chunk [b h m d].
-        chunks: sum of each chunk alone [b h n m d].
-        borders: units of the sums, as `running_tops` gives them [b h n+1 m|1]; None where there are none.
+        chunks: sum of each chunk by itself [b h n m d].
+        borders: units of the sums, from `running_tops` [b h n+1 m|1]; None without units.
     """
     terms = torch.cat([before.unsqueeze(2), chunks], dim=2)
     if borders is None:
@@ -198,7 +204,7 @@ def _read_step(query: FeatureMap) -> Step:
 def _causal_step(query: FeatureMap, key: FeatureMap) -> Step:
     def step(state: State, q: Tensor, k: Tensor, v: Tensor) -> Stepped:
         length = q.shape[2]
-        chunk = -(-length // -(-length // CHUNK))  # equal chunks, so that little is padding
+        chunk = -(-length // -(-length // CHUNK))  # equal chunks, for little padding
         keys = key(k)
         fq, fk, v1 = (fold(x, chunk) for x in (query(q).values, keys.values, _with_ones(v, keys.log)))
         if keys.log is None:
@@ -218,7 +224,7 @@ def _unscaled(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, Ten
 
 
 def _scaled(state: State, q: Tensor, k: Tensor, v: Tensor, log: Tensor) -> tuple[State, Tensor]:
-    """The same for keys with factors exp(log [b h n c 1]), each row in units of the largest factor so far."""
+    """The same for keys with factors exp(log [b h n c 1]), each row relative to the largest factor so far."""
     total, start = state
     tops, borders = running_tops(log, start)
     shares = (log.transpose(-1, -2) - tops).clamp(max=0).exp()
@@ -230,7 +236,7 @@ def _scaled(state: State, q: Tensor, k: Tensor, v: Tensor, log: Tensor) -> tuple
 
 
 def _with_ones(v: Tensor, log: Tensor | None) -> Tensor:
-    """[v, 1]; it also carries the gradient of the keys' factors, in a factor of 1."""
+    """[v, 1], times a factor of 1 that carries the gradient of the keys' factors."""
     ones = F.pad(v, (0, 1), value=1.0)
     return ones if log is None else ones * (log - log.detach()).exp()
 

@@ -1,9 +1,12 @@
 """Linear attention (Katharopoulos et al. 2020, "Transformers are RNNs", eq. 4-7).
 
-  A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        f(x) = elu(x) + 1
+  A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        f(x) = elu(x) + 1 by default; others in `feature_maps`
 
-Cost: O(l e^2) time, causal or not, and O(l) memory. A row whose keys' features are all 0 (elements below about -70 in
-float32, -670 in float64) takes the mean of its allowed values. No parameters make it equal to full attention.
+Causal: the recurrence S_i = S_{i-1} + f(k_i) v_i^T, z_i = z_{i-1} + f(k_i), one position of which is `step`.
+
+Cost: O(l e^2) time, causal or not, and O(l) memory. A row whose products with all its keys are 0 returns the mean of
+its allowed values (elu: elements below about -70 in float32, -670 in float64). No parameters make it equal to full
+attention.
 """
 
 from typing import final
@@ -12,40 +15,49 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.attention.base import Attention
-from informer.attention.kernels import Features, kernel_attention, kernel_weights, working
-
-
-def _key(x: Tensor) -> Features:
-    # exp(min(x, 0)) + max(x, 0): elu(x) + 1 without its cancellation, and cheaper to differentiate than a `where`
-    positive = x.relu()
-    return Features((x - positive).exp() + positive)
-
-
-def _query(x: Tensor) -> Features:
-    # A row of negative elements is scaled to a largest feature of 1, which cancels, unless all of it underflows.
-    largest = x.detach().amax(dim=-1, keepdim=True).clamp(max=0)
-    positive = x.relu()
-    return Features((x - positive - largest.masked_fill(largest.exp() < torch.finfo(x.dtype).tiny, 0)).exp() + positive)
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.feature_maps import FEATURE_MAPS, dense_weights
+from informer.attention.kernels import kernel_attention, promote_half
+from informer.attention.ranges import choice
+from informer.attention.recurrent import KernelState, empty_kernel_state, kernel_step
 
 
 @final
 class LinearAttention(Attention):
-    """Weights proportional to products of elu(x) + 1."""
+    """Weights proportional to products of features.
+
+    Args:
+        spec: facts of the layer.
+        feature_map: elu (elu(x) + 1) | relu | exp | softmax (over the features of each query and key).
+    """
 
     COST = "O(L e^2) time, O(L) memory"
+
+    def __init__(self, spec: AttentionSpec, *, feature_map: str = "elu") -> None:
+        super().__init__(spec)
+        self.feature_map = choice("feature_map", feature_map, tuple(FEATURE_MAPS))
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """A v."""
-        return kernel_attention(q, k, v, _query, _key, width=q.shape[-1], causal=self.spec.causal)
+        query, key = FEATURE_MAPS[self.feature_map]
+        return kernel_attention(q, k, v, query, key, width=q.shape[-1], causal=self.spec.causal)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """f(q) f(k)^T over its row sums."""
-        q_wide, k_wide = working(q, k)
-        largest = q_wide.amax(dim=-1, keepdim=True).clamp(max=0)  # a factor of the row, which cancels
-        largest = largest.masked_fill(largest.exp() < torch.finfo(largest.dtype).tiny, 0)
-        fq, fk = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in (q_wide - largest, k_wide))
-        scores = torch.einsum("bhlm,bhsm->bhls", fq, fk)
-        return kernel_weights(scores, causal=self.spec.causal).to(q.dtype)
+        wide_q, wide_k = promote_half(q, k)
+        return dense_weights(self.feature_map, wide_q, wide_k, causal=self.spec.causal).to(q.dtype)
+
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> KernelState:
+        """The state before the first position; see `informer.attention.recurrent`."""
+        return empty_kernel_state(self.spec, batch_size, self.spec.d_head, d_value, device)
+
+    def step(
+        self, state: KernelState, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], KernelState]:
+        """The row of the next position, and the state after it."""
+        query, key = FEATURE_MAPS[self.feature_map]
+        return kernel_step(state, q_t, k_t, v_t, query, key)

@@ -2,11 +2,11 @@
 
   A = softmax(s q (E_h k)^T) F_h        E, F learned [h m s], s = e^-0.5, m = min(proj_len, s)
 
-Keys and values are each projected along time to m rows, and full attention reads those. The projections mix all
-positions, so there is no causal form, and they fix the number of keys. E and F start with entries from N(0, 1/s), so
+Keys and values are each projected along time to m rows, which full attention reads. The projections mix all
+positions, so there is no causal form, and they fix the number of keys. E and F start from N(0, 1/s), so
 that a projected key is as large as a key. A may be negative, and its rows need not sum to 1.
 
-Cost: O((l + s) m) time, O(l + s) memory. It would be `full` for E = F = I; random ones never are.
+Cost: O((l + s) m) time, O(l + s) memory. Equal to `full` only for E = F = I.
 """
 
 from dataclasses import replace
@@ -17,8 +17,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import at_least, fixed_lengths, flag
 from informer.attention.full import FullAttention
+from informer.attention.ranges import at_least, fixed_lengths, flag
+from informer.ops.fresh import normal
 
 
 @final
@@ -38,8 +39,8 @@ class LinformerAttention(Attention):
         super().__init__(spec)
         proj_len = min(at_least("proj_len", proj_len, 1), spec.len_k)
         shape = (spec.n_heads, proj_len, spec.len_k)
-        self.proj_k = nn.Parameter(torch.randn(shape) * spec.len_k**-0.5)
-        self.proj_v = self.proj_k if flag("share_kv", share_kv) else nn.Parameter(torch.randn(shape) * spec.len_k**-0.5)
+        self.proj_k = nn.Parameter(normal(*shape, std=spec.len_k**-0.5))
+        self.proj_v = self.proj_k if flag("share_kv", share_kv) else nn.Parameter(normal(*shape, std=spec.len_k**-0.5))
         self.attend = FullAttention(replace(spec, len_k=proj_len))
 
     def forward(

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, gathered, pattern_weights, positions
-from informer.attention.checks import at_least
+from informer.attention.ranges import at_least
 
 NEAR = 64
-"""Powers of two up to this distance are taken from a band, whose small dense products cost less than gathering."""
+"""Powers of two up to this distance use a band, whose small dense products are cheaper than gathering."""
 
 
 @final
@@ -26,7 +26,7 @@ class LogSparseAttention(Attention):
 
     Args:
         spec: facts of the layer.
-        window: distance |i - j| up to which every key is seen, in steps.
+        window: all keys up to this distance |i - j| are used, in steps.
     """
 
     CROSS = False
@@ -35,12 +35,12 @@ class LogSparseAttention(Attention):
 
     def __init__(self, spec: AttentionSpec, *, window: int = 0) -> None:
         super().__init__(spec)
-        # Positions have 32 bits; no longer window changes anything.
+        # Positions have 32 bits; a longer window changes nothing.
         self.window = min(at_least("window", window, 0), spec.len_k)
 
     def _near(self, i: Tensor, j: Tensor) -> Tensor:
         distance = (i - j).abs()
-        # n & (n - 1) clears the lowest set bit: nothing is left of 0 and of a power of two.
+        # n & (n - 1) clears the lowest set bit: 0 for 0 and powers of two.
         return (distance <= self.window) | (distance & (distance - 1) == 0)
 
     def forward(

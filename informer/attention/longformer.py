@@ -3,8 +3,8 @@
   A_ij = softmax of e^-0.5 q_i.k_j over j in {i + d t : |t| <= window // 2} and over the global columns
   rows at global positions see all keys           causal: each set cut to j <= i
 
-d is the dilation of the head. The global positions are round(linspace(0, L - 1, n_global)). A row of the paper's
-global tokens has projections of its own; here it shares those of the layer.
+d is the dilation of the head. The global positions are round(linspace(0, L - 1, n_global)) or a given list. The
+paper's global tokens have their own projections; here they share those of the layer.
 Cost: O(L (window + n_global)) time and memory. With window // 2 >= L - 1 and dilation 1 it equals `full`.
 """
 
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, pattern_weights
-from informer.attention.checks import at_least, fixed_lengths
-from informer.attention.global_positions import evenly_spaced, global_columns, with_global_rows
+from informer.attention.global_positions import global_columns, place_globals, with_global_rows
+from informer.attention.ranges import at_least, fixed_lengths
 
 
 @final
@@ -29,8 +29,9 @@ class LongformerAttention(Attention):
     Args:
         spec: facts of the layer.
         window: keys of the window, window // 2 on either side of the row.
-        dilation: distance of neighbouring keys in the window; one number, or one for each head.
+        dilation: distance of neighbouring keys in the window; one number, or one per head.
         n_global: number of global positions, evenly spaced from the first to the last.
+        global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
     """
 
     CROSS = False
@@ -40,12 +41,18 @@ class LongformerAttention(Attention):
     where: Tensor
 
     def __init__(
-        self, spec: AttentionSpec, *, window: int = 32, dilation: int | Sequence[int] = 1, n_global: int = 0
+        self,
+        spec: AttentionSpec,
+        *,
+        window: int = 32,
+        dilation: int | Sequence[int] = 1,
+        n_global: int = 0,
+        global_positions: Sequence[int] | None = None,
     ) -> None:
         super().__init__(spec)
         self.reach = at_least("window", window, 0) // 2
         self.dilations = _per_head(dilation, spec.n_heads)
-        self.register_buffer("where", evenly_spaced(spec.len_k, at_least("n_global", n_global, 0)), persistent=False)
+        self.register_buffer("where", place_globals(spec.len_k, n_global, global_positions), persistent=False)
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
@@ -76,7 +83,7 @@ class LongformerAttention(Attention):
     def _heads(self, q: Tensor, k: Tensor, v: Tensor, p: float, dilation: int) -> Tensor:
         """Rows of heads with the same dilation, as if none were global."""
         causal = self.spec.causal
-        # Positions have 32 bits; beyond the length neither number changes anything.
+        # Positions have 32 bits; larger numbers change nothing beyond the length.
         dilation = min(dilation, k.shape[2])
         reach = min(self.reach, k.shape[2])
 
@@ -89,7 +96,7 @@ class LongformerAttention(Attention):
         return attend(pieces, v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """The dense softmax over the pattern, one pattern a head."""
+        """Dense softmax over the pattern, one pattern per head."""
         offset = torch.arange(k.shape[2], device=q.device) - torch.arange(q.shape[2], device=q.device)[:, None]
         dilation = torch.tensor(self.dilations, device=q.device)[:, None, None]
         allowed = (offset % dilation == 0) & (offset.abs() <= dilation * self.reach)

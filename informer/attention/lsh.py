@@ -1,10 +1,10 @@
 """Locality-sensitive hashing (Kitaev et al. 2020, "Reformer", section 2), and the tiles in which it is computed.
 
-A bucket's keys, in order of position, are cut into blocks of m. Every block of every bucket has a number; one number is
-left out between buckets, so that blocks whose numbers differ by at most 1 are neighbours in one bucket. A query has the
-number of the block it would stand in, and sees the keys of that block and of its neighbours.
+A bucket's keys, in order of position, are cut into blocks of m. Blocks are numbered across buckets, with one number
+skipped between buckets, so that blocks whose numbers differ by at most 1 are neighbours in one bucket. A query gets the
+number of the block that its position falls into, and sees the keys of that block and its neighbours.
 
-All sizes follow from the lengths alone, never from the data, so that a recorded graph serves every input.
+All sizes follow from the lengths, never from the data, so that a recorded graph works for every input.
 """
 
 from typing import NamedTuple, TypeVar
@@ -13,27 +13,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.attention.chunking import CACHED_ELEMENTS, rows_per_chunk
+from informer.ops.chunks import CACHED_ELEMENTS, rows_per_chunk
+from informer.ops.fresh import is_shape_only
 
 Number = TypeVar("Number", int, Tensor)
 
 
 class Blocks(NamedTuple):
-    """Where queries and keys stand after one round of hashing; n counts batch and heads."""
+    """Blocks of queries and keys after one round of hashing; n counts batch and heads."""
 
     query: Tensor
     """Block number of each query [n l]."""
     key: Tensor
     """Block number of each key [n l]."""
     place: Tensor
-    """Place of each key within its block [n l]."""
+    """Position of each key within its block [n l]."""
 
 
 class Tiles(NamedTuple):
-    """Runs of queries with one block number, and the keys of the blocks that they see; the length l stands for none."""
+    """Groups of queries with one block number, and the keys of the blocks that they see; the length l means none."""
 
     head: Tensor
-    """Which of n each tile belongs to [t 1]."""
+    """Which of the n sequences each tile belongs to [t 1]."""
     rows: Tensor
     """Positions of its queries [t r]."""
     keys: Tensor
@@ -41,14 +42,16 @@ class Tiles(NamedTuple):
 
 
 def draw_rotations(e: int, n_buckets: int, n_hashes: int, seed: int, layer_index: int) -> Tensor:
-    """Random rotations [n_hashes e n_buckets/2] in float64, a stream for each (seed, layer_index)."""
+    """Random rotations [n_hashes e n_buckets/2] in float64, one stream per (seed, layer_index)."""
+    if is_shape_only():
+        return torch.empty(n_hashes, e, n_buckets // 2, dtype=torch.float64)
     generator = torch.Generator().manual_seed(((seed << 20) + layer_index) % 2**64)
     return torch.randn(n_hashes, e, n_buckets // 2, generator=generator, dtype=torch.float64)
 
 
 @torch.no_grad()
 def buckets(x: Tensor, rotation: Tensor) -> Tensor:
-    """argmax over [x R, -x R] for x [b h l e], as [n l]; a rotation without columns leaves one bucket."""
+    """argmax over [x R, -x R] for x [b h l e], as [n l]; a rotation without columns gives one bucket."""
     if rotation.shape[1] == 0:
         return torch.zeros(x.shape[0] * x.shape[1], x.shape[2], dtype=torch.long, device=x.device)
     x = x.flatten(0, 1).to(torch.promote_types(x.dtype, torch.float32))
@@ -66,7 +69,7 @@ def block_numbers(query: Tensor, key: Tensor, n_buckets: int, m: int) -> Blocks:
     """Number the blocks of m keys, for buckets of queries and keys [n l]."""
     length = key.shape[1]
     position = torch.arange(length, device=key.device)
-    # Bucket and position in one number: sorted, they are the keys bucket by bucket, and can be searched.
+    # Bucket and position in one number: sorted, the keys are in order of bucket and can be searched.
     order = (key * length + position).sort(dim=1).values
     edges = _search(order, torch.arange(n_buckets + 1, device=key.device) * length)
     first = edges[:, :-1]
@@ -80,9 +83,9 @@ def block_numbers(query: Tensor, key: Tensor, n_buckets: int, m: int) -> Blocks:
 
 
 def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[list[Tiles], Tensor]:
-    """Tiles of one width each, and where queries [n*l] stand among the rows of all tiles, one after the other.
+    """Tiles of one width each, and the index of queries [n*l] among the rows of all tiles.
 
-    A tile holds about m/2 queries: the few of a small block and the many of a large one are both padded little.
+    A tile holds about m/2 queries, so that both small and large blocks need little padding.
     """
     n, length = blocks.key.shape
     device = blocks.key.device
@@ -114,11 +117,11 @@ def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[
 def _by_width(tiles: Tiles, slot: Tensor, length: int, m: int) -> tuple[list[Tiles], Tensor]:
     """Most buckets hold one block: their tiles drop the empty neighbours, and empty tiles are dropped altogether.
 
-    A graph that is being recorded keeps them, since how many there are depends on the data.
+    A graph being recorded keeps them, since their number depends on the data.
     """
     if torch.compiler.is_compiling():
         return [tiles], slot
-    # Blocks and tiles fill from their first place on.
+    # Blocks and tiles are filled from the start.
     filled = tiles.rows[:, 0] < length
     others = tiles.keys[:, [0, *range(2 * m, tiles.keys.shape[1], m)]]
     alone = (others == length).all(dim=1)

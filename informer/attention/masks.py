@@ -1,4 +1,4 @@
-"""Small pieces shared by the mechanisms that mask scores."""
+"""Helpers for the mechanisms that mask scores."""
 
 import math
 
@@ -20,7 +20,7 @@ def causal_mean(v: Tensor) -> Tensor:
 
 
 def running_sum(x: Tensor, dim: int) -> Tensor:
-    """`x.cumsum(dim)`, in a fixed order where `torch.use_deterministic_algorithms` asks for one: CUDA's has none."""
+    """`x.cumsum(dim)`, in a fixed order under `torch.use_deterministic_algorithms`: CUDA's cumsum has none."""
     if not (x.is_cuda and torch.are_deterministic_algorithms_enabled()):
         return x.cumsum(dim)
     return ordered_sum(x.movedim(dim, -2)).movedim(-2, dim)

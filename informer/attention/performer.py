@@ -4,12 +4,12 @@
   positive: f(x) = m^-0.5 exp(w_r.y - |y|^2 / 2)                     y = e^-0.25 x
   trig:     f(x) = m^-0.5 exp(|y|^2 / 2) [cos w_r.y, sin w_r.y]
 
-Cost: O(l m e) time, causal or not, and O(l) memory. The error against full attention falls to 0 as m grows where the
-lengths of w_r follow the chi distribution (`radii` gaussian, quantile).
+Cost: O(l m e) time, causal or not, and O(l) memory; causal, `step` is its recurrent form. The error against full
+attention falls to 0 as m grows where the lengths of w_r follow the chi distribution (`radii` gaussian, quantile).
 
-Factors a row of f(q) and m^-0.5 cancel and are left out; a factor a key of f(k), which makes its largest feature (trig:
-its length) about 1, goes to the running sums as a logarithm. A row none of whose directions has a feature
-above 0 in its number format takes the mean of its allowed values: common in float32 where q and k have elements of 30.
+Factors per row of f(q) and m^-0.5 cancel and are omitted; a factor per key of f(k), which makes its largest feature
+(trig: its length) about 1, enters the running sums as a logarithm. A row without any feature above 0 in its number
+format returns the mean of its allowed values: common in float32 if q and k have elements of 30.
 """
 
 import math
@@ -20,9 +20,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import at_least, choice, flag
 from informer.attention.directions import random_directions
-from informer.attention.kernels import FeatureMap, Features, kernel_attention, kernel_weights, working
+from informer.attention.kernels import FeatureMap, Features, kernel_attention, kernel_weights, promote_half
+from informer.attention.ranges import at_least, choice, flag
+from informer.attention.recurrent import KernelState, empty_kernel_state, kernel_step
+from informer.ops.compiling import outside_graphs
 
 
 @final
@@ -65,28 +67,39 @@ class PerformerAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """A v; in training the directions are redrawn first where `redraw_every` says so."""
+        """A v; in training, directions are redrawn first according to `redraw_every`."""
         if self.training and self.redraw_every:
             self._count()
         query, key = self._maps()
-        width = self.n_features * (2 if self.kind == "trig" else 1)
-        return kernel_attention(q, k, v, query, key, width=width, causal=self.spec.causal)
+        return kernel_attention(q, k, v, query, key, width=self._width, causal=self.spec.causal)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """f(q) f(k)^T over its row sums, in units of the largest factor among the keys that the row may use."""
-        wide_q, wide_k = working(q, k)
+        """f(q) f(k)^T over its row sums."""
+        wide_q, wide_k = promote_half(q, k)
         query, key = self._maps()
         fk, log = key(wide_k)
-        assert log is not None
-        log = log.transpose(-1, -2).expand(*q.shape[:3], -1)
-        if self.spec.causal:
-            log = log.masked_fill(torch.ones_like(log, dtype=torch.bool).triu(1), float("-inf"))
         scores = torch.einsum("bhlm,bhsm->bhls", query(wide_q).values, fk)
-        scores = scores * (log - log.amax(dim=-1, keepdim=True)).exp()
-        return kernel_weights(scores, causal=self.spec.causal).to(q.dtype)
+        return kernel_weights(scores, causal=self.spec.causal, log=log).to(q.dtype)
+
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> KernelState:
+        """The state before the first position; see `informer.attention.recurrent`."""
+        return empty_kernel_state(self.spec, batch_size, self._width, d_value, device or self.directions.device)
+
+    def step(
+        self, state: KernelState, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], KernelState]:
+        """The row of the next position, and the state after it; all steps must use the same directions."""
+        return kernel_step(state, q_t, k_t, v_t, *self._maps())
+
+    @property
+    def _width(self) -> int:
+        """Number of features of a query or key."""
+        return self.n_features * (2 if self.kind == "trig" else 1)
 
     def _maps(self) -> tuple[FeatureMap, FeatureMap]:
-        """f for queries and for keys, with the directions of this moment: a later backward pass must meet the same."""
+        """f for queries and keys with the current directions: a later backward pass needs the same ones."""
         directions = self.directions.to(torch.promote_types(self.directions.dtype, torch.float32))
         positive = self.kind == "positive"
 
@@ -107,7 +120,7 @@ class PerformerAttention(Attention):
     def _draw(self) -> Tensor:
         return random_directions(self.n_features, self.spec.d_head, orthogonal=self.orthogonal, radii=self.radii)
 
-    @torch.compiler.disable
+    @outside_graphs
     def _count(self) -> None:
         """Count a training call. New directions replace the buffer: a pending backward pass keeps the old ones."""
         if self.n_calls and self.n_calls % self.redraw_every == 0:

@@ -4,8 +4,8 @@ Neural Networks", for the pyramid).
   A = softmax(s q (P k)^T) P        s = e^-0.5
 
   avg       row r of P averages keys r * ratio, ..., (r + 1) * ratio - 1; the last run may be shorter
-  conv      row r of P holds ratio learned taps at the same places, one kernel a head, the same for every channel and
-            for keys and values; it starts at 1 / ratio, and the last run uses the taps that meet a key
+  conv      row r of P holds ratio learned taps at the same positions, one kernel per head, shared by all channels and
+            by keys and values; initialised to 1 / ratio; the last run uses the taps that have a key
   pyramid   for each count n in turn, n rows: row r averages keys floor(r s / n), ..., ceil((r + 1) s / n) - 1
 
 A run spans past and future, so there is no causal form. The softmax weighs runs, not keys: a short last run counts as
@@ -24,8 +24,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import at_least, choice
 from informer.attention.full import FullAttention
+from informer.attention.ranges import at_least, choice
 
 
 @final
@@ -36,7 +36,7 @@ class PooledAttention(Attention):
         spec: facts of the layer.
         ratio: keys in a run.
         kind: `avg` or `conv`; `conv` owns `kernel` [h ratio].
-        pyramid: pool to these counts instead of to runs, e.g. [1, 3, 6, 8]; averages only.
+        pyramid: pool to these counts instead of to runs, e.g. [1, 3, 6, 8]; only with `avg`.
     """
 
     CAUSAL = False

@@ -1,22 +1,21 @@
 """ProbSparse attention (Zhou et al. 2021, "Informer", eq. 2-4 and algorithm 1).
 
-  n_sample = min(s, factor ceil(ln s))       n_top = min(l, factor ceil(ln l))        (each at least 1)
+  n_sample = min(s, c' ceil(ln s))           (at least 1; c': sample_factor)
+  n_top = min(l, c ceil(ln l))               (at least 1; c: factor)
   M_i = max_j q_i.k_j - mean_j q_i.k_j       over the sampled keys j
   A_i = softmax_j(e^-0.5 q_i.k_j)            for the n_top queries with the largest M, the active rows
   A_i = 1/s                                  for the lazy rows; causal: 1/(i+1), or 1 with `context=cumsum`
 
-Cost: O(L ln L) time and memory, because active rows and sampled keys number O(ln L). With n_top = l it equals full
-attention. Rows compete for being active over the whole block, so keys and queries after t may change which rows up to
-t are active; values after t never reach them.
+Cost: O(L ln L) time and memory, because there are O(ln L) active rows and sampled keys. With n_top = l it equals
+full attention. All rows compete for the active slots, so keys and queries after t may change which rows up to t are
+active; values after t never reach them.
 
-By default one sample of keys serves all queries: a single matrix product, and every query is judged on the same keys.
-`sampling=per_query, mean=zero_fill, context=cumsum, causal_selection=False, row_dropout=False` computes what the code
-that the authors published does.
+By default all queries share one sample of keys: a single matrix product, and the same keys for every comparison.
+`sampling=per_query, mean=zero_fill, context=cumsum, causal_selection=False, row_dropout=False` computes what the
+authors' published code does. `rounding=ln` uses the paper's u = c ln l, rounded up once, instead of c ceil(ln l).
 """
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import final
 
 import torch
@@ -25,25 +24,22 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import at_least, choice, flag
-from informer.attention.chunking import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
-from informer.attention.dropout import dropout_product
 from informer.attention.masks import causal_mean, running_sum
+from informer.attention.ranges import at_least, choice, flag
+from informer.attention.sparsity import sparsity
+from informer.ops.chunks import map_rows
+from informer.ops.dropout import dropout_product
 
 SAMPLINGS = ("shared", "per_query", "all", "lse")
 MEANS = ("sample", "zero_fill")
 CONTEXTS = ("mean", "cumsum")
-PRODUCTS_UP_TO = 2048
-"""Keys up to which all products, then a pick, are faster than gathering a set of keys for each query."""
+ROUNDINGS = ("ceil_ln", "ln")
 
 
-Products = Callable[[Tensor, int, Tensor], Tensor]
-"""(rows [b h c e], index of the first, keys) -> products of each row with its sampled keys [b h c u]."""
-
-
-def log_count(factor: int, length: int) -> int:
-    """factor * ceil(ln length), at least 1 and at most `length`."""
-    return max(1, min(length, factor * math.ceil(math.log(length))))
+def log_count(factor: int, length: int, rounding: str = "ceil_ln") -> int:
+    """factor * ceil(ln length), or ceil(factor * ln length) for `ln`; at least 1 and at most `length`."""
+    count = factor * math.ceil(math.log(length)) if rounding == "ceil_ln" else math.ceil(factor * math.log(length))
+    return max(1, min(length, count))
 
 
 def probsparse(
@@ -57,6 +53,7 @@ def probsparse(
     mean: str,
     context: str,
     causal_selection: bool,
+    zero_in_max: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "b h l d"]:
     """ProbSparse attention for a given sample of keys.
@@ -65,87 +62,34 @@ def probsparse(
         q: queries.
         k: keys.
         v: values.
-        sample_index: keys to score on, shared by all queries [u] or one set for each [l u]; None scores on every key
-            with eq. 2 itself (log-sum-exp of the scaled products in place of their maximum).
+        sample_index: keys to score on, shared by all queries [u] or one set per query [l u]; None scores on every key
+            with eq. 2 itself (log-sum-exp of the scaled products instead of their maximum).
         n_top: number of active rows.
         causal: row i uses values j <= i only.
         mean: the term subtracted in M: `sample`, the mean over the sampled keys; `zero_fill`, their sum over s.
         context: causal lazy rows: `mean` or `cumsum` of v_j over j <= i.
         causal_selection: with `causal`, only sampled keys j <= i count in M_i (none: M_i = -inf).
+        zero_in_max: the maximum in M is over all pairs of the row; pairs that were not sampled count as 0.
         dropout: probability of dropping a softmax weight of an active row.
 
     Raises:
-        ValueError: `mean` or `context` is none of these.
+        ValueError: invalid `mean` or `context`.
     """
     choice("mean", mean, MEANS)
     choice("context", context, CONTEXTS)
     masked = causal and causal_selection
     with torch.no_grad():
-        measure = sparsity(q, k, sample_index=sample_index, causal=masked, mean=mean)
+        measure = sparsity(q, k, sample_index=sample_index, causal=masked, mean=mean, zero_in_max=zero_in_max)
         active = measure.topk(n_top, dim=-1, sorted=False).indices
     rows = _attend_active(q, k, v, active, causal=causal, dropout=dropout)
     index = active[..., None].expand_as(rows)
     if causal:
         lazy = running_sum(v, dim=2) if context == "cumsum" else causal_mean(v)
-        # in place, as nothing else holds it; under autocast the rows come in lower precision than the sums
+        # in place, since nothing else holds it; under autocast the rows have lower precision than the sums
         return lazy.scatter_(2, index, rows.to(lazy.dtype))
     # sum / s and a difference added: the backward pass of a mean and of a scatter would write arrays as large as v
     lazy = v.sum(dim=2, keepdim=True) / v.shape[2]
     return lazy.expand(-1, -1, q.shape[2], -1).scatter_add(2, index, rows.to(lazy.dtype) - lazy)
-
-
-def sparsity(
-    q: Float[Tensor, "b h l e"],
-    k: Float[Tensor, "b h s e"],
-    *,
-    sample_index: Int[Tensor, "u"] | Int[Tensor, "l u"] | None,
-    causal: bool,
-    mean: str,
-) -> Float[Tensor, "b h l"]:
-    """M of every query, a chunk of queries at a time; arguments as in `probsparse`."""
-    n_keys = k.shape[2]
-    products, keys, width = _products(k, sample_index)
-    sampled = torch.arange(n_keys, device=q.device) if sample_index is None else sample_index
-    peak = torch.logsumexp if sample_index is None else torch.amax
-
-    def score(rows: Tensor, start: int, keys: Tensor) -> Tensor:
-        found = products(rows, start, keys)
-        if not causal:
-            centre = found.sum(-1) / (n_keys if mean == "zero_fill" else found.shape[-1])
-            return peak(found, -1) - centre
-        positions = torch.arange(start, start + rows.shape[2], device=q.device)
-        index = sampled if sampled.ndim == 1 else sampled[start : start + rows.shape[2]]
-        future = index > positions[:, None]
-        count = n_keys if mean == "zero_fill" else (~future).sum(-1).clamp(min=1)
-        return peak(found.masked_fill(future, -math.inf), -1) - found.masked_fill(future, 0.0).sum(-1) / count
-
-    per_row = q.shape[0] * q.shape[1] * width
-    max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced before they leave the cache
-    return map_rows(score, q, keys, elements_per_row=per_row, max_elements=max_elements)
-
-
-def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor, int]:
-    """How rows are multiplied with their sampled keys [b h c u], the keys that takes, and the elements a row needs."""
-    keys = k.transpose(-1, -2)
-    if sample_index is None:
-        return lambda rows, start, keys: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]
-    if sample_index.ndim == 1:
-        return lambda rows, start, keys: rows @ keys, keys[..., sample_index], len(sample_index)
-    if k.shape[2] <= PRODUCTS_UP_TO:
-        return partial(_pick_products, sample_index), keys, k.shape[2]
-    return partial(_gather_products, sample_index), k, sample_index.shape[1] * k.shape[3]
-
-
-def _pick_products(sample_index: Tensor, rows: Tensor, start: int, keys: Tensor) -> Tensor:
-    products = rows @ keys
-    index = sample_index[start : start + rows.shape[2]]
-    return products.gather(-1, index.expand(*products.shape[:2], -1, -1))
-
-
-def _gather_products(sample_index: Tensor, rows: Tensor, start: int, k: Tensor) -> Tensor:
-    index = sample_index[start : start + rows.shape[2]]
-    keys = k.index_select(2, index.flatten()).unflatten(2, index.shape)
-    return (keys @ rows[..., None]).squeeze(-1)
 
 
 def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: bool, dropout: float) -> Tensor:
@@ -164,7 +108,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
         return dropout_product(scores.softmax(-1), v, dropout, training=True)
 
     batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
-    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, it does not keep q for its gradient
+    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, does not keep q for its gradient
     return map_rows(attend, queries, k, v, active, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
 
 
@@ -174,14 +118,19 @@ class ProbAttention(Attention):
 
     Args:
         spec: facts of the layer.
-        factor: how many keys are sampled and how many queries attend, in units of ceil(ln length).
-        sampling: keys that queries are judged on. `shared`: one draw without replacement in training, evenly spaced
-            in eval; `per_query`: `torch.randint(s, (l, n_sample))` in training, one fixed draw in eval; `all`: every
-            key; `lse`: every key, by eq. 2 (log-sum-exp in place of the maximum). The last two take O(L^2) time.
+        factor: c, how many queries attend, in units of ceil(ln length).
+        sample_factor: how many keys are sampled, in the same units; None means `factor`.
+        rounding: of both counts: `ceil_ln`, c ceil(ln length), as published; `ln`, ceil(c ln length), as in the paper.
+        sampling: keys used to select queries. `shared`: one draw without replacement in training, evenly spaced in
+            eval;
+            `per_query`: `torch.randint(s, (l, n_sample))` in training, one fixed draw in eval; `all`: every key;
+            `lse`: every key, by eq. 2 (log-sum-exp instead of the maximum). The last two take O(L^2) time.
         mean: the term subtracted in M: `sample`, over the sampled keys; `zero_fill`, their sum over s (as published).
+        zero_in_max: pairs that were not sampled also count as 0 in the maximum, the literal reading of the paper
+            ("filling other pairs with zero"); with `causal_selection` only pairs up to the row itself.
         context: causal rows that do not attend: `mean` or `cumsum` of the values so far.
-        causal_selection: in a causal layer, judge a query on keys up to its own position only.
-        row_dropout: drop softmax weights of the attending rows in training; the published code drops none.
+        causal_selection: in a causal layer, select queries by keys up to their own position only.
+        row_dropout: drop softmax weights of the active rows in training; the published code drops none.
     """
 
     COST = "O(L ln L) time and memory"
@@ -193,21 +142,27 @@ class ProbAttention(Attention):
         spec: AttentionSpec,
         *,
         factor: int = 5,
+        sample_factor: int | None = None,
+        rounding: str = "ceil_ln",
         sampling: str = "shared",
         mean: str = "sample",
+        zero_in_max: bool = False,
         context: str = "mean",
         causal_selection: bool = True,
         row_dropout: bool = True,
     ) -> None:
         super().__init__(spec)
         factor = at_least("factor", factor, 1)
+        sample_factor = factor if sample_factor is None else at_least("sample_factor", sample_factor, 1)
+        rounding = choice("rounding", rounding, ROUNDINGS)
         self.sampling = choice("sampling", sampling, SAMPLINGS)
         self.mean = choice("mean", mean, MEANS)
+        self.zero_in_max = flag("zero_in_max", zero_in_max)
         self.context = choice("context", context, CONTEXTS)
         self.causal_selection = flag("causal_selection", causal_selection)
         self.dropout = spec.dropout if flag("row_dropout", row_dropout) else 0.0
-        self.n_top = log_count(factor, spec.len_q)
-        self.n_sample = spec.len_k if sampling in ("all", "lse") else log_count(factor, spec.len_k)
+        self.n_top = log_count(factor, spec.len_q, rounding)
+        self.n_sample = spec.len_k if sampling in ("all", "lse") else log_count(sample_factor, spec.len_k, rounding)
         self.register_buffer("eval_index", self._eval_index(), persistent=False)
 
     def _eval_index(self) -> Tensor | None:
@@ -217,10 +172,14 @@ class ProbAttention(Attention):
         if self.sampling == "per_query":
             generator = torch.Generator().manual_seed(self.spec.layer_index)
             return torch.randint(n_keys, (self.spec.len_q, self.n_sample), generator=generator)
+        index = torch.empty(self.n_sample, dtype=torch.int64)
+        if index.is_meta:  # only the shape matters
+            return index
         return torch.linspace(0, n_keys - 1, self.n_sample, dtype=torch.float64).round().long()
 
     def _sample_index(self, device: torch.device) -> Tensor | None:
-        """The keys of this call. Training draws from the global CPU generator: a seed fixes it on any device."""
+        """The sampled keys of this call. Training draws from the global CPU generator: a seed fixes it on any
+        device."""
         if self.training and self.sampling == "shared":
             return torch.randperm(self.spec.len_k, device="cpu")[: self.n_sample].to(device)
         if self.training and self.sampling == "per_query":
@@ -241,6 +200,7 @@ class ProbAttention(Attention):
             mean=self.mean,
             context=self.context,
             causal_selection=self.causal_selection,
+            zero_in_max=self.zero_in_max,
             dropout=self.dropout if self.training else 0.0,
         )
 
@@ -262,12 +222,15 @@ class ProbAttention(Attention):
         """M [b h l] from the products of all pairs [b h l s]."""
         scored = allowed if self.causal_selection else torch.ones_like(allowed)
         if self.eval_index is None:
-            products = products * self.spec.d_head**-0.5
+            hidden = (products * self.spec.d_head**-0.5).masked_fill(~scored, -math.inf)
+            peak = hidden.logsumexp(-1)
         else:
             index = self.eval_index.expand(products.shape[2], -1)
+            unsampled = scored.scatter(-1, index, False)
             scored = scored.gather(-1, index)
-            products = products.gather(-1, index.expand(*products.shape[:2], -1, -1))
-        hidden = products.masked_fill(~scored, -math.inf)
-        peak = hidden.logsumexp(-1) if self.eval_index is None else hidden.amax(-1)
+            hidden = products.gather(-1, index.expand(*products.shape[:2], -1, -1)).masked_fill(~scored, -math.inf)
+            peak = hidden.amax(-1)
+            if self.zero_in_max:
+                peak = torch.where(unsampled.any(-1), peak.clamp(min=0), peak)
         divisor = self.spec.len_k if self.mean == "zero_fill" else scored.sum(-1).clamp(min=1)
-        return peak - products.masked_fill(~scored, 0.0).sum(-1) / divisor
+        return peak - hidden.masked_fill(~scored, 0.0).sum(-1) / divisor

@@ -1,4 +1,4 @@
-"""LSH attention (Kitaev et al. 2020, "Reformer", section 2), with queries and keys projected apart.
+"""LSH attention (Kitaev et al. 2020, "Reformer", section 2), with separate projections of queries and keys.
 
   A = softmax over the union of n_hashes patterns, and j = i, of e^-0.5 q.k
   bucket(x) = argmax [x R, -x R],  R random [e n_buckets/2],  m = ceil(2 l / n_buckets)
@@ -6,8 +6,8 @@
   query i has place p_i = max(0, #{j <= i : bucket(k_j) = bucket(q_i)} - 1)
   a round allows (i, j) where the buckets are equal and floor(r_j / m) - floor(p_i / m) is -1 or 0, not causal also 1
 
-Cost: O(l log l) time for sorting, O(l m) for products and O(l n_buckets) for hashing; O(l) memory. Ranks and places
-count what lies before alone, so no border between blocks moves with the future. n_buckets=1 is full attention.
+Cost: O(l log l) time for sorting, O(l m) for products and O(l n_buckets) for hashing; O(l) memory. Ranks and
+positions count earlier keys only, so block borders do not depend on the future. n_buckets=1 is full attention.
 """
 
 from typing import final
@@ -18,11 +18,11 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, Softmax, attend, pattern_weights
-from informer.attention.checks import at_least
-from informer.attention.chunking import CACHED_ELEMENTS, known, rows_per_chunk
 from informer.attention.full import FullAttention
-from informer.attention.gathers import map_gathers
 from informer.attention.lsh import Blocks, block_numbers, buckets, cut_tiles, draw_rotations, marks
+from informer.attention.ranges import at_least
+from informer.ops.chunks import CACHED_ELEMENTS, int_hint, rows_per_chunk
+from informer.ops.gathers import map_gathers
 
 Marks = tuple[Tensor, Tensor]
 """See `lsh.marks`."""
@@ -30,13 +30,13 @@ Marks = tuple[Tensor, Tensor]
 
 @final
 class ReformerAttention(Attention):
-    """Softmax over keys that hash like the query.
+    """Softmax over keys with the same hash as the query.
 
     Args:
         spec: facts of the layer.
         n_buckets: 1 (no hashing) or an even number; None means about len_k / 32.
         n_hashes: rounds of hashing.
-        seed: of the rotations, with the layer's index.
+        seed: of the rotations, combined with the layer's index.
     """
 
     CROSS = False
@@ -99,7 +99,7 @@ class ReformerAttention(Attention):
     def _round(
         self, q: Tensor, k: Tensor, v: Tensor, blocks: Blocks, earlier: tuple[Marks, ...], dropped: float
     ) -> Piece:
-        """The pairs of one round that no earlier one allows, and that are not of one position."""
+        """The pairs of one round, except the diagonal and pairs of earlier rounds."""
         (b, h, length, _), causal = k.shape, self.spec.causal
         parts, slot = cut_tiles(blocks, self.n_buckets, self._block(k), causal=causal)
 
@@ -115,10 +115,10 @@ class ReformerAttention(Attention):
             flat_q, flat_k, flat_v = (x.flatten(0, 2) for x in (q, k, v))
             outs = []
             for tiles in parts:
-                # Positions among all rows of q, k and v; what stands for no position stays in reach and is masked.
+                # Positions among all rows of q, k and v; the index of no position stays in range and is masked.
                 at_q, at_k = (tiles.head * length + x.clamp(max=length - 1) for x in (tiles.rows, tiles.keys))
                 index = at_q, at_k, tiles.rows.int(), tiles.keys.int()
-                step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], known(at_q.shape[0]), CACHED_ELEMENTS)
+                step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], int_hint(at_q.shape[0]), CACHED_ELEMENTS)
                 outs.append(map_gathers(run, flat_q, flat_k, flat_v, index, step=step).flatten(0, 1))
             return torch.cat(outs).index_select(0, slot).unflatten(0, (b, h, length))
 

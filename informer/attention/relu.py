@@ -1,11 +1,12 @@
-"""Full attention with ReLU in place of the exponential.
+"""Full attention with ReLU instead of the exponential.
 
   A = relu(s q_i.k_j) / (sum_j relu(s q_i.k_j) + 1e-6)        s = e^-0.5
 
-Weights are exactly 0 where a key points away from the query. The 1e-6 belongs to the formula: rows sum to slightly less
-than 1, and a row without any positive score is 0. There is no dropout: these are no softmax weights.
+Weights are exactly 0 for negative scores. The 1e-6 belongs to the formula: rows sum to slightly less than 1, and a
+row without a positive score is 0. There is no dropout, since these are not softmax weights.
 
-Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. It reduces to no other mechanism.
+Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. No parameters make it equal to another
+mechanism.
 """
 
 from typing import final
@@ -15,15 +16,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention
-from informer.attention.chunking import map_rows
 from informer.attention.scores import scaled_scores, seen_keys
+from informer.ops.chunks import map_rows
 
 EPSILON = 1e-6
 
 
 @final
 class ReluAttention(Attention):
-    """Weights in proportion to the positive part of the score.
+    """Weights proportional to the positive part of the score.
 
     Args:
         spec: facts of the layer.

@@ -1,4 +1,4 @@
-"""Scores of a chunk of query rows, shared by the quadratic mechanisms that need them formed."""
+"""Scores of a chunk of query rows, for the quadratic mechanisms that form them."""
 
 from torch import Tensor
 
@@ -7,7 +7,7 @@ from informer.attention.masks import future_keys
 
 
 def seen_keys(spec: AttentionSpec, stop: int, *operands: Tensor) -> tuple[Tensor, ...]:
-    """The keys (dimension 2 of every operand) that rows before `stop` may use: causal chunks do half the work."""
+    """The keys (dimension 2 of every operand) that rows before `stop` may use: halves the work of causal layers."""
     return tuple(x[:, :, :stop] for x in operands) if spec.causal else operands
 
 

@@ -3,8 +3,8 @@
   strided   A1 = {j : i - l <= j <= i}                 A2 = {j : (i - j) mod l = 0}
   fixed     A1 = {j : floor(j / l) = floor(i / l)}     A2 = {j : j mod l >= l - c}
 
-A row's softmax runs over e^-0.5 q_i.k_j for j in its set. Causal: each set cut to j <= i; else strided A1 is
-|i - j| <= l and the others are not cut. A row whose set is empty attends to itself.
+A row's softmax runs over e^-0.5 q_i.k_j for j in its set. Causal: each set cut to j <= i; otherwise strided A1 is
+|i - j| <= l and the other sets are unchanged. A row with an empty set attends to itself.
 Cost: O(L sqrt L) time and memory at the default l = round(sqrt L). heads=merge with l >= L equals `full`.
 """
 
@@ -17,9 +17,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.blocks import MIN_BLOCK, Piece, attend, band, columns, combs, pattern_weights, positions, tiles
-from informer.attention.checks import at_least, choice, fixed_lengths
-from informer.attention.chunking import MAX_ELEMENTS, known
+from informer.attention.blocks import (
+    MIN_BLOCK,
+    Piece,
+    attend,
+    band,
+    columns,
+    pattern_weights,
+    positions,
+    strided_groups,
+    tiles,
+)
+from informer.attention.ranges import at_least, choice, fixed_lengths
+from informer.ops.chunks import MAX_ELEMENTS, int_hint
+from informer.ops.fresh import is_shape_only
 
 
 @final
@@ -30,7 +41,7 @@ class SparseAttention(Attention):
         spec: facts of the layer.
         pattern: strided or fixed.
         stride: l, in steps; None means round(sqrt(len_k)).
-        c: columns of each block that every row sees, in the fixed pattern; the strided pattern has none.
+        c: columns of each block that every row sees, for the fixed pattern only.
         heads: split: the first half of the heads (rounded up) uses A1, the rest A2; alternate: layers of even index
             use A1, the others A2; merge: every head uses the union.
     """
@@ -50,7 +61,7 @@ class SparseAttention(Attention):
         stride = round(math.sqrt(spec.len_k)) if stride is None else at_least("stride", stride, 1)
         width = min(at_least("c", c, 1), stride)
         self.register_buffer("where", _last_of_blocks(spec.len_k, stride, width), persistent=False)
-        # Beyond the columns, which are placed now, a stride above the length changes nothing.
+        # A stride above the length changes nothing once the columns are placed.
         self.stride = min(stride, spec.len_k)
         self.n_lonely = _n_lonely(stride - width, spec) if self.pattern == "fixed" else 0
 
@@ -60,7 +71,7 @@ class SparseAttention(Attention):
         """Factorised softmax attention, with dropout on the weights in training.
 
         Raises:
-            ValueError: the length is not the one the pattern was laid out for.
+            ValueError: the length differs from the one the pattern was built for.
         """
         fixed_lengths(self.spec, q, k)
         q = q * self.spec.d_head**-0.5
@@ -73,7 +84,7 @@ class SparseAttention(Attention):
         )
 
     def _n_first(self) -> int:
-        """How many of the heads, from the first, use A1 where the sets are not merged."""
+        """Number of heads, from the first, that use A1 if the sets are not merged."""
         if self.heads == "split":
             return (self.spec.n_heads + 1) // 2
         return 0 if self.spec.layer_index % 2 else self.spec.n_heads
@@ -92,14 +103,14 @@ class SparseAttention(Attention):
             same = i // stride == j // stride
             return same & (j <= i) if causal else same
 
-        if known(q[:, :, 0, 0].numel()) * stride * stride > MAX_ELEMENTS:
+        if int_hint(q[:, :, 0, 0].numel()) * stride * stride > MAX_ELEMENTS:
             right = 0 if causal else stride - 1
             return [partial(band, q, k, v, self._p, left=stride - 1, right=right, allowed=same_block)]
         block = stride * max(1, MIN_BLOCK // stride)
         return [partial(tiles, q, k, v, self._p, allowed=same_block, block=block)]
 
     def _second(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
-        """A2; where both are merged, without the pairs of A1."""
+        """A2; if both are merged, without the pairs of A1."""
         stride, causal, merge = self.stride, self.spec.causal, self.heads == "merge"
 
         def same_phase(i: Tensor, j: Tensor) -> Tensor:
@@ -107,7 +118,7 @@ class SparseAttention(Attention):
             return keep & (j <= i) if causal else keep
 
         if self.pattern == "strided":
-            return [partial(combs, q, k, v, self._p, dilation=stride, allowed=same_phase)]
+            return [partial(strided_groups, q, k, v, self._p, dilation=stride, allowed=same_phase)]
         i, j = positions(q.shape[2], q.device), self.where.int()
 
         def seen(start: int, stop: int) -> Tensor:
@@ -149,13 +160,15 @@ class SparseAttention(Attention):
 def _last_of_blocks(length: int, stride: int, width: int) -> Tensor:
     """The positions j < length with j mod stride >= stride - width, ascending."""
     whole, rest = divmod(length, stride)
-    starts = torch.arange(whole + 1)[:, None] * stride
     count = whole * width + max(0, rest - (stride - width))
+    if is_shape_only():
+        return torch.empty(count, dtype=torch.int64)
+    starts = torch.arange(whole + 1)[:, None] * stride
     return (starts + torch.arange(stride - width, stride)).flatten()[:count]
 
 
 def _n_lonely(first: int, spec: AttentionSpec) -> int:
-    """How many rows, from the first, see none of the columns that begin at position `first`."""
+    """Number of rows, from the first, that see no column, with columns from position `first`."""
     if first >= spec.len_k:
         return spec.len_q
     return first if spec.causal else 0

@@ -1,15 +1,15 @@
-"""Synthesizer (Tay et al. 2020, "Synthesizer: Rethinking Self-Attention for Transformer Models"): weights that compare
-no query with a key.
+"""Synthesizer (Tay et al. 2020, "Synthesizer: Rethinking Self-Attention for Transformer Models"): weights that do not
+compare queries with keys.
 
   random    A = softmax(R_h)                          R learned [h l s]
   dense     A = softmax(relu(q W1_h) W2_h)            W1 learned [h e e], W2 learned [h e s]
 
-Causal rows take their softmax over j <= i. The parameters fix the lengths, and the keys are never read. `dense` is
-unscaled full attention of the queries relu(q W1) to W2 as keys, so the fused kernel runs it; `random` is computed over
-chunks of rows, and as one matrix serves the whole batch, so does its dropout mask in training.
+Causal rows take their softmax over j <= i. The parameters fix the lengths, and keys are never read. `dense` is
+unscaled full attention of the queries relu(q W1) to W2 as keys, so it uses the fused kernel; `random` is computed in
+chunks of rows, and one matrix, and in training one dropout mask, serves the whole batch.
 
 Cost: O(l s) time. Memory: O(l s) for the parameters of random, O(s) for those of dense, O(l + s) for the rest.
-It reduces to no other mechanism.
+No parameters make it equal to another mechanism.
 """
 
 from typing import final
@@ -19,20 +19,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import choice, fixed_lengths
-from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout
 from informer.attention.full import FullAttention
+from informer.attention.ranges import choice, fixed_lengths
 from informer.attention.scores import hide_future, seen_keys
+from informer.ops.chunks import map_rows
+from informer.ops.dropout import dropout
+from informer.ops.fresh import normal
 
 
 @final
 class SynthesizerAttention(Attention):
-    """Learned weights, the same for every input (`random`) or made from each query alone (`dense`).
+    """Learned weights, the same for every input (`random`) or computed from each query (`dense`).
 
     Args:
         spec: facts of the layer.
-        kind: `random` owns `scores` (R, from N(0, 1)); `dense` owns `hidden` (W1) and `keys` (W2), both from N(0, 1/e).
+        kind: `random` has `scores` (R, from N(0, 1)); `dense` has `hidden` (W1) and `keys` (W2), both from N(0, 1/e).
     """
 
     COST = "O(L^2) time; random: O(L^2) parameters"
@@ -42,15 +43,15 @@ class SynthesizerAttention(Attention):
         self.kind = choice("kind", kind, ("random", "dense"))
         h, e = spec.n_heads, spec.d_head
         if self.kind == "random":
-            self.scores = nn.Parameter(torch.randn(h, spec.len_q, spec.len_k))
+            self.scores = nn.Parameter(normal(h, spec.len_q, spec.len_k))
         else:
-            self.hidden = nn.Parameter(torch.randn(h, e, e) * e**-0.5)
-            self.keys = nn.Parameter(torch.randn(h, e, spec.len_k) * e**-0.5)
+            self.hidden = nn.Parameter(normal(h, e, e, std=e**-0.5))
+            self.keys = nn.Parameter(normal(h, e, spec.len_k, std=e**-0.5))
             self.attend = FullAttention(spec, scale=1.0)
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Keys, and of `random` the queries too."""
+        """Keys, and for `random` also queries."""
         return ("query", "key") if self.kind == "random" else ("key",)
 
     def forward(

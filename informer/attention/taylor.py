@@ -1,9 +1,9 @@
-"""First-order Taylor attention: exp(q^.k^) cut after its linear term, which unit vectors keep from turning negative.
+"""First-order Taylor attention: exp(q^.k^) cut after the linear term; unit vectors keep it non-negative.
 
   A_ij = (1 + q^_i.k^_j) / sum_j (1 + q^_i.k^_j)        x^ = x / |x|, 0 for x = 0
 
 Used for segmentation by Li et al. 2020 ("Linear Attention Mechanism", eq. 10-13). Cost: O(l e^2) time, causal or not,
-and O(l) memory. A row that points exactly away from all its keys takes the mean of their values. No parameters make
+and O(l) memory. A row opposite to all its keys returns the mean of their values. No parameters make
 it equal to full attention.
 """
 
@@ -15,11 +15,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention
-from informer.attention.kernels import Features, kernel_attention, kernel_weights, working
+from informer.attention.kernels import Features, kernel_attention, kernel_weights, promote_half
+from informer.attention.recurrent import KernelState, empty_kernel_state, kernel_step
 
 
 def _unit(x: Tensor) -> Tensor:
-    # The largest element first, so that squares of the others neither overflow nor vanish; it cancels.
+    # Divide by the largest element first, so that squares neither overflow nor vanish; it cancels.
     largest = x.detach().abs().amax(dim=-1, keepdim=True)
     x = x / largest.masked_fill(largest == 0, 1)
     return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).masked_fill(largest == 0, 1)
@@ -30,7 +31,7 @@ def _features(x: Tensor) -> Features:
 
 
 def _rounding(x: Tensor) -> float:
-    """What 1 + q^.k^ may be off by, a key, when it should be 0."""
+    """Rounding error per key of 1 + q^.k^ where it should be 0."""
     return 4 * x.shape[-1] * torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
 
 
@@ -49,5 +50,17 @@ class TaylorAttention(Attention):
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """1 + cosines over their row sums."""
-        scores = 1 + torch.einsum("bhle,bhse->bhls", *(_unit(x) for x in working(q, k)))
+        scores = 1 + torch.einsum("bhle,bhse->bhls", *(_unit(x) for x in promote_half(q, k)))
         return kernel_weights(scores, causal=self.spec.causal, floor=_rounding(q)).to(q.dtype)
+
+    def initial_state(
+        self, batch_size: int, d_value: int | None = None, *, device: torch.device | str | None = None
+    ) -> KernelState:
+        """The state before the first position; see `informer.attention.recurrent`."""
+        return empty_kernel_state(self.spec, batch_size, self.spec.d_head + 1, d_value, device)
+
+    def step(
+        self, state: KernelState, q_t: Float[Tensor, "b h e"], k_t: Float[Tensor, "b h e"], v_t: Float[Tensor, "b h d"]
+    ) -> tuple[Float[Tensor, "b h d"], KernelState]:
+        """The row of the next position, and the state after it."""
+        return kernel_step(state, q_t, k_t, v_t, _features, _features, floor=_rounding(q_t))

@@ -2,8 +2,8 @@
 
   A = softmax over {j allowed : s q_i.k_j >= the k-th largest allowed score of row i}        s = e^-0.5
 
-Keys that tie with the k-th are kept, and a row with fewer than k allowed keys keeps them all; causal rows rank the keys
-j <= i alone. The choice is not differentiated.
+Keys that tie with the k-th are kept, and a row with fewer than k allowed keys keeps all; causal rows rank only the keys
+j <= i. The selection is not differentiated.
 
 Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. Reduces to `full` for k >= s.
 """
@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.checks import at_least
-from informer.attention.chunking import map_rows
-from informer.attention.dropout import dropout_product
+from informer.attention.ranges import at_least
 from informer.attention.scores import scaled_scores, seen_keys
+from informer.ops.chunks import map_rows
+from informer.ops.dropout import dropout_product
 
 
 @final
@@ -26,7 +26,7 @@ class TopKAttention(Attention):
     """Softmax over each query's k best keys.
 
     Args:
-        spec: facts of the layer.
+        k: keys per row, plus ties with the last.
         k: keys a row keeps, ties with the last apart.
     """
 

@@ -1,4 +1,4 @@
-"""Truncated self-attention: each row sees its neighbourhood alone.
+"""Truncated self-attention: each row sees only its neighbourhood.
 
   A_ij = softmax over |i - j| <= window of e^-0.5 q_i.k_j        causal: 0 <= i - j <= window
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import attend, band, pattern_weights
-from informer.attention.checks import at_least
+from informer.attention.ranges import at_least
 
 
 @final

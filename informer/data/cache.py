@@ -1,4 +1,4 @@
-"""Arrays in files, for data larger than memory: written once, block by block, and checked whenever they are opened."""
+"""Arrays in files, for data larger than memory: written once, block by block, and verified when opened."""
 
 import hashlib
 import json
@@ -21,33 +21,33 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A folder of arrays, each named by all that decides its content."""
+    """A folder of arrays, each named by a hash of its key."""
 
     folder: Path
 
     @classmethod
     def below(cls, folder: Path, key: Any) -> "Cache":
-        """The folder within `folder` that belongs to `key`, plain containers."""
+        """The folder within `folder` for `key`, plain containers."""
         return cls(folder / _digest(key))
 
     def array(self, key: Any, blocks: Callable[[], Iterable[np.ndarray]], *, dtype: DTypeLike) -> np.ndarray:
-        """The values of these blocks one after the other, as a map of a file; what is written to the map is lost.
+        """The concatenated values of these blocks as a memory map of a file; writes to the map are not saved.
 
         Args:
-            key: plain containers; the file of the same key is taken as it is, if its checksum still holds.
-            blocks: makes the blocks, where there is no such file.
+            key: plain containers; an existing file with this key is reused if its checksum matches.
+            blocks: produces the blocks if there is no such file.
 
         Raises:
             InputError: the folder cannot be written.
         """
         path = self._path(key, dtype)
-        if not _is_whole(path):
+        if not is_whole(path):
             _write(path, (np.ascontiguousarray(block, dtype=dtype).tobytes() for block in blocks()))
-        # copy on write: torch wants memory that can be written
+        # copy on write: torch requires writable memory
         return np.memmap(path, dtype=dtype, mode="c")
 
     def forget(self, key: Any, *, dtype: DTypeLike) -> None:
-        """Make an array anew when it is next asked for."""
+        """Recompute an array when it is next requested."""
         _checksum(self._path(key, dtype)).unlink(missing_ok=True)
 
     def _path(self, key: Any, dtype: DTypeLike) -> Path:
@@ -62,14 +62,24 @@ def _digest(key: Any) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:20]
 
 
-def _is_whole(path: Path) -> bool:
+def write_checked(path: Path, content: str) -> None:
+    """Write text with a checksum for `is_whole`."""
+    write_atomic(path, content)
+    write_atomic(_checksum(path), hashlib.sha256(content.encode()).hexdigest())
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is unchanged since it was written; damage is logged, since cached content can be recomputed."""
     checksum = _checksum(path)
     if not (path.exists() and checksum.exists()):
         return False
-    with path.open("rb") as file:
-        whole = hashlib.file_digest(file, "sha256").hexdigest() == checksum.read_text()
+    try:
+        with path.open("rb") as file:
+            whole = hashlib.file_digest(file, "sha256").hexdigest().encode() == checksum.read_bytes()
+    except OSError:  # a folder, or unreadable: writing will raise
+        whole = False
     if not whole:
-        log.warning(f"{path}: not as it was written; written again")
+        log.warning(f"{path}: damaged cache file; writing it again")
     return whole
 
 
@@ -91,6 +101,6 @@ def _write(path: Path, blocks: Iterable[bytes]) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(
-            f"{path.parent}: expected a place for arrays, found: {reason}; set dataset.cache_dir"
+            f"{path.parent}: expected a writable folder for arrays, found: {reason}; set dataset.cache_dir"
         ) from error
     write_atomic(_checksum(path), digest.hexdigest())

@@ -2,28 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
-from informer.data.table import listed
-from informer.errors import InputError
-
-
-class Features(Enum):
-    """M: all columns in, all out; S: the target in and out; MS: all in, the target out."""
-
-    M = "M"
-    S = "S"
-    MS = "MS"
+from informer.config.dataset import Features
+from informer.errors import InputError, listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Names by role, each in the order that the model reads or writes them.
+    """Column names by role, each in the model's order.
 
     Args:
-        inputs: all that it reads of the history.
-        targets: what it forecasts.
-        future_covariates: inputs whose values are known over the horizon too, where the decoder reads them.
+        inputs: all columns of the history.
+        targets: forecast columns.
+        future_covariates: inputs whose values are known over the horizon, which the decoder reads.
     """
 
     inputs: tuple[str, ...]
@@ -31,20 +22,20 @@ class Columns:
     future_covariates: tuple[str, ...] = ()
 
     def positions(self, names: Sequence[str]) -> list[int]:
-        """Where these stand among the inputs."""
+        """Positions of these among the inputs."""
         return [self.inputs.index(name) for name in names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """What a user says of the columns; `choose` fills in the rest from a table.
+    """Roles of columns given by the user; `choose` derives the others from a table.
 
     Args:
-        features: the roles in short, for columns that no list below names.
-        target: the column to forecast (S, MS); None takes the last that is no covariate.
-        targets: the columns to forecast, in place of `features` and `target`; None leaves it to them.
-        past_covariates: columns to read and not to forecast.
-        future_covariates: the same, known over the horizon too.
+        features: general rule for columns not in the lists below.
+        target: the column to forecast (S, MS); None takes the last that is not a covariate.
+        targets: the columns to forecast, instead of `features` and `target`.
+        past_covariates: columns to read but not to forecast.
+        future_covariates: the same, with known future values.
     """
 
     features: Features = Features.M
@@ -54,13 +45,13 @@ class Roles:
     future_covariates: Sequence[str] = ()
 
     def choose(self, found: Sequence[str], *, name: str) -> Columns:
-        """The roles of the columns `found`, in the order in which they stand there.
+        """Roles of the columns `found`, in their order.
 
         Args:
-            name: what to call the table in errors.
+            name: name of the table in errors.
 
         Raises:
-            InputError: a column that is not there or has two roles, or nothing left to forecast.
+            InputError: a missing column or one with two roles, or no column to forecast.
         """
         self._check(found, name)
         covariates = {*self.past_covariates, *self.future_covariates}
@@ -92,11 +83,11 @@ class Roles:
             for column in columns:
                 if column not in found:
                     raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(found)}")
-        if self.features is Features.M:  # which forecasts all, whatever the target
+        if self.features is Features.M:  # forecasts all columns, for any target
             named["target"] = []
         given = [(column, role) for role, columns in named.items() for column in columns]
         for place, (column, role) in enumerate(given):
             for other, other_role in given[:place]:
                 if column == other:
                     twice = f"twice in {role}" if role == other_role else f"in {other_role} and in {role}"
-                    raise InputError(f"column {column!r} stands {twice}; expected it once")
+                    raise InputError(f"column {column!r} is given {twice}; give it once")

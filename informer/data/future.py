@@ -1,4 +1,4 @@
-"""Covariates that are known ahead: a table of their values at times to come."""
+"""Covariates known ahead: a table of their values at future times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from informer.data.checks import check_cells, check_times
-from informer.data.examine import read_cells
-from informer.data.report import Report
-from informer.data.source import DatasetConfig
-from informer.data.table import Table, listed
-from informer.data.timestamps import find_format, find_time_column, parse_timestamps
-from informer.errors import InputError
+from informer.config.dataset import DatasetConfig
+from informer.data.read.checks import check_cells, check_doubts, check_times
+from informer.data.read.examine import read_cells
+from informer.data.read.report import Report
+from informer.data.read.table import Table
+from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.errors import InputError, listed
 
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """Future covariates by time: rows in any order, and for other times besides."""
+    """Future covariates by time: rows in any order, additional times allowed."""
 
     table: Table
     time_col: str
@@ -28,13 +28,14 @@ class Future:
         """Values of these columns at these times.
 
         Raises:
-            InputError: a column or a time that is missing, a time that stands twice, or a cell that is no number.
+            InputError: a missing column or time, a duplicate timestamp, or a cell that is not a number.
         """
         self._check(timestamps, columns)
         rows = self.timestamps.get_indexer(timestamps)
         read, text = read_cells(self.table, self.time_col, columns, self.timestamps)
         report = Report()
-        check_cells(read.take(rows), text, "mend the file", report)
+        check_doubts(self.table, columns, report)
+        check_cells(read.take(rows), text, "fix the file", report)
         report.refuse()
         return read.values[rows]
 
@@ -43,7 +44,7 @@ class Future:
         lacking = [column for column in columns if column not in self.table.columns]
         if lacking:
             raise InputError(
-                f"{name}: future covariates missing: {listed(lacking)}; its columns are {listed(self.table.columns)}"
+                f"{name}: future covariates missing: {listed(lacking)}; found the columns {listed(self.table.columns)}"
             )
         if (self.timestamps.tz is None) != (timestamps.tz is None):
             raise InputError(
@@ -51,7 +52,7 @@ class Future:
             )
         repeated = self.timestamps[self.timestamps.duplicated()]
         if len(repeated):
-            raise InputError(f"{name}: {repeated[0]} stands twice; keep one row for each time")
+            raise InputError(f"{name}: duplicate timestamp {repeated[0]}; keep one row per time")
         absent = timestamps.difference(self.timestamps)
         if len(absent):
             raise InputError(
@@ -60,16 +61,16 @@ class Future:
             )
 
 
-def future_of_table(table: Table, config: DatasetConfig) -> Future:
-    """Take a table of future covariates, written as `config` says.
+def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:
+    """Take a table of future covariates, written as `config` says; for `trained_format` see `find_format`.
 
     Raises:
         InputError: it has no times.
     """
     named = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, named)
-    time_format = find_format(table, time_col, config.time_format)
-    timestamps = parse_timestamps(table, time_col, time_format)
+    time_format = find_format(table, time_col, config.time_format, trained=trained_format)
+    timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone)
     report = Report()
     check_times(table.name, table.cells(time_col, np.flatnonzero(timestamps.isna())), time_format, report)
     report.refuse()

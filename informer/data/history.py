@@ -1,6 +1,6 @@
-"""From new series to the batch that a trained model forecasts from.
+"""From new series to a model's input batch.
 
-It goes through the same store and windows as training does, so the same rows give the same scaled window.
+It uses the same store and windows as training, so equal rows give equal scaled windows.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 import torch
 
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
 from informer.data.columns import Columns
 from informer.data.future import Future
 from informer.data.panel import left_padded
+from informer.data.read.source import Series
 from informer.data.scaler import PanelScaler
-from informer.data.source import Series
 from informer.data.store import build_store, narrowed
-from informer.data.table import listed
-from informer.data.time_features import CalendarKind
-from informer.data.windows import Batch, Windows, WindowSizes
-from informer.errors import InputError
+from informer.data.windows import Batch, Windows
+from informer.errors import InputError, listed
 
 
 def history_batch(
@@ -28,7 +28,7 @@ def history_batch(
     columns: Columns,
     scaler: PanelScaler,
     sizes: WindowSizes,
-    calendar: CalendarKind,
+    calendar: CalendarEmbed,
     device: torch.device | str,
     futures: Sequence[Future] | None = None,
     pad: bool = False,
@@ -36,24 +36,23 @@ def history_batch(
     """The last seq_len rows of each series as one batch; `target` has no rows.
 
     Args:
-        series: each with the input columns, in any order and among others.
+        series: each with the input columns, in any order; additional columns are allowed.
         columns, sizes, calendar: as in training.
-        scaler: of training. Where it has one for each series, a series of another name is scaled by its own last
-            seq_len rows.
-        device: where the batch lies.
-        futures: one a series, with the future covariates of the pred_len times after its last row; None where the
-            model has none.
-        pad: lengthen a shorter history by repeats of its first row.
+        scaler: of training. With one scaler per series, a series with a new name is scaled by its own last seq_len
+            rows.
+        device: device of the batch.
+        futures: one per series, with the future covariates of the pred_len forecast times; None if the model has none.
+        pad: extend a shorter history by repeating its first row.
 
     Raises:
-        InputError: a series that lacks columns or rows of history, or a future that lacks columns, times or numbers.
+        InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
     check_futures(columns, given=futures is not None)
     recent = narrowed([_last_rows(one, sizes.seq_len) for one in series], columns.inputs)
     scalers = [scaler.of(one.name, one.values) for one in recent]
     histories = [_whole(one, sizes.seq_len, pad=pad) for one in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
-    tables = [_with_horizon(one, columns, sizes.pred_len, future) for one, future in zip(histories, ahead, strict=True)]
+    tables = [_with_horizon(one, columns, sizes, future) for one, future in zip(histories, ahead, strict=True)]
     store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
     windows = Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
     batch = windows.batch(torch.arange(len(tables)))
@@ -61,20 +60,20 @@ def history_batch(
 
 
 def check_futures(columns: Columns, *, given: bool) -> None:
-    """Raise the InputError of future covariates that are lacking, or of no use."""
+    """Raise the InputError of future covariates that are missing or not used by the model."""
     if columns.future_covariates and not given:
-        raise InputError(f"future: expected a table of {listed(columns.future_covariates)} ahead, found none")
+        raise InputError(f"future: expected future values of {listed(columns.future_covariates)}, found none")
     if given and not columns.future_covariates:
-        raise InputError("future: the model has no future covariates; expected no table of them")
+        raise InputError("future: the model has no future covariates; leave it out")
 
 
 def future_index(series: Series, n: int) -> pd.DatetimeIndex:
-    """The n timestamps after the series' last."""
+    """The n timestamps after the end of the series."""
     return series.frequency.future(series.timestamps[-1], n, like=series.timestamps[-2:][0])
 
 
 def _last_rows(series: Series, n: int) -> Series:
-    """The last n rows, or as many as there are."""
+    """The last n rows, or fewer if there are not enough."""
     return replace(series, timestamps=series.timestamps[-n:], values=series.values[-n:])
 
 
@@ -85,11 +84,12 @@ def _whole(series: Series, seq_len: int, *, pad: bool) -> Series:
     return left_padded(series, lacking)
 
 
-def _with_horizon(series: Series, columns: Columns, n: int, future: Future | None) -> Series:
-    """The series and n future timestamps; values that are not known there are zeros, which no window shows."""
-    ahead, known = future_index(series, n), columns.future_covariates
-    values = np.zeros((n, len(columns.inputs)))
+def _with_horizon(series: Series, columns: Columns, sizes: WindowSizes, future: Future | None) -> Series:
+    """The series and the timestamps up to the last forecast time; unknown values are zeros, which no window
+    contains."""
+    ahead, known = future_index(series, sizes.reach), columns.future_covariates
+    values = np.zeros((len(ahead), len(columns.inputs)))
     if future is not None:
-        values[:, columns.positions(known)] = future.at(ahead, known)
+        values[sizes.offset :, columns.positions(known)] = future.at(ahead[sizes.offset :], known)
     timestamps = pd.DatetimeIndex(series.timestamps.append(ahead))
     return replace(series, timestamps=timestamps, values=np.concatenate([series.values, values]))

@@ -1,4 +1,4 @@
-"""A panel larger than memory: its files are read in pieces, its values stay in a file of the cache."""
+"""A panel larger than memory: files are read in pieces, values are stored in a cache file."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from informer.data.cache import Cache
-from informer.data.frequency import Frequency
+from informer.config.dataset import DatasetConfig
+from informer.data.cache import Cache, is_whole, write_checked
 from informer.data.history import future_index
 from informer.data.panel import aligned, names_in, series_names
-from informer.data.source import DatasetConfig, Series, inspect_table, text_columns
-from informer.data.table import Table, read_pieces
-from informer.data.timestamps import find_format, find_time_column
+from informer.data.read.frequency import Frequency
+from informer.data.read.source import Series, inspect_table, prepared, text_columns
+from informer.data.read.table import Table, read_pieces
+from informer.data.read.timestamps import find_format, find_time_column
 from informer.errors import InputError
-from informer.files import write_atomic
 
 VALUES = "values"
 
 
 @dataclass(slots=True, kw_only=True)
 class _Facts:
-    """What is to know of a series beside its values: with equal steps, the first time tells all."""
+    """Facts about a series other than its values: with equal steps, the first time is enough."""
 
     name: str
     rows: int
@@ -35,28 +35,32 @@ class _Facts:
 
 
 def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> list[Series]:
-    """The series that `read_panel` gives, their values a map of a file; the rows of a series must stand together.
+    """The series of `read_panel`, with values in a memory map; the rows of a series must be consecutive.
 
     Args:
-        cache: the folder that belongs to these files and this way of reading them.
+        cache: the folder for these files and this way of reading them.
 
     Raises:
-        InputError: the first that is wrong with the files.
+        InputError: the first problem in the files.
     """
     if config.sort or config.duplicates or config.fill:
-        raise InputError("dataset.memmap: repairs (sort, duplicates, fill) need the files in memory; mend them first")
+        raise InputError("dataset.memmap: repairs (sort, duplicates, fill) need the files in memory; fix them first")
+    if config.timezone:
+        raise InputError(
+            "dataset.timezone: not supported with dataset.memmap, which reads files in pieces; write times in UTC"
+        )
     facts_file = cache.folder / "panel.json"
-    if not facts_file.exists():
+    if not is_whole(facts_file):
         cache.forget(VALUES, dtype=np.float64)
     reader = _Reader(config)
     values = cache.array(VALUES, lambda: reader.blocks(paths), dtype=np.float64)
     if reader.first is not None:
-        write_atomic(facts_file, json.dumps(reader.facts()))
+        write_checked(facts_file, json.dumps(reader.facts()))
     return _panel(json.loads(facts_file.read_text()), values)
 
 
 class _Reader:
-    """Goes through the files; what it saw is in `facts` when all blocks are out."""
+    """Reads the files; `facts` is complete after all blocks were consumed."""
 
     def __init__(self, config: DatasetConfig) -> None:
         self.as_given = config
@@ -66,12 +70,14 @@ class _Reader:
         self._seen: dict[str, _Facts] = {}
 
     def blocks(self, paths: Sequence[Path]) -> Iterator[np.ndarray]:
-        """Values, one series below the other."""
+        """Values, one series after the other."""
         for path, file_name in zip(paths, series_names(paths), strict=True):
-            for own, name, config in _parts(path, file_name, self.as_given):
+            # dates of all files use one order of day and month
+            known = None if self.first is None else self.first.time_format
+            for own, name, config in _parts(path, file_name, self.as_given, known):
                 series, report = inspect_table(own, replace(config, frequency=self.frequency), name)
                 report.refuse()
-                assert series is not None  # else there is something to refuse
+                assert series is not None  # otherwise the report has raised
                 yield self._take(series, own)
 
     def facts(self) -> dict[str, Any]:
@@ -99,8 +105,8 @@ class _Reader:
                 )
         elif series.name in self._seen:
             raise InputError(
-                f"{table.at(0, series.time_col)}: more rows of {series.name}, after those of others; "
-                "dataset.memmap needs the rows of a series together: sort the file"
+                f"{table.at(0, series.time_col)}: rows of {series.name} are not consecutive; "
+                "dataset.memmap needs them together: sort the file by series"
             )
         zone = None if series.timestamps.tz is None else str(series.timestamps.tz)
         facts = self._seen.setdefault(
@@ -111,33 +117,30 @@ class _Reader:
         return series.values
 
 
-def _parts(path: Path, file_name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
-    """Rows of a file that are of one series, its name, and how to read them."""
-    # text is told by the whole file, so that one with such columns is read twice, unless dataset.columns names the rest
+def _parts(
+    path: Path, file_name: str, config: DatasetConfig, known_format: str | None
+) -> Iterator[tuple[Table, str, DatasetConfig]]:
+    """The rows of each series in a file, its name, and how to read them."""
+    # whether a column is text depends on the whole file: read twice, unless dataset.columns names the others
     text = text_columns(_pieces(path, config), config)
     for piece in _pieces(path, config):
         table = piece.without(text)
-        with suppress(InputError):  # told with all else that is wrong with the rows
-            # by all rows of a piece: those of one series may not settle it
+        with suppress(InputError):  # reported with all other problems of the rows
+            # by all rows of a piece: those of one series may be ambiguous
             time_col = find_time_column(table, config.time_col)
-            time_format = find_format(table, time_col, config.time_format)
+            time_format = find_format(table, time_col, config.time_format, trained=known_format)
             config = replace(config, time_col=time_col, time_format=time_format)
         for own, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
             yield own, name, config
 
 
 def _pieces(path: Path, config: DatasetConfig) -> Iterator[Table]:
-    return read_pieces(
-        path,
-        separator=config.separator,
-        decimal=config.decimal,
-        encoding=config.encoding,
-        series_col=config.series_col,
-    )
+    pieces = read_pieces(path, config.hints, config.series_col, config.limits)
+    return (prepared(piece, config) for piece in pieces)
 
 
 def _runs(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
-    """Rows that follow each other and are of one series, and its name."""
+    """Consecutive rows of one series, and its name."""
     names = names_in(table, series_col)
     borders = [0, *np.flatnonzero(names[1:] != names[:-1]) + 1, len(names)]
     frame = table.frame.drop(columns=series_col)

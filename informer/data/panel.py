@@ -1,9 +1,9 @@
-"""Many series for one model: a file each or all in one, with the same columns and step; which are long enough."""
+"""Many series for one model, from one file each or all in one, with the same columns and step; length checks."""
 
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,51 +11,69 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from informer.data.dialect import Dialect
-from informer.data.report import Report
-from informer.data.source import DatasetConfig, Series, series_from_table, table_of_file, text_columns
-from informer.data.split import Short, Split, cut_rows, shortage
-from informer.data.store import column_values
-from informer.data.table import Table, listed, name_of
-from informer.data.timestamps import find_format, find_time_column, parse_timestamps
-from informer.data.windows import WindowSizes
-from informer.errors import InputError
+from informer.config.dataset import DatasetConfig, Short
+from informer.config.lengths import WindowSizes
+from informer.data.read.dialect import Dialect
+from informer.data.read.report import Report
+from informer.data.read.source import Series, column_values, series_from_table, table_of_file, text_columns
+from informer.data.read.table import Table, name_of
+from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.data.split import Split, cut_rows, shortage
+from informer.errors import InputError, listed
 
 log = logging.getLogger(__name__)
 
 MOST = 3
-"""Problems and names that one line shows."""
+"""Maximum number of problems and names in one line."""
 
 
 def read_panel(paths: Sequence[Path], config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
-    """Read the series of these files; the first one's columns and step are expected of all.
+    """Read the series of these files; all must have the columns and step of the first.
 
     Args:
-        sizes: of windows, which series must be long enough for where `config.short` makes it an error.
+        sizes: window lengths; series that are too short are an error with short=error.
 
     Raises:
-        ReportError: what is wrong with any of the files, or differs from the first.
+        ReportError: problems in any of the files, or differences from the first.
     """
+    return _panel(zip(paths, series_names(paths), strict=True), config, sizes)
+
+
+def table_panel(table: Table, config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
+    """The series of a table in memory, checked like those of a file."""
+    return _panel([(table, table.name)], config, sizes)
+
+
+def _panel(tables: Iterable[tuple[Path | Table, str]], config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
     panel: list[Series] = []
     reader, report = _Reader(), Report()
     least = sizes if config.short is Short.error else None
-    for path, name in zip(paths, series_names(paths), strict=True):
+    for origin, name in tables:
         with report.gathering():
-            for table, one, own in reader.tables(path, name, config):
+            for table, one, own in reader.tables(origin, name, config):
                 with report.gathering():
-                    # the step of the first is expected of the others
+                    # the others must have the step of the first
                     step = panel[0].frequency.code if panel else config.frequency
                     series = series_from_table(table, replace(own, frequency=step), one, sizes=least)
                     panel.append(aligned(series, panel[0]) if panel else series)
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
-        raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; expected each in one")
+        raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; rename one")
     return panel
 
 
+def panel_tables(table: Table, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
+    """The rows of each series of a table, its name (`name` for a single series), and how to read them.
+
+    Raises:
+        InputError: no such series column, or no time column.
+    """
+    yield from _Reader().tables(table, name, config)
+
+
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:
-    """Cut each series into its parts, and do with the short ones as `config.short` says.
+    """Split each series, and handle short ones as `config.short` says.
 
     Raises:
         InputError: a series is too short, or all are.
@@ -74,12 +92,12 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
     if left_out and (config.short is Short.error or not kept):
         raise InputError(left_out[0] + (f" (and {len(left_out) - 1} series more)" if len(left_out) > 1 else ""))
     if left_out:
-        log.warning(f"{len(left_out)} of {len(panel)} series left out: {'; '.join(left_out[:MOST])}")
+        log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")
     return [series for series, _ in kept], [split for _, split in kept]
 
 
 def left_padded(series: Series, n: int) -> Series:
-    """The series with its first row repeated n times before it."""
+    """The series with its first row repeated n times in front."""
     if n <= 0:
         return series
     before = series.frequency.past(series.timestamps[0], n, like=series.timestamps[:2][-1])
@@ -88,7 +106,7 @@ def left_padded(series: Series, n: int) -> Series:
 
 
 def series_names(paths: Sequence[Path]) -> list[str]:
-    """File names without their endings; with their folders where names alone repeat."""
+    """File names without their endings; including folders if names repeat."""
     stems = [name_of(path) for path in paths]
     if len(set(stems)) == len(stems):
         return stems
@@ -98,16 +116,18 @@ def series_names(paths: Sequence[Path]) -> list[str]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one file after the other; times written as in the file before are not read again."""
+    """Reads one file after the other; a time column equal to the previous file's is not parsed again."""
 
     cells: pd.Series | None = None
     times: pd.Series | None = None
     time_format: str | None = None
     dialects: set[Dialect] = field(default_factory=set)
 
-    def tables(self, path: Path, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
-        """The rows of each series of a file, its name (`name` where the file holds one), and how to read them."""
-        table = table_of_file(path, config)
+    def tables(
+        self, origin: Path | Table, name: str, config: DatasetConfig
+    ) -> Iterator[tuple[Table, str, DatasetConfig]]:
+        """The rows of each series of a file, its name (`name` for a single series), and how to read them."""
+        table = origin if isinstance(origin, Table) else table_of_file(origin, config)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)
@@ -116,18 +136,24 @@ class _Reader:
             table = table.without(text_columns([table], config))
             yield from ((own, one, config) for own, one in series_tables(table, config.series_col or ""))
             return
-        with suppress(InputError):  # told with all else that is wrong with the file
+        with suppress(InputError):  # reported with all other problems of the file
             table, config = self._timed(table, config)
         yield table, name, config
 
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """The table with its time column read, for all series at once: text costs more than all else."""
+        """The table with its time column parsed, for all series at once, since parsing text is the slowest step."""
         time_col = find_time_column(table, config.time_col)
         cells = table.frame[time_col]
         if self.cells is None or not cells.equals(self.cells):
-            self.time_format = find_format(table, time_col, config.time_format)
-            times = parse_timestamps(table, time_col, self.time_format)
-            # a cell that is no time stays, to be told by its series as it is written
+            self.time_format = find_format(table, time_col, config.time_format, trained=self.time_format)
+            times = parse_timestamps(
+                table,
+                time_col,
+                self.time_format,
+                timezone=config.timezone,
+                groups=None if config.series_col not in table.columns else table.frame[config.series_col].to_numpy(),
+            )
+            # a cell that is not a time is kept, so that it is reported with its series and original text
             self.cells, self.times = cells, None if times.hasnans else pd.Series(times, index=cells.index)
         if self.times is not None:
             table = replace(table, frame=table.frame.assign(**{time_col: self.times}))
@@ -135,7 +161,7 @@ class _Reader:
 
 
 def series_tables(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
-    """The rows of each series that a column names, without it, and that name.
+    """The rows of each series named by a column, without that column, and the name.
 
     Raises:
         InputError: no such column, an empty cell in it, or no rows.
@@ -159,15 +185,15 @@ def names_in(table: Table, column: str) -> np.ndarray:
 
 
 def aligned(series: Series, first: Series) -> Series:
-    """The series with its columns in the order of the first one's, and with its timestamps where they are equal."""
+    """The series with its columns in the order of the first, and the first's timestamps object if they are equal."""
     missing, more = (
         [column for column in one if column not in other]
         for one, other in ((first.columns, series.columns), (series.columns, first.columns))
     )
     if missing or more:
         raise InputError(
-            f"{series.name}: expected the columns of {first.name}; missing: {listed(missing)}, besides: "
-            f"{listed(more)}; name those to read in dataset.columns"
+            f"{series.name}: expected the columns of {first.name}; missing: {listed(missing)}, additional: "
+            f"{listed(more)}; list the common columns in dataset.columns"
         )
     timestamps = first.timestamps if series.timestamps.equals(first.timestamps) else series.timestamps
     return replace(series, timestamps=timestamps, values=column_values(series, first.columns), columns=first.columns)

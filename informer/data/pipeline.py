@@ -10,26 +10,31 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
+from informer.config.dataset import DatasetConfig, ScalerConfig
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
+from informer.data.calendar import mark_sizes
 from informer.data.columns import Columns, Roles
-from informer.data.download import file_sha256, find_files
-from informer.data.frequency import Frequency
 from informer.data.large import mapped_panel
-from informer.data.panel import divide, read_panel
-from informer.data.scaler import PanelScaler, ScalerConfig
-from informer.data.source import DatasetConfig, Series
+from informer.data.panel import divide, read_panel, table_panel
+from informer.data.read.download import files_sha256, find_files
+from informer.data.read.frequency import Frequency
+from informer.data.read.source import Series
+from informer.data.read.table import Table
+from informer.data.scaler import PanelScaler, Scaler
 from informer.data.split import Split
 from informer.data.store import build_store, narrowed
-from informer.data.time_features import CalendarKind, mark_sizes
-from informer.data.windows import Windows, WindowSizes
+from informer.data.windows import Windows
 from informer.errors import InputError
+from informer.files import expanded
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the data came from: a file, or the folder or pattern of many; the checksum is over all of them."""
+    """Where the data came from: a file, or a folder or pattern of many; the checksum covers all of them."""
 
     path: Path
     sha256: str
@@ -37,7 +42,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """All that training and evaluation need of the data.
+    """The data for training and evaluation.
 
     Args:
         panel: series of the input columns, in data units.
@@ -46,10 +51,11 @@ class Data:
         scaler: over the inputs, fitted on training rows.
         sizes: of a window.
         calendar: kind of the marks.
-        mark_sizes: one entry a mark column (see `time_features.mark_sizes`).
+        mark_sizes: one entry per mark column (see `time_features.mark_sizes`).
         splits: target rows of each series' parts.
         train, val, test: windows.
-        calibration: windows of the later rows of the validation part, which are then no part of `val`; None without.
+        calibration: windows of the later rows of the validation part, which are then not in `val`; None without.
+        known: names of the training series, in the order of their numbers; empty for a single series.
         provenance: files and checksum.
     """
 
@@ -58,13 +64,14 @@ class Data:
     frequency: Frequency
     scaler: PanelScaler
     sizes: WindowSizes
-    calendar: CalendarKind
+    calendar: CalendarEmbed
     mark_sizes: tuple[int, ...]
     splits: list[Split]
     train: Windows
     val: Windows
     test: Windows
     calibration: Windows | None
+    known: tuple[str, ...]
     provenance: Provenance
 
     @property
@@ -74,18 +81,18 @@ class Data:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Columns that it forecasts."""
+        """Columns that the model forecasts."""
         return self.columns.targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The series of a dataset as they were read.
+    """The series of a dataset after reading.
 
     Args:
         panel: series of the input columns, in data units.
         columns: names by role.
-        cache: where arrays too large for memory lie; None: in memory.
+        cache: for arrays too large for memory; None: in memory.
         provenance: files and checksum.
     """
 
@@ -101,20 +108,20 @@ def load_data(
     sizes: WindowSizes,
     roles: Roles,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarKind,
+    calendar: CalendarEmbed,
     data_dir: Path,
     device: torch.device | str,
     calibration: float = 0.0,
 ) -> Data:
-    """Read, split, scale and lay out a dataset.
+    """Read, split, scale and prepare a dataset.
 
     Args:
-        roles: of the columns; without a target, the dataset's is taken.
+        roles: of the columns; the dataset's target is the default.
         data_dir: folder of the datasets' files.
         scaler, calendar, device, calibration: see `lay_out`.
 
     Raises:
-        InputError: whatever a user can mend in the files, the split or the sizes.
+        InputError: problems in the files, the split or the sizes.
     """
     source = read_source(dataset, sizes=sizes, roles=roles, data_dir=data_dir)
     return lay_out(
@@ -123,15 +130,38 @@ def load_data(
 
 
 def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, data_dir: Path) -> Source:
-    """Read a dataset; `sizes` are the shortest windows that it will be cut into.
+    """Read a dataset; `sizes` are the shortest windows that will be used.
 
     Raises:
-        InputError: whatever a user can mend in the files.
+        InputError: problems in the files.
     """
     paths = find_files(dataset, data_dir)
     provenance = _provenance(paths, dataset)
     cache = _cache(dataset, data_dir, provenance) if dataset.memmap else None
     panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes)
+    return _source(panel, dataset, roles, provenance, cache)
+
+
+def table_source(
+    table: Table, dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, provenance: Provenance | None
+) -> Source:
+    """The same for a table in memory.
+
+    Args:
+        provenance: a file with the same content; None: there is none.
+
+    Raises:
+        InputError: problems in the table.
+    """
+    if dataset.memmap:
+        raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
+    panel = table_panel(table, dataset, sizes)
+    return _source(panel, dataset, roles, provenance or Provenance(Path(table.name), _panel_sha256(panel)), None)
+
+
+def _source(
+    panel: list[Series], dataset: DatasetConfig, roles: Roles, provenance: Provenance, cache: Cache | None
+) -> Source:
     roles = replace(roles, target=roles.target or dataset.target)
     columns = roles.choose(panel[0].columns, name=panel[0].name)
     return Source(panel=narrowed(panel, columns.inputs, cache), columns=columns, cache=cache, provenance=provenance)
@@ -143,47 +173,37 @@ def lay_out(
     *,
     sizes: WindowSizes,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarKind,
+    calendar: CalendarEmbed,
     device: torch.device | str,
     calibration: float = 0.0,
+    known: Sequence[str] | None = None,
 ) -> Data:
-    """Split, scale and cut into windows what was read.
+    """Split, scale and cut the data into windows.
 
     Args:
-        scaler: the kind to fit on training rows, or one over the input columns that was fitted before.
-        calendar: kind of the marks.
-        device: where the rows lie, once.
-        calibration: share of the validation rows, the later ones, that intervals are made from.
+        scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
+        calendar, device: kind of the marks, and where the rows are.
+        calibration: share of the validation rows, from the end, used to calibrate intervals.
+        known: names of the training series; None: those of this data.
 
     Raises:
-        InputError: whatever a user can mend in the split or the sizes.
+        InputError: problems in the split or the sizes.
     """
-    columns, cache = source.columns, source.cache
     panel, splits = divide(source.panel, dataset, sizes)
-    training = {
-        series.name: series.values[split.train.start : split.train.stop]
-        for series, split in zip(panel, splits, strict=True)
-    }
-    if isinstance(scaler, ScalerConfig):
-        scaler = PanelScaler.fit(scaler, training)
-    store = build_store(
-        panel,
-        scalers=[scaler.of(name, rows) for name, rows in training.items()],
-        calendar=calendar,
-        device=device,
-        cache=cache,
-    )
+    known = _names(panel) if known is None else known
+    scaler, scalers = _scalers(scaler, panel, splits)
+    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
 
-    def windows(name: str, parts: list[range]) -> Windows:
+    def windows(name: str, parts: Sequence[range]) -> Windows:
         starts = _starts(parts, store.first_rows.cpu().numpy(), sizes)
         if not len(starts):
             raise InputError(f"{dataset.name}: no series has a window in its {name} part; use longer series")
-        return Windows.of_columns(store, columns, starts=torch.from_numpy(starts), sizes=sizes)
+        return Windows.of_columns(store, source.columns, starts=torch.from_numpy(starts), sizes=sizes)
 
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
         panel=panel,
-        columns=columns,
+        columns=source.columns,
         frequency=panel[0].frequency,
         scaler=scaler,
         sizes=sizes,
@@ -191,42 +211,79 @@ def lay_out(
         mark_sizes=mark_sizes(panel[0].frequency, calendar),
         splits=splits,
         train=windows("train", [split.train for split in splits]),
-        val=windows("val", list(val)),
+        val=windows("val", val),
         test=windows("test", [split.test for split in splits]),
-        calibration=windows("calibration", list(later)) if any(later) else None,
+        calibration=windows("calibration", later) if any(later) else None,
+        known=tuple(known),
         provenance=source.provenance,
     )
 
 
+def _names(panel: Sequence[Series]) -> list[str]:
+    """Names of many series; a single one needs no number."""
+    return [series.name for series in panel] if len(panel) > 1 else []
+
+
+def _scalers(
+    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split]
+) -> tuple[PanelScaler, list[Scaler]]:
+    """The scaler, fitted on the training rows if it is not yet, and that of each series."""
+    parts = ((series, split.train) for series, split in zip(panel, splits, strict=True))
+    training = {series.name: series.values[part.start : part.stop] for series, part in parts}
+    fitted = PanelScaler.fit(scaler, training) if isinstance(scaler, ScalerConfig) else scaler
+    return fitted, [fitted.of(name, rows) for name, rows in training.items()]
+
+
 def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, range]:
-    """Rows of a validation part that choose the model, and those after them that calibrate it: none if too few."""
+    """Rows of a validation part for model selection, and those after them for calibration: none if too few."""
     cut = part.stop - int(len(part) * share)
     earlier, later = range(part.start, cut), range(cut, part.stop)
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))
 
 
 def _starts(parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes) -> Int64[np.ndarray, "n"]:
-    """Rows of the store at which the windows of all series begin whose targets lie in these parts."""
+    """Store rows at which the windows of all series start whose targets are in these parts."""
     ranges = [sizes.starts(part) for part in parts]
     counts = np.array([len(starts) for starts in ranges])
     firsts = first_rows + np.array([starts.start for starts in ranges])
-    # one count over all windows, less the number of those in the series before
+    # one count over all windows, minus the number of windows in previous series
     return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
 
 
 def _cache(dataset: DatasetConfig, data_dir: Path, provenance: Provenance) -> Cache:
-    """The arrays of these files, read in this way."""
-    keys = ("time_col", "time_format", "frequency", "columns", "series_col", "separator", "decimal", "encoding")
+    """The arrays of these files with these settings."""
+    keys = (
+        "time_col",
+        "time_format",
+        "frequency",
+        "columns",
+        "series_col",
+        "separator",
+        "decimal",
+        "encoding",
+        "thousands",
+        "clock_col",
+        "timezone",
+        "exclude",
+    )
     reading = {key: getattr(dataset, key) for key in keys}
-    folder = Path(dataset.cache_dir).expanduser() if dataset.cache_dir else data_dir / "cache"
+    folder = expanded(dataset.cache_dir) if dataset.cache_dir else data_dir / "cache"
     return Cache.below(folder, {"sha256": provenance.sha256, **reading})
 
 
+def _panel_sha256(panel: Sequence[Series]) -> str:
+    digest = hashlib.sha256()
+    for series in panel:
+        digest.update(" ".join([series.name, *series.columns]).encode())
+        digest.update(series.timestamps.asi8.tobytes())
+        digest.update(np.ascontiguousarray(series.values).tobytes())
+    return digest.hexdigest()
+
+
 def _provenance(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:
+    sha256 = files_sha256(paths)
     if len(paths) > 1:
-        digests = "".join(f"{path.name} {file_sha256(path)}\n" for path in paths)
-        return Provenance(Path(str(dataset.path)), hashlib.sha256(digests.encode()).hexdigest())
-    path, sha256 = paths[0], file_sha256(paths[0])
+        return Provenance(Path(str(dataset.path)), sha256)
     if dataset.path is None and dataset.sha256 not in (None, sha256):
-        log.warning("%s: sha256 %s differs from the published file's %s", path, sha256, dataset.sha256)
-    return Provenance(path, sha256)
+        log.warning("%s: sha256 %s differs from the published file's %s", paths[0], sha256, dataset.sha256)
+    return Provenance(paths[0], sha256)

@@ -1,41 +1,29 @@
-"""Scaling per column: fitted by scikit-learn on training rows, then plain numbers that travel in a checkpoint."""
+"""Scaling per column: fitted by scikit-learn on training rows, then plain numbers in the checkpoint."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
-from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from jaxtyping import Float64, Int64
+
+from informer.config.dataset import ScalerConfig, ScalerKind
+from informer.errors import InputError, reason_of
 
 Table = Float64[np.ndarray, "_ c"]
 
+Units = Int64[np.ndarray, "c"]
+
+SMALL = 1e-6
+"""Columns with smaller values are fitted in units of a power of two."""
+
 BLOCK = 1 << 22
-"""Values that are read at once of tables that may be larger than memory."""
-
-
-class ScalerKind(Enum):
-    """standard: mean 0, deviation 1; minmax: 0 to 1; robust: median 0, interquartile range 1; none: as they are."""
-
-    standard = "standard"
-    minmax = "minmax"
-    robust = "robust"
-    none = "none"
-
-
-@dataclass(kw_only=True, slots=True)
-class ScalerConfig:
-    """The node `scaler`."""
-
-    kind: ScalerKind = ScalerKind.standard
-    per_series: bool = False
-    """Scale each series by its own training rows instead of all by those of all series."""
+"""Values read at once from tables that may be larger than memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scaler:
-    """(x - center) / scale for each column, the last axis of what it is given. A constant column keeps scale 1."""
+    """(x - center) / scale per column, along the last axis. A constant column has scale 1."""
 
     kind: ScalerKind
     center: Float64[np.ndarray, "c"]
@@ -43,28 +31,21 @@ class Scaler:
 
     @classmethod
     def fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
-        """Fit on the rows of these tables, which may be maps of files: they are read block by block."""
-        if kind is ScalerKind.standard:
-            standard = StandardScaler()
-            for block in _blocks(tables):
-                standard.partial_fit(block)
-            return cls(kind, standard.mean_, standard.scale_)
-        if kind is ScalerKind.minmax:
-            minmax = MinMaxScaler()
-            for block in _blocks(tables):
-                minmax.partial_fit(block)
-            return cls(kind, minmax.data_min_, 1.0 / minmax.scale_)
+        """Fit on the rows of these tables, which may be memory maps: they are read in blocks.
+
+        Columns with only small values are fitted in units of a power of two, which is exact: squares of 1e-300
+        underflow,
+        and scikit-learn treats a range below 1e-15 as rounding.
+        """
         n_columns = tables[0].shape[1]
-        if kind is ScalerKind.robust:
-            # quantiles need all rows: one column at a time
-            robust = [
-                RobustScaler().fit(np.concatenate([table[:, [column]] for table in tables]))
-                for column in range(n_columns)
-            ]
-            return cls(
-                kind, *(np.concatenate([getattr(one, part) for one in robust]) for part in ("center_", "scale_"))
-            )
-        return cls(kind, np.zeros(n_columns), np.ones(n_columns))
+        if kind is ScalerKind.none:
+            return cls(kind, np.zeros(n_columns), np.ones(n_columns))
+        units = _units(tables)
+        center, scale = _fitted(kind, tables, units)
+        if units.any():
+            center, scale = np.ldexp(center, -units), np.ldexp(scale, -units)
+            scale = np.where(scale > 0, scale, 1.0)
+        return cls(kind, center, scale)
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units."""
@@ -80,19 +61,30 @@ class Scaler:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Scaler":
-        """What `state` gave."""
-        center, scale = (np.asarray(state[name], dtype=np.float64) for name in ("center", "scale"))
-        return cls(ScalerKind(state["kind"]), center, scale)
+        """The inverse of `state`.
+
+        Raises:
+            InputError: invalid content, or values that are not finite.
+        """
+        try:
+            kind, (center, scale) = ScalerKind(state["kind"]), (_numbers(state[name]) for name in ("center", "scale"))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"checkpoint: scaler: expected kind, center and scale, found {reason_of(error)}"
+            ) from error
+        if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise InputError("checkpoint: scaler: expected finite centers and scales above 0, found others")
+        return cls(kind, center, scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelScaler:
-    """One scaler for all series, or one for each.
+    """One scaler for all series, or one per series.
 
     Args:
         kind: of every scaler.
-        shared: the one for all series; None where each has its own.
-        own: those of the series of training, by name.
+        shared: the scaler for all series; None if each has its own.
+        own: the scalers of the training series, by name.
     """
 
     kind: ScalerKind
@@ -101,20 +93,20 @@ class PanelScaler:
 
     @classmethod
     def fit(cls, config: ScalerConfig, training: Mapping[str, Table]) -> "PanelScaler":
-        """Fit on the training rows of each series, by name; a series alone is all series."""
+        """Fit on the training rows of each series, by name; a single series uses a shared scaler."""
         if config.per_series and len(training) > 1:
             own = {name: Scaler.fit(config.kind, [rows]) for name, rows in training.items()}
             return cls(kind=config.kind, own=own)
         return cls(kind=config.kind, shared=Scaler.fit(config.kind, list(training.values())))
 
     def of(self, name: str, rows: Table) -> Scaler:
-        """The scaler of a series: the shared one, its own of training, else one fitted on `rows`."""
+        """The scaler of a series: the shared one, its own from training, or a new one fitted on `rows`."""
         if self.shared is not None:
             return self.shared
         return self.own[name] if name in self.own else Scaler.fit(self.kind, [rows])
 
     def is_new(self, name: str) -> bool:
-        """A series for which training made no scaler."""
+        """Whether training had no scaler for this series."""
         return self.shared is None and name not in self.own
 
     def state(self) -> dict[str, Any]:
@@ -127,20 +119,72 @@ class PanelScaler:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "PanelScaler":
-        """What `state` gave."""
+        """The inverse of `state`.
+
+        Raises:
+            InputError: it is no such state.
+        """
+        try:
+            kind, shared, own = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"checkpoint: scaler: expected kind, shared and own, found {reason_of(error)}") from error
+        if (shared is None) != bool(own) or not all(isinstance(one, dict) for one in [shared or {}, *own.values()]):
+            raise InputError("checkpoint: scaler: expected one that is shared, or one for each series")
         return cls(
-            kind=ScalerKind(state["kind"]),
-            shared=state["shared"] and Scaler.from_state(state["shared"]),
-            own={name: Scaler.from_state(one) for name, one in state["own"].items()},
+            kind=kind,
+            shared=None if shared is None else Scaler.from_state(shared),
+            own={str(name): Scaler.from_state(one) for name, one in own.items()},
         )
 
 
-def _blocks(tables: Sequence[Table]) -> Iterator[Table]:
-    """The rows of all tables in blocks of BLOCK values or less, where small tables share one.
+def _numbers(values: Any) -> Float64[np.ndarray, "c"]:
+    """A list of numbers; texts and truth values would pass for numbers too."""
+    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+        raise TypeError("no list of numbers")
+    return np.asarray(values, dtype=np.float64)
 
-    They are laid out alike whatever the tables are, because sums depend on it in their last digit.
+
+def _fitted(kind: ScalerKind, tables: Sequence[Table], units: Units) -> tuple[np.ndarray, np.ndarray]:
+    """Center and scale of each column by scikit-learn, in these units."""
+    # prediction fits no scaler, and scikit-learn is slow to import
+    from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+
+    if kind is ScalerKind.standard:
+        standard = StandardScaler()
+        for block in _blocks(tables, units):
+            standard.partial_fit(block)
+        return standard.mean_, standard.scale_
+    if kind is ScalerKind.minmax:
+        minmax = MinMaxScaler()
+        for block in _blocks(tables, units):
+            minmax.partial_fit(block)
+        return minmax.data_min_, 1.0 / minmax.scale_
+    # quantiles need all rows: one column at a time
+    robust = [
+        RobustScaler().fit(np.ldexp(np.concatenate([table[:, [column]] for table in tables]), unit))
+        for column, unit in enumerate(units)
+    ]
+    return np.concatenate([one.center_ for one in robust]), np.concatenate([one.scale_ for one in robust])
+
+
+def _units(tables: Sequence[Table]) -> Units:
+    """The power of two that scales a column's largest value to about 1; 0 for usual sizes, or a single value."""
+    bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]
+    low, high = np.min([one for one, _ in bounds], axis=0), np.max([one for _, one in bounds], axis=0)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    return np.where((low < high) & (largest < SMALL), -np.frexp(largest)[1], 0).astype(np.int64)
+
+
+def _blocks(tables: Sequence[Table], units: Units | None = None) -> Iterator[Table]:
+    """The rows of all tables in blocks of at most BLOCK values, combining small tables; in these units.
+
+    The blocks do not depend on the tables, because sums depend on them in their last digit.
     """
-    most = max(1, BLOCK // max(1, tables[0].shape[1]))
+    whole = _whole_blocks(tables, max(1, BLOCK // max(1, tables[0].shape[1])))
+    yield from whole if units is None or not units.any() else (np.ldexp(block, units) for block in whole)
+
+
+def _whole_blocks(tables: Sequence[Table], most: int) -> Iterator[Table]:
     gathered: list[Table] = []
     n_rows = 0
     for table in tables:

@@ -1,7 +1,7 @@
-"""After how many rows a series comes back to itself: lines of its spectrum that its autocorrelation confirms.
+"""Seasons of a series: lines of its spectrum that its autocorrelation confirms.
 
 M. Vlachos, P. Yu and V. Castelli, "On periodicity detection and structural periodic similarity", SDM 2005: the spectrum
-proposes periods, among them those of every overtone; at a true one the autocorrelation has a hill.
+proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum.
 """
 
 from typing import NamedTuple
@@ -10,23 +10,23 @@ import numpy as np
 from jaxtyping import Float64
 
 CYCLES = 3
-"""Times that a season must have been seen."""
+"""Minimum number of times that a season must occur."""
 
 LEAST_POWER, MOST_LINES = 0.01, 20
-"""Share of the variance that a line of the spectrum has to hold to be looked at, and how many are."""
+"""Minimum share of the variance of a spectral line, and maximum number of lines."""
 
 WEAKEST = 0.2
-"""Autocorrelation of the least season that is told."""
+"""Minimum autocorrelation of a season."""
 
 RISE = 0.1
-"""How far the autocorrelation rises to a season from its lowest value before."""
+"""Minimum rise of the autocorrelation to a season from its lowest value before."""
 
 NEARBY, MOST_MULTIPLE = 0.1, 30
-"""Share of a period within which another one is the same, or a multiple; and how many times counts as a multiple."""
+"""Tolerance, as a share of a period, for equal periods and multiples; and maximum factor of a multiple."""
 
 
 class Season(NamedTuple):
-    """A period in rows, and the autocorrelation at it, 1 being a perfect repeat."""
+    """A period in rows, and its autocorrelation; 1 means a perfect repeat."""
 
     period: int
     strength: float
@@ -40,7 +40,7 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season
         most: seasons to return.
 
     Returns:
-        The strongest first; none of a column that never changes, or that is too short to show one.
+        The strongest first; empty for a column that never changes or is too short.
     """
     rest = _without_trend(values)
     if not rest.any():
@@ -53,15 +53,15 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season
         foot = correlation[[lag - aside, min(lag + aside, len(correlation) - 1)]].max()
         if strength > max(foot, WEAKEST, correlation[:lag].min() + RISE):
             found.append(Season(lag, strength))
-    told: list[Season] = []
+    selected: list[Season] = []
     for season in sorted(found, key=lambda season: -season.strength):
-        if not any(_is_multiple(season.period, other.period) for other in told):
-            told.append(season)
-    return told[:most]
+        if not any(_is_multiple(season.period, other.period) for other in selected):
+            selected.append(season)
+    return selected[:most]
 
 
 def autocorrelation(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
-    """Of the values without their linear trend, at lags 0 to t // CYCLES; zeros where nothing is left."""
+    """Autocorrelation without linear trend, at lags 0 to t // CYCLES; zeros if nothing remains."""
     return _correlation(_without_trend(values))
 
 
@@ -72,12 +72,12 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
     scale = np.abs(values).max() or 1.0
     time, centred = np.arange(n) - (n - 1) / 2, values / scale - (values / scale).mean()
     rest = centred - time * (centred @ time) / (time @ time)
-    # rounding alone leaves as much of a straight line
+    # rounding errors leave this much of a straight line
     return rest if np.abs(rest).max() > 1e-10 else np.zeros(n)
 
 
 def _correlation(rest: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
-    """Through the spectrum of padded values, so that the end does not meet the beginning; means over the pairs."""
+    """From the spectrum of padded values, so that the series does not wrap around; means over the pairs."""
     n = len(rest)
     lags = np.arange(n // CYCLES + 1)
     if not rest.any():
@@ -87,7 +87,7 @@ def _correlation(rest: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
 
 
 def _proposed(rest: Float64[np.ndarray, "t"]) -> list[float]:
-    """Periods of the strongest lines of the spectrum."""
+    """Periods of the strongest spectral lines."""
     power = np.abs(np.fft.rfft(rest)) ** 2
     power[:CYCLES] = 0
     lines = [line for line in np.argsort(-power)[:MOST_LINES] if power[line] > LEAST_POWER * power.sum()]
@@ -95,7 +95,7 @@ def _proposed(rest: Float64[np.ndarray, "t"]) -> list[float]:
 
 
 def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int) -> int:
-    """The best lag between the neighbours of a line, which lie period^2 / n apart."""
+    """The best lag between the neighbours of a line, at distance period^2 / n."""
     reach = round(period**2 / n)
     first = max(round(period) - reach, 1)
     return first + int(correlation[first : round(period) + reach + 1].argmax())
@@ -103,5 +103,5 @@ def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int
 
 def _is_multiple(period: int, other: int) -> bool:
     times = max(round(period / other), 1)
-    # any long period is near some multiple of a short one: a year of days is one of its own
+    # any long period is close to some multiple of a short one: 365 days is not a multiple of a week
     return times <= MOST_MULTIPLE and abs(period - times * other) <= NEARBY * other

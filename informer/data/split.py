@@ -1,68 +1,38 @@
-"""Which rows are the targets of training, validation and test. The three never overlap; rows after them are unused."""
+"""Target rows of training, validation and test. The three never overlap; rows after them are unused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from itertools import count
 
 import pandas as pd
 
-from informer.data.frequency import Frequency
-from informer.data.windows import WindowSizes
+from informer.config.dataset import SplitConfig, SplitKind
+from informer.config.lengths import WindowSizes
+from informer.data.read.frequency import Frequency
 from informer.errors import InputError
 
 Bound = int | float | str | None
 
-
-class Short(Enum):
-    """What to do with a series that has no window in some part."""
-
-    error = "error"
-    """Refuse it."""
-    skip = "skip"
-    """Leave it out, and say so."""
-    pad = "pad"
-    """Repeat its first row before it, so that targets from its second row on have their history."""
-
-
-class SplitKind(Enum):
-    """Counted in 30-day months, in shares of the rows, by the dates at which parts end, or in rows."""
-
-    months = "months"
-    ratio = "ratio"
-    dates = "dates"
-    rows = "rows"
-
-
-@dataclass(kw_only=True, slots=True)
-class SplitConfig:
-    """The node `dataset.split`.
-
-    months, rows: how many, from the first row on; what is left over is not used.
-    ratio: shares that add up to 1; training and test are rounded down, validation takes the rest.
-    dates: the first timestamp after each part (`test: null` is the end of the file).
-    """
-
-    kind: SplitKind = SplitKind.ratio
-    train: int | float | str | None = 0.7
-    val: int | float | str | None = 0.1
-    test: int | float | str | None = 0.2
+MOST = 1e12
+"""Rows or months of a part."""
+LEAST_SHARE = 1e-6
+"""Of the rows: for a smaller one no number of rows is proposed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Row ranges of the targets; the history of a validation or test window may lie in the part before."""
+    """Row ranges of the targets; the history of a validation or test window may be in the previous part."""
 
     train: range
     val: range
     test: range
 
     def clip(self, n: int) -> "Split":
-        """The same within the first n rows."""
+        """The same, limited to the first n rows."""
         return self._each(lambda part: range(min(part.start, n), min(part.stop, n)))
 
     def shift(self, n: int) -> "Split":
-        """The same n rows later."""
+        """The same, n rows later."""
         return self._each(lambda part: range(part.start + n, part.stop + n))
 
     def _each(self, change: Callable[[range], range]) -> "Split":
@@ -72,17 +42,17 @@ class Split:
 def split_rows(
     timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig, *, sizes: WindowSizes, name: str = "series"
 ) -> Split:
-    """Cut a series.
+    """Split a series.
 
     Args:
         timestamps: of every row.
         frequency: step of the series (months need it).
         config: kind and bounds.
-        sizes: each part must hold one window of them.
-        name: what to call the series in errors.
+        sizes: each part must have room for one such window.
+        name: name of the series in errors.
 
     Raises:
-        InputError: bounds that make no sense, or a part too short; says rows needed and rows found.
+        InputError: invalid bounds, or a part that is too short; reports rows needed and rows found.
     """
     split = cut_rows(timestamps, frequency, config)
     lacking = shortage(split, len(timestamps), config, sizes=sizes, name=name)
@@ -92,10 +62,10 @@ def split_rows(
 
 
 def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig) -> Split:
-    """The same, whatever the length of the parts; rows and months may end after the last row.
+    """The same without length checks; rows and months may end after the last row.
 
     Raises:
-        InputError: bounds that make no sense.
+        InputError: invalid bounds.
     """
     if config.kind is SplitKind.dates:
         return _cut(_date_borders(timestamps, config))
@@ -103,9 +73,9 @@ def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitCo
 
 
 def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, name: str) -> str | None:
-    """What a series of n rows lacks for one window in each part: rows needed and rows found; None if nothing.
+    """What a series of n rows lacks for one window per part, rows needed and rows found; None if nothing.
 
-    Args: see `split_rows`.
+    Args: See `split_rows`.
     """
     parts = [("train", split.train), ("val", split.val), ("test", split.test)]
     short = [
@@ -155,9 +125,9 @@ def _ratio_borders(n: int, train: float, val: float, test: float) -> tuple[int, 
 
 def _number(config: SplitConfig, part: str) -> float:
     value: Bound = getattr(config, part)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST:
         raise InputError(
-            f"dataset.split.{part}: expected a number above 0 for kind={config.kind.value}, found {value!r}"
+            f"dataset.split.{part}: expected a number above 0 for kind={config.kind.value}, found {value!r:.40}"
         )
     if config.kind is SplitKind.rows and value != int(value):
         raise InputError(f"dataset.split.{part}: expected whole rows, found {value!r}")
@@ -171,7 +141,7 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
         if value is None and part == "test":
             rows.append(len(timestamps))
             continue
-        # a number is what another kind of split left there
+        # a number was left from another kind of split
         date = pd.to_datetime(value if isinstance(value, str) else "", format="ISO8601", errors="coerce")
         if pd.isna(date):
             raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
@@ -184,12 +154,12 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
 
 
 def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, found: str) -> pd.Timestamp:
-    """The date in the zone of the timestamps, where it is taken to be if it names none; `found` begins the error."""
+    """The date in the time zone of the timestamps, if it has none itself; `found` starts the error message."""
     if date.tz is None:
-        # ahead in spring, the first of the two in autumn: as steps through the clock change go
+        # nonexistent times move forward, ambiguous ones are the first of the two: as steps through a clock change
         return date.tz_localize(timestamps.tz, nonexistent="shift_forward", ambiguous=True)
     if timestamps.tz is None:
-        raise InputError(f"{found}, expected a date without a time zone, as the times of the data; leave the zone out")
+        raise InputError(f"{found}, expected a date without a time zone, like the data; remove the zone")
     return date.tz_convert(timestamps.tz)
 
 
@@ -197,9 +167,14 @@ def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | No
     if config.kind is not SplitKind.ratio:
         return None
     shares = [_number(config, part) for part in ("train", "val", "test")]
+    if min(shares) < LEAST_SHARE:
+        return None
+    # no number below these will do, of any sizes; rounding gives a part at most two rows above its share
+    least = (sizes.least_rows(0), sizes.pred_len, sizes.pred_len)
+    fewest = max(int((rows - 2) / share) for rows, share in zip(least, shares, strict=True))
     return next(
         rows
-        for rows in count(n)
+        for rows in count(max(n, fewest))
         if all(
             len(part) >= sizes.least_rows(part.start)
             for split in [_cut(_ratio_borders(rows, *shares))]

@@ -1,4 +1,4 @@
-"""From series to the rows that windows are cut from: scaled values, calendar marks, and the way back to data units."""
+"""From series to the rows of windows: scaled values, calendar marks, and the scaling back to data units."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,39 +10,41 @@ import pandas as pd
 import torch
 from jaxtyping import Float32, Float64, Int64
 
+from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
+from informer.data.calendar import calendar_marks, mark_fields
+from informer.data.read.source import Series, column_values
 from informer.data.scaler import Scaler
-from informer.data.source import Series
-from informer.data.table import listed
-from informer.data.time_features import CalendarKind, calendar_marks, mark_fields
 from informer.data.windows import Store
 from informer.errors import InputError
 
 Rows = TypeVar("Rows", np.ndarray, pd.DatetimeIndex)
 
 ROWS = 1 << 16
-"""Rows that are worked on at once."""
+"""Rows processed at once."""
 
 Span = tuple[str, str, str, int]
-"""Time zone, first and last timestamp, rows: series of one step that agree in it have the same timestamps."""
+"""Time zone, first and last timestamp, number of rows: equal for series of one step with the same timestamps."""
 
 
 def build_store(
     panel: Sequence[Series],
     *,
     scalers: Sequence[Scaler],
-    calendar: CalendarKind,
+    calendar: CalendarEmbed,
     device: torch.device | str,
     cache: Cache | None = None,
+    known: Sequence[str] = (),
 ) -> Store:
-    """Lay out series one below the other: scaled in float64, kept in float32.
+    """Concatenate series: scaled in float64, stored as float32.
 
     Args:
         panel: series of the columns to keep, in one order, and of one frequency.
-        scalers: one a series.
+        scalers: one per series.
         calendar: kind of the marks.
-        device: where the rows lie.
-        cache: values and marks stay in its files instead, and go to the device batch by batch.
+        device: device of the rows.
+        cache: store values and marks in its files instead, and move batches to the device.
+        known: names of the training series, in the order of their numbers.
     """
     marks, first_marks = _shared_marks(panel, calendar, cache)
     parts = {
@@ -50,6 +52,7 @@ def build_store(
         "first_marks": first_marks,
         "center": np.stack([scaler.center for scaler in scalers]),
         "scale": np.stack([scaler.scale for scaler in scalers]),
+        "numbers": series_numbers(panel, known),
     }
     on_device = {name: torch.from_numpy(part).to(device) for name, part in parts.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
@@ -57,11 +60,17 @@ def build_store(
     return Store(**on_device, **{name: torch.from_numpy(part).to(home) for name, part in large.items()})
 
 
+def series_numbers(panel: Sequence[Series], known: Sequence[str]) -> Int64[np.ndarray, "s"]:
+    """The number of each series among those of training, by its name; -1 for a new one."""
+    numbers = {name: number for number, name in enumerate(known)}
+    return np.array([numbers.get(series.name, -1) for series in panel])
+
+
 def narrowed(panel: Sequence[Series], names: Sequence[str], cache: Cache | None = None) -> list[Series]:
-    """The series with these columns alone, in this order.
+    """The series with only these columns, in this order.
 
     Raises:
-        InputError: a series that lacks columns.
+        InputError: a series without some columns.
     """
     if cache is None or panel[0].columns == tuple(names):
         return [replace(series, values=column_values(series, names), columns=tuple(names)) for series in panel]
@@ -79,30 +88,14 @@ def narrowed(panel: Sequence[Series], names: Sequence[str], cache: Cache | None 
     ]
 
 
-def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "t c"]:
-    """These columns of a series, in this order.
-
-    Raises:
-        InputError: it lacks some.
-    """
-    missing = [name for name in names if name not in series.columns]
-    if missing:
-        raise InputError(
-            f"{series.name}: columns missing: {listed(missing)}; its value columns are {listed(series.columns)}"
-        )
-    if tuple(names) == series.columns:
-        return series.values
-    return series.values[:, [series.columns.index(name) for name in names]]
-
-
 def row_blocks(rows: Rows, *, shared: int = 0) -> Iterator[Rows]:
-    """The same in pieces of ROWS, each with the last `shared` rows of the one before."""
+    """The same in pieces of ROWS rows, each starting with the last `shared` rows of the previous piece."""
     return (rows[max(begin - shared, 0) : begin + ROWS] for begin in range(0, len(rows), ROWS))
 
 
 def span(timestamps: pd.DatetimeIndex) -> Span:
-    """What tells the timestamps of one series from those of another."""
-    # text holds any year; nanoseconds end in 2262
+    """Identifies the timestamps of a series."""
+    # text represents any year; nanoseconds end in 2262
     return str(timestamps.tz), timestamps[0].isoformat(), timestamps[-1].isoformat(), len(timestamps)
 
 
@@ -110,7 +103,7 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
     def blocks() -> Iterator[np.ndarray]:
         for series, scaler in zip(panel, scalers, strict=True):
             for block in row_blocks(series.values):
-                yield scaler.transform(block).astype(np.float32)
+                yield _single(scaler.transform(block), series.name)
 
     n_columns = len(panel[0].columns)
     if cache is None:
@@ -118,6 +111,18 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
     units = hashlib.sha256(b"".join(part.tobytes() for one in scalers for part in (one.center, one.scale)))
     key = ["scaled", panel[0].columns, [(series.name, len(series)) for series in panel], units.hexdigest()]
     return cache.array(key, blocks, dtype=np.float32).reshape(-1, n_columns)
+
+
+def _single(scaled: Float64[np.ndarray, "rows c"], name: str) -> Float32[np.ndarray, "rows c"]:
+    """Single precision, where the numbers fit."""
+    with np.errstate(over="ignore"):  # seen by the check
+        single = scaled.astype(np.float32)
+    if not np.isfinite(single).all():
+        raise InputError(
+            f"{name}: expected values that fit single precision when scaled, found larger ones (up to "
+            f"{np.abs(scaled).max():.3g}); use another scaler, or take them out of the data"
+        )
+    return single
 
 
 def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float32[np.ndarray, "rows c"]:
@@ -130,9 +135,9 @@ def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float3
 
 
 def _shared_marks(
-    panel: Sequence[Series], calendar: CalendarKind, cache: Cache | None
+    panel: Sequence[Series], calendar: CalendarEmbed, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
-    """Marks of each timestamp of the panel once, and where the timestamps of each series begin among them."""
+    """Marks of each distinct timestamp of the panel, and the index at which those of each series start."""
     spans = {span(series.timestamps): series.timestamps for series in panel}
     blocks: list[pd.DatetimeIndex] = []
     firsts: dict[Span, int] = {}

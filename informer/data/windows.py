@@ -1,8 +1,9 @@
-"""Windows over series that lie on the device once: the only arithmetic of seq_len, label_len and pred_len.
+"""Windows over series on the device: the only place with arithmetic of seq_len, label_len and pred_len.
 
-A window is `seq_len` rows of history, then `pred_len` rows to forecast. The decoder reads the last `label_len` rows of
-the history (the start token), then the horizon, where targets and past covariates are zero and future covariates are
-what they will be. A batch is one gather of row indices: nothing is done per sample in Python.
+A window is `seq_len` rows of history, then `pred_len` rows to forecast, after `offset` rows that no batch contains. The
+decoder reads the last `label_len` rows of the history (the start token), then the horizon, where targets and past
+covariates are zero and future covariates have their known values. A batch is one gather of row indices, without Python
+code per sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,46 +15,15 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from informer.config.lengths import WindowSizes
 from informer.data.columns import Columns
-from informer.errors import InputError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSizes:
-    """Rows of history (>= 1), of the decoder's start token (0 to seq_len), and of the forecast (>= 1)."""
-
-    seq_len: int
-    label_len: int
-    pred_len: int
-
-    def __post_init__(self) -> None:
-        for name, least in (("seq_len", 1), ("label_len", 0), ("pred_len", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name}: expected at least {least}, found {getattr(self, name)}")
-        if self.label_len > self.seq_len:
-            raise InputError(
-                f"label_len: expected at most seq_len={self.seq_len} (the start token is the end of the history), "
-                f"found {self.label_len}"
-            )
-
-    @property
-    def rows(self) -> int:
-        """Rows of one window."""
-        return self.seq_len + self.pred_len
-
-    def starts(self, part: range) -> range:
-        """First rows of the windows whose targets all lie in `part`; their history may lie before it."""
-        return range(max(part.start - self.seq_len, 0), max(part.stop - self.rows + 1, 0))
-
-    def least_rows(self, first_row: int) -> int:
-        """Rows that a part beginning at `first_row` needs for one window."""
-        return self.pred_len + max(self.seq_len - first_row, 0)
 
 
 class Batch(NamedTuple):
-    """What the model reads and what it is scored on, scaled; `target` has no rows when the future is not known.
+    """Scaled model inputs and targets; `target` has no rows if the future is not known.
 
-    `center` and `scale` lead the targets of each window back to the data's own units.
+    `center` and `scale` convert the targets of each window back to data units; `series` is the number of each window's
+    series in training, -1 for a new one.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -63,23 +33,25 @@ class Batch(NamedTuple):
     target: Float[Tensor, "b pred n"]
     center: Float64[Tensor, "b n"]
     scale: Float64[Tensor, "b n"]
+    series: Int[Tensor, "b"]
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
-        """Targets of this batch in the data's own units."""
+        """Targets of this batch in data units."""
         return scaled.double() * self.scale[:, None] + self.center[:, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """The rows of all series, one series below the other.
+    """The rows of all series, concatenated.
 
-    All lie on the device, but for values and marks that are maps of files: those lie on the CPU.
+    All tensors are on the device, except values and marks that are memory maps: those are on the CPU.
 
     Args:
         values: scaled columns.
-        marks: calendar marks of the timestamps; series at the same times share them.
-        first_rows, first_marks: where each series begins in `values`, increasing, and in `marks`.
-        center, scale: of each series, for every column: values * scale + center are data units.
+        marks: calendar marks of the timestamps; shared by series with the same times.
+        first_rows, first_marks: where each series starts in `values`, increasing, and in `marks`.
+        center, scale: of each series and column: values * scale + center are data units.
+        numbers: of each series in training; -1 for a new one.
     """
 
     values: Float[Tensor, "rows c"]
@@ -88,6 +60,7 @@ class Store:
     first_marks: Int[Tensor, "s"]
     center: Float64[Tensor, "s c"]
     scale: Float64[Tensor, "s c"]
+    numbers: Int[Tensor, "s"]
 
 
 class Windows:
@@ -95,10 +68,10 @@ class Windows:
 
     Args:
         store: the rows, shared between parts.
-        starts: row of the store at which each window begins; a window must not run across two series.
+        starts: store row at which each window starts; a window must not cross into another series.
         sizes: rows of history, start token and forecast.
         targets: columns of the store that are forecast; all are read.
-        future: columns of the store that are known over the horizon too.
+        future: columns of the store with known future values.
     """
 
     def __init__(
@@ -118,7 +91,8 @@ class Windows:
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
         self._center, self._scale = (_pick(part, self._targets) for part in (store.center, store.scale))
         self._mark_shift = store.first_marks - store.first_rows
-        self._offsets = torch.arange(sizes.rows, device=device)
+        places = torch.arange(sizes.rows, device=device)
+        self._places = torch.cat([places[: sizes.seq_len], places[sizes.first :]])
 
     @classmethod
     def of_columns(cls, store: Store, columns: Columns, *, starts: Int[Tensor, "n"], sizes: WindowSizes) -> "Windows":
@@ -130,11 +104,11 @@ class Windows:
         return len(self.starts)
 
     def batch(self, indices: Int[Tensor, "b"]) -> Batch:
-        """The windows with these numbers, in this order."""
+        """The windows with these indices, in this order."""
         seq_len, token = self.sizes.seq_len, self.sizes.seq_len - self.sizes.label_len
         first = self.starts[indices.to(self.starts.device)]
         series = self._series(first)
-        rows = first[:, None] + self._offsets
+        rows = first[:, None] + self._places
         values = _gather(self.store.values, rows)
         marks = _gather(self.store.marks, rows + self._mark_shift[series, None])
         history, horizon = values[:, :seq_len], values[:, seq_len:]
@@ -146,20 +120,33 @@ class Windows:
             target=_pick(horizon, self._targets),
             center=self._center[series],
             scale=self._scale[series],
+            series=self.store.numbers[series],
         )
 
+    def at(self, starts: Int[Tensor, "n"]) -> "Windows":
+        """Windows of the same store and sizes that begin at these rows."""
+        other = copy(self)
+        other.starts = starts.to(self.starts.device)
+        return other
+
     def thinned(self, most: int) -> "Windows":
-        """At most so many of them, evenly spaced."""
+        """At most this many of the windows, evenly spaced."""
         fewer = copy(self)
         fewer.starts = self.starts[:: -(-len(self) // most)]
         return fewer
 
+    def shifted(self, rows: int) -> "Windows":
+        """The same number of windows, each this many rows later."""
+        later = copy(self)
+        later.starts = self.starts + rows
+        return later
+
     def series(self, indices: Int[Tensor, "b"]) -> Int[Tensor, "b"]:
-        """Place in the panel of the series that each of these windows lies in."""
+        """Index in the panel of each window's series."""
         return self._series(self.starts[indices.to(self.starts.device)])
 
     def batches(self, batch_size: int, *, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """Every window once, the last batch being whatever is left; shuffled when a generator (on the CPU) is given."""
+        """All windows once, the last batch may be smaller; shuffled if a generator (on the CPU) is given."""
         if batch_size < 1:
             raise ValueError(f"batch_size: expected at least 1, found {batch_size}")
         n = len(self)
@@ -177,7 +164,7 @@ def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[T
 
 
 def _columns(chosen: Sequence[int], values: Tensor) -> Tensor | None:
-    """None where they are all columns in order, which needs no copy."""
+    """None if they are all columns in order, so that no copy is needed."""
     columns = list(chosen)
     return None if columns == list(range(values.shape[1])) else torch.tensor(columns, device=values.device)
 

@@ -1,1 +1,1 @@
-"""What a trained model is used for: scoring it on windows, continuing tables."""
+"""Using a trained model: scoring it on windows, forecasting tables."""

@@ -1,4 +1,4 @@
-"""What the attention of a trained model looks at: `weights` of every layer and head on given windows."""
+"""Attention maps of a trained model: `weights` of every layer and head on given windows."""
 
 import logging
 from contextlib import ExitStack
@@ -12,15 +12,14 @@ from torch import Tensor
 
 from informer.attention.base import Attention
 from informer.data.windows import Batch
-from informer.inference.network import model_output
-from informer.model import Informer
+from informer.models.base import ForecastModel, model_output
 
 log = logging.getLogger(__name__)
 
 MAX_WEIGHTS = 1 << 28
-"""Weights of one layer on one window above which it is left out: 1 GiB in float32, and as much again to make them."""
+"""Limit on the weights of one layer on one window, 1 GiB in float32; larger maps are skipped."""
 MAX_CELLS = 256
-"""Cells a side to which a longer map is thinned, about the pixels that a figure has for it."""
+"""Cells per side to which a longer map is thinned, about the pixels available in a figure."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -28,9 +27,9 @@ class AttentionMap:
     """One layer on some windows.
 
     Args:
-        place: such as `encoder 1.2`, see `Informer.attention_layers`.
+        place: such as `encoder 1.2`, see `ForecastModel.attention_layers`.
         lengths: queries and keys.
-        weights: the matrices on the CPU, thinned where they are long: each cell keeps its strongest weight.
+        weights: the matrices on the CPU, thinned if long: each cell keeps its largest weight.
     """
 
     place: str
@@ -39,31 +38,53 @@ class AttentionMap:
 
 
 @torch.inference_mode()
-def attention_maps(model: Informer, batch: Batch) -> list[AttentionMap]:
-    """The maps of every layer, in the order in which they run; the model is put into eval mode."""
+def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
+    """The maps of every layer, in execution order; puts the model into eval mode.
+
+    A layer that runs several times has the map of its last run, in which the decoder reads its own forecasts; a layer
+    that runs with one query at a time has one row per run.
+    """
     model.eval()
-    maps: list[AttentionMap] = []
+    inputs: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    layers = model.attention_layers()
     with ExitStack() as hooks:
-        for place, layer in model.attention_layers().items():
-            hook = layer.attention.register_forward_pre_hook(partial(_note, maps, place))
+        for place, layer in layers.items():
+            hook = layer.attention.register_forward_pre_hook(partial(_note, inputs, place))
             hooks.callback(hook.remove)
         model_output(model, batch)
-    return maps
+    maps = (_map(place, layers[place].attention, own) for place, own in inputs.items())
+    return [one for one in maps if one is not None]
 
 
-def _note(maps: list[AttentionMap], place: str, attention: Attention, inputs: tuple[Tensor, Tensor, Tensor]) -> None:
-    q, k, _ = inputs
-    n_heads, lengths = q.shape[1], (q.shape[2], k.shape[2])
+def _note(
+    inputs: dict[str, list[tuple[Tensor, Tensor]]],
+    place: str,
+    attention: Attention,
+    operands: tuple[Tensor, Tensor, Tensor],
+) -> None:
+    before = inputs.setdefault(place, [])
+    if operands[0].shape[2] > 1:
+        before.clear()
+    before.append(operands[:2])
+
+
+def _map(place: str, attention: Attention, inputs: list[tuple[Tensor, Tensor]]) -> AttentionMap | None:
+    """Of the queries and keys of one time, or of all times that had one query each."""
+    q, k = inputs[0]
+    n_heads, lengths = q.shape[1], (len(inputs) * q.shape[2], k.shape[2])
     if n_heads * lengths[0] * lengths[1] > MAX_WEIGHTS:
-        log.warning(f"{place}: {n_heads} maps of {lengths[0]} x {lengths[1]} do not fit into memory and are left out")
-        return
-    # window by window: the matrices of all at once are what memory may not hold
-    weights = [thinned(attention.weights(q[i : i + 1], k[i : i + 1]).float()).cpu() for i in range(len(q))]
-    maps.append(AttentionMap(place=place, lengths=lengths, weights=torch.cat(weights)))
+        log.warning(f"{place}: {n_heads} maps of {lengths[0]} x {lengths[1]} do not fit into memory and are skipped")
+        return None
+    # window by window: the matrices of all windows may not fit into memory
+    weights = [
+        thinned(torch.cat([attention.weights(q[i : i + 1], k[i : i + 1]).float() for q, k in inputs], dim=2)).cpu()
+        for i in range(len(q))
+    ]
+    return AttentionMap(place=place, lengths=lengths, weights=torch.cat(weights))
 
 
 def thinned(weights: Float[Tensor, "w h l s"]) -> Float[Tensor, "w h rows columns"]:
-    """At most MAX_CELLS a side; a cell keeps the weight of largest size below it, so that single keys stay in sight."""
+    """At most MAX_CELLS per side; a cell keeps its weight of largest magnitude, so that single keys remain visible."""
     cells = min(weights.shape[2], MAX_CELLS), min(weights.shape[3], MAX_CELLS)
     highest, lowest = F.adaptive_max_pool2d(weights, cells), -F.adaptive_max_pool2d(-weights, cells)
     return torch.where(highest >= -lowest, highest, lowest)

@@ -1,4 +1,4 @@
-"""Two forecasters that any model should beat: the last season repeated, and a linear map fitted by ridge regression."""
+"""Two baselines that any model should beat: the last season repeated, and a linear map fitted by ridge regression."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,19 +7,18 @@ from typing import final
 import numpy as np
 import torch
 from jaxtyping import Float
-from sklearn.linear_model import Ridge
 from torch import Tensor
 
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
-from informer.metrics import wide
+from informer.metrics import to_float64
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 MAX_ROWS = 300_000
-"""Histories (windows times columns) that ridge reads of each part; larger panels are thinned evenly."""
+"""Histories (windows times columns) that ridge reads per part; larger panels are thinned evenly."""
 
 _STEP = 64
-"""Windows taken at once while summing."""
+"""Windows per batch while summing."""
 
 
 @final
@@ -29,35 +28,41 @@ class SeasonalNaive:
 
     Args:
         season: steps in one season.
-        positions: where each target stands among the inputs.
+        positions: the index of each target among the inputs.
         note: what a reader of its scores should know.
+        offset: rows between the history and the forecast.
+        seasons: of each target, where they are not all `season`.
     """
 
     season: int
     positions: Sequence[int]
     note: str = ""
+    offset: int = 0
+    seasons: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         """Name in reports."""
-        return "naive" if self.season == 1 else "seasonal naive"
+        return "naive" if {self.season, *self.seasons} == {1} else "seasonal naive"
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
-        last = batch.enc_x[:, -self.season :, list(self.positions)]
-        if last.shape[1] < self.season:
-            raise ValueError(f"season: expected at most seq_len={last.shape[1]}, found {self.season}")
-        steps = torch.arange(batch.target.shape[1], device=last.device) % self.season
-        return last[:, steps]
+        seasons = self.seasons or (self.season,) * len(self.positions)
+        if max(seasons) > batch.enc_x.shape[1]:
+            raise ValueError(f"season: expected at most seq_len={batch.enc_x.shape[1]}, found {max(seasons)}")
+        steps = self.offset + torch.arange(batch.target.shape[1], device=batch.enc_x.device)
+        lengths = torch.tensor(seasons, device=steps.device)
+        rows = batch.enc_x.shape[1] - lengths + steps[:, None] % lengths
+        return batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
 
 
-def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int) -> SeasonalNaive:
-    """The season repeated if the history holds one, else the last value, which the name then says."""
+def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offset: int = 0) -> SeasonalNaive:
+    """The season repeated if the history contains one, otherwise the last value; the name says which."""
     if season == 1:
         return SeasonalNaive(1, positions, "naive: the last value repeated")
     if season <= seq_len:
-        return SeasonalNaive(season, positions, f"seasonal naive: the last {season} steps repeated")
-    note = f"naive: the last value repeated, since seq_len={seq_len} does not hold one season of {season} steps"
+        return SeasonalNaive(season, positions, f"seasonal naive: the last {season} steps repeated", offset)
+    note = f"naive: the last value repeated, since seq_len={seq_len} does not cover one season of {season} steps"
     return SeasonalNaive(1, positions, note)
 
 
@@ -68,8 +73,8 @@ class RidgeForecast:
 
     Args:
         weight: the map shared by all columns.
-        positions: where each target stands among the inputs.
-        penalty: the L2 penalty that validation chose.
+        positions: the index of each target among the inputs.
+        penalty: the L2 penalty chosen on validation.
         note: what a reader of its scores should know.
     """
 
@@ -97,7 +102,7 @@ def fit_ridge(
     """Least squares with an L2 penalty on mean-free histories, in scaled units.
 
     Minimises |X W - Y|^2 + penalty |W|^2 over the rows (window, column) of `train`; the penalty is the one with the
-    least squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) whatever the number of windows.
+    least squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) for any number of windows.
 
     Raises:
         InputError: a part without windows.
@@ -114,45 +119,47 @@ def fit_ridge(
 
 
 def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
+    from sklearn.linear_model import Ridge  # forecasting, which fits nothing, starts faster without it
+
     model = Ridge(penalty, fit_intercept=False, solver="cholesky").fit(design, response)
     return np.atleast_2d(model.coef_).T
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moments:
-    """X^T X and X^T Y over rows of mean-free histories X and futures Y: all that ridge needs."""
+    """X^T X and X^T Y over rows of mean-free histories X and futures Y: sufficient for ridge."""
 
     gram: np.ndarray
     cross: np.ndarray
     windows: int
 
     def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """seq_len rows with the same moments, so that fitting on them is fitting on all."""
+        """seq_len rows with the same moments, so that fitting them equals fitting all rows."""
         values, vectors = np.linalg.eigh(self.gram)
-        # Taking the mean away leaves one direction of X empty, and constant columns leave more: those rows stay zero.
+        # Without its mean X lacks one direction, and constant columns remove more: those rows stay zero.
         kept = values > values[-1] * len(values) * np.finfo(float).eps
         root = np.sqrt(values, where=kept, out=np.zeros_like(values))[:, None]
         rotated = vectors.T @ self.cross
         return root * vectors.T, np.divide(rotated, root, where=root > 0, out=np.zeros_like(rotated))
 
     def rank(self, weight: np.ndarray) -> float:
-        """|X weight - Y|^2 less |Y|^2, which no weight changes."""
+        """|X weight - Y|^2 less |Y|^2, a constant."""
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
 
 
 def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Moments:
-    """Sums over evenly spaced windows, no more than `max_rows` allows."""
+    """Sums over evenly spaced windows, as many as `max_rows` allows."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
     stride = -(-len(windows) * len(positions) // max_rows)
     chosen = torch.arange(0, len(windows), stride)
     seq_len = windows.sizes.seq_len
-    sums = np.zeros((seq_len, windows.sizes.rows))
+    sums = np.zeros((seq_len, seq_len + windows.sizes.pred_len))
     for indices in chosen.split(_STEP):
         batch = windows.batch(indices)
-        history = wide(batch.enc_x[:, :, list(positions)]).transpose(1, 2)
+        history = to_float64(batch.enc_x[:, :, list(positions)]).transpose(1, 2)
         mean = history.mean(dim=-1, keepdim=True)
         x = (history - mean).flatten(0, 1)
-        y = (wide(batch.target).transpose(1, 2) - mean).flatten(0, 1)
+        y = (to_float64(batch.target).transpose(1, 2) - mean).flatten(0, 1)
         sums += (x.T @ torch.cat([x, y], dim=1)).cpu().numpy()
     return _Moments(sums[:, :seq_len], sums[:, seq_len:], len(chosen))

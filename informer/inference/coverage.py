@@ -1,4 +1,4 @@
-"""How often what came lies inside an interval or below a quantile, and how sharp those are, over many windows."""
+"""Coverage of intervals and quantiles by actual values, and their sharpness, over many windows."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
@@ -6,13 +6,13 @@ from typing import final
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from informer.inference.conformal import Calibration
-from informer.inference.network import point
-from informer.metrics import Scores, wide
-from informer.quantiles import central_pairs, pinball, quantile_name
+from informer.inference.intervals import Calibration
+from informer.metrics import Scores, pinball, to_float64
+from informer.models.base import point
+from informer.quantiles import central_pairs, quantile_name
 
 REPORTED_LEVELS = (80, 95)
-"""Of conformal intervals, in percent."""
+"""Levels of conformal intervals, in percent."""
 
 
 @final
@@ -24,8 +24,8 @@ class Means:
         self._sums: dict[str, Tensor] = {}
 
     def add(self, parts: Mapping[str, Float[Tensor, "b pred_len n"]]) -> None:
-        """Count the windows of one batch."""
-        sums = {name: wide(values).sum(dim=0).cpu() for name, values in parts.items()}
+        """Add the windows of one batch."""
+        sums = {name: to_float64(values).sum(dim=0).cpu() for name, values in parts.items()}
         self._sums = {name: self._sums.get(name, 0.0) + own for name, own in sums.items()}
         self.windows += len(next(iter(parts.values())))
 
@@ -46,13 +46,13 @@ class Means:
 
 
 @final
-class Spread:
-    """What a model says beside its point forecast, against what came; all in scaled units.
+class IntervalScores:
+    """Intervals and quantiles of a model against actual values; all in scaled units.
 
     Args:
-        quantiles: levels that it forecasts.
-        calibration: of its intervals, if it has any.
-        intervals: levels of those to look at, in percent, where the calibration holds them.
+        quantiles: levels that the model forecasts.
+        calibration: of its intervals, if any.
+        intervals: levels to score, in percent, if the calibration has enough windows for them.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Spread:
 
     @property
     def quantiles(self) -> dict[str, Means]:
-        """Pinball loss, and the percentage of what came that is not above (`coverage`), by name."""
+        """Pinball loss, and the percentage of actual values not above the quantile (`coverage`), by name."""
         return {quantile_name(level): means for level, means in self._quantiles.items()}
 
     def add(self, output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Count the windows of one batch."""
+        """Add the windows of one batch."""
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None

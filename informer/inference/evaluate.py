@@ -1,25 +1,27 @@
-"""Errors of a forecaster over windows, and of two baselines over exactly the same windows."""
+"""Errors of a forecaster over windows, and of two baselines over the same windows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from informer.data.pipeline import Data
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
-from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge, seasonal_naive
-from informer.inference.conformal import Calibration
-from informer.inference.coverage import Spread
-from informer.inference.network import model_output, point, quantiles_of
-from informer.inference.report import Evaluation
+from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge
+from informer.inference.coverage import IntervalScores
+from informer.inference.evaluation import Evaluation
+from informer.inference.intervals import Calibration
+from informer.inference.season import best_seasonal_naive
 from informer.metrics import Errors, MaseScale, seasonal_scale
+from informer.models.base import ForecastModel, model_output, point, quantiles_of
 
 Forecast = Callable[[Batch], Float[Tensor, "b pred_len n"]]
-"""Scaled targets for a batch; must not look at `batch.target` but for its shape."""
+"""Scaled targets for a batch; must not use `batch.target` except for its shape."""
 
 
 @torch.inference_mode()
@@ -30,13 +32,13 @@ def evaluate(
     mase_scale: MaseScale,
     batch_size: int = 256,
 ) -> Errors:
-    """Errors over every window once, in order; the batch size changes speed and memory, not the result.
+    """Errors over all windows; the batch size affects speed and memory, not the result.
 
     Args:
         forecast: from a batch to scaled targets; a model must be in eval mode already.
         windows: what to forecast.
         mase_scale: see `training_scale`.
-        batch_size: windows at once.
+        batch_size: windows per batch.
 
     Raises:
         InputError: there are no windows.
@@ -57,51 +59,80 @@ def training_scale(data: Data) -> MaseScale:
         for series, split in zip(data.panel, data.splits, strict=True):
             training = series.values[split.train.start : split.train.stop]
             scaler = data.scaler.of(series.name, training)
-            # blocks that share a season, so that each step back is in one of them
+            # blocks that overlap by a season, so that each seasonal difference is in one of them
             for block in row_blocks(training, shared=season):
                 yield torch.from_numpy((scaler.transform(block) if scaled else block)[:, targets])
 
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
+Baseline = SeasonalNaive | RidgeForecast
+
+
+def fit_baselines(data: Data) -> list[Baseline]:
+    """The baselines for every model, fitted on the training part, with season and penalty chosen on validation."""
+    positions = data.columns.positions(data.targets)
+    return [
+        best_seasonal_naive(data),
+        fit_ridge(data.train, data.val, positions),
+    ]
+
+
 def compare(
-    forecast: Forecast, windows: Windows, *, data: Data, name: str = "informer", batch_size: int = 256
+    forecast: Forecast,
+    windows: Windows,
+    *,
+    data: Data,
+    name: str = "informer",
+    batch_size: int = 256,
+    baselines: Sequence[Baseline] | None = None,
 ) -> Evaluation:
-    """The forecaster beside a seasonal naive and a ridge baseline, all on `windows`.
+    """The forecaster next to a seasonal naive and a ridge baseline, all on `windows`.
 
     Args:
         forecast: the model, in eval mode.
-        windows: what to score on, as a rule `data.test`.
-        data: its training part fits ridge and gives MASE its scale, its validation part chooses the penalty.
-        name: what to call the model in the report.
-        batch_size: windows at once.
+        windows: what to score on, usually `data.test`.
+        data: its training part fits ridge and the scale of MASE, its validation part selects the penalty.
+        name: of the model in the report.
+        batch_size: windows per batch.
+        baselines: of `fit_baselines`; None: fitted here.
 
     Raises:
         InputError: a part without windows.
     """
-    positions = data.columns.positions(data.targets)
-    baselines: list[SeasonalNaive | RidgeForecast] = [
-        seasonal_naive(data.frequency.season, positions, seq_len=data.sizes.seq_len),
-        fit_ridge(data.train, data.val, positions),
-    ]
+    baselines = fit_baselines(data) if baselines is None else baselines
     forecasts: dict[str, Forecast] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
     scale = training_scale(data)
     errors = {key: evaluate(each, windows, mase_scale=scale, batch_size=batch_size) for key, each in forecasts.items()}
+    several = len(data.panel) > 1
     return Evaluation(
-        model=name, columns=data.targets, errors=errors, notes=tuple(baseline.note for baseline in baselines)
+        model=name,
+        columns=data.targets,
+        errors=errors,
+        notes=tuple(baseline.note for baseline in baselines),
+        series=[series.name for series in data.panel] if several else (),
+        owners=windows.series(torch.arange(len(windows))).cpu().numpy() if several else np.empty(0, dtype=np.int64),
+        block=data.sizes.pred_len,
     )
 
 
-def score(model: nn.Module, data: Data, *, batch_size: int, calibration: Calibration | None = None) -> Evaluation:
-    """The model, its intervals and quantiles, and the baselines on the test part; the model is put into eval mode."""
+def score(
+    model: ForecastModel,
+    data: Data,
+    *,
+    batch_size: int,
+    calibration: Calibration | None = None,
+    baselines: Sequence[Baseline] | None = None,
+) -> Evaluation:
+    """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode."""
     model.eval()
     quantiles = quantiles_of(model)
-    spread = Spread(quantiles, calibration)
+    spread = IntervalScores(quantiles, calibration)
 
     def forecast(batch: Batch) -> Tensor:
         output = model_output(model, batch)
         spread.add(output, batch.target)
         return point(output, quantiles)
 
-    evaluation = compare(forecast, data.test, data=data, batch_size=batch_size)
+    evaluation = compare(forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=baselines)
     return replace(evaluation, intervals=spread.intervals, quantiles=spread.quantiles)

@@ -1,6 +1,7 @@
-"""A forecast of one series as a table: timestamps, targets, and what else is known about each row."""
+"""A forecast of one series as a table: timestamps, targets, and further columns."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,57 +9,70 @@ import pandas as pd
 from jaxtyping import Bool, Float64
 
 from informer.data.history import future_index
-from informer.data.source import Series
+from informer.data.read.source import Series
 from informer.errors import InputError
 
-UNIQUE_ID = "unique_id"
-"""Column that names the series where a table of ours holds several."""
+SERIES, TIME = "series", "timestamp"
+"""Columns of tables with one row per value, where the input has no such column."""
 ROLLED = "rolled"
-"""Column that marks the rows made from the model's own output; only in forecasts that have such rows."""
+"""Column that marks rows from the model's own output; only in forecasts with such rows."""
+
+
+def key_columns(series: Series, others: Collection[str]) -> tuple[str, str]:
+    """Names of the columns for series and time in a table with one row per value: those of the input.
+
+    Args:
+        others: columns that the table has besides; a name of the input that is one of them is not used.
+    """
+    time = series.time_col if series.time_col and series.time_col not in others else TIME
+    names = (series.series_col, SERIES, "unique_id")
+    return next(name for name in names if name and name not in (*others, time)), time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What follows a series, in data units.
+    """Forecast of a series, in data units.
 
     Args:
-        series: what is continued.
+        series: the history.
         targets: names of the n columns.
-        values: one row a step ahead.
-        pred_len: rows that the model gives at once; those after them were made from its own output.
-        bands: ends of intervals (lo80, hi80) and quantiles (q10) by the suffix of their columns; NaN in rows after
-            pred_len, of whose errors nothing is known.
+        values: one row per step ahead.
+        pred_len: rows of the model's direct output; later rows come from its own forecasts.
+        offset: steps between the end of the series and the first row.
+        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN in rows after pred_len, whose
+            errors are not known.
     """
 
     series: Series
     targets: tuple[str, ...]
     values: Float64[np.ndarray, "h n"]
     pred_len: int
+    offset: int = 0
     bands: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
 
     @property
     def timestamps(self) -> pd.DatetimeIndex:
-        """Of the rows."""
-        return future_index(self.series, len(self.values))
+        """Timestamps of the rows."""
+        return future_index(self.series, self.offset + len(self.values))[self.offset :]
 
     @property
     def is_rolled(self) -> bool:
-        """Some rows were made from the model's own output."""
+        """Whether some rows come from the model's own output."""
         return len(self.values) > self.pred_len
 
     @property
     def rolled(self) -> Bool[np.ndarray, "h"]:
-        """Which rows those are."""
+        """Which rows come from the model's own output."""
         return np.arange(len(self.values)) >= self.pred_len
 
     @property
     def keys(self) -> list[str]:
-        """Names of the columns that say what a row is of: the series where the file has several, and the time."""
+        """Names of the columns that identify a row: the series if the file has several, and the time."""
         named = [] if self.series.series_col is None else [self.series.series_col]
         return [*named, self.series.time_col]
 
     def check_finite(self) -> None:
-        """Raise the InputError of a forecast that is not finite; of intervals, within pred_len."""
+        """Raise the InputError of a forecast that is not finite; for intervals, within pred_len."""
         known = (ends[: self.pred_len] for ends in self.bands.values())
         if not all(np.isfinite(part).all() for part in (self.values, *known)):
             raise InputError(
@@ -66,10 +80,10 @@ class Forecast:
             )
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Every column beside `keys` by its name, in order.
+        """Every column except `keys`, by name, in order.
 
         Raises:
-            InputError: two columns of one name, or a forecast that is not finite.
+            InputError: two columns with the same name, or a forecast that is not finite.
         """
         self.check_finite()
         columns = dict(zip(self.targets, self.values.T, strict=True))
@@ -82,6 +96,23 @@ class Forecast:
         if taken:
             raise InputError(f"{self.series.name}: the forecast needs the column {taken[0]!r}; rename yours")
         return columns | more
+
+    def decimals(self, digits: int | None) -> dict[str, int]:
+        """Decimal places of every column of numbers, so that this many digits remain of the spread of its history.
+
+        Digits beyond those are noise of single precision; a column that does not vary is counted by its size.
+        """
+        if digits is None:
+            return {}
+        found: dict[str, int] = {}
+        for i, target in enumerate(self.targets):
+            history = self.series.values[:, self.series.columns.index(target)]
+            known = [*history[np.isfinite(history)], *self.values[:, i]]
+            size = float(np.std(known)) or float(np.max(np.abs(known)))
+            places = digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
+            for name in (target, *(f"{target}_{suffix}" for suffix in self.bands)):
+                found[name] = places
+        return found
 
     def frame(self) -> pd.DataFrame:
         """Names and timestamps under the file's own names (`keys`), then `columns`."""

@@ -1,1 +1,1 @@
-"""The parts of the network that surround attention."""
+"""The parts of the network around attention."""

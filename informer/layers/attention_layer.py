@@ -1,13 +1,16 @@
 """Projections around a mechanism: the only place where heads are split and merged."""
 
+from collections.abc import Callable
 from typing import final
 
+import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.attention.base import Attention
-from informer.layers.linear import Linear
+from informer.ops.chunks import rows_per_chunk
+from informer.ops.products import Linear
 
 
 @final
@@ -17,28 +20,39 @@ class AttentionLayer(nn.Module):
     Args:
         d_model: width of inputs and output.
         attention: the mechanism; its spec gives the number and width of heads.
-        mix: merge the heads in transposed order, which interleaves time and heads, as the authors' decoder does.
+        mix: merge the heads in transposed order, which interleaves time and heads, as in the authors' decoder.
+        project: makes the projections of queries, keys and values from the widths of rows and of all heads.
+        project_values: if False, the rows of memory are the values, and their weighted sum is the output; heads times
+            their width must then be d_model.
     """
 
-    def __init__(self, d_model: int, attention: Attention, *, mix: bool = False) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        attention: Attention,
+        *,
+        mix: bool = False,
+        project: Callable[[int, int], nn.Module] = Linear,
+        project_values: bool = True,
+    ) -> None:
         super().__init__()
         self.n_heads = attention.spec.n_heads
         inner = self.n_heads * attention.spec.d_head
-        self.query = Linear(d_model, inner)
-        self.key = Linear(d_model, inner)
-        self.value = Linear(d_model, inner)
-        self.out = Linear(inner, d_model)
+        self.query = project(d_model, inner)
+        self.key = project(d_model, inner)
+        self.value = project(d_model, inner) if project_values else nn.Identity()
+        self.out = Linear(inner, d_model) if project_values else nn.Identity()
         self.attention = attention
         self.mix = mix
-        for name in attention.unread:  # or processes that share a batch would wait for gradients that never come
+        for name in attention.unread:  # otherwise distributed training would wait for gradients that never arrive
             self.get_submodule(name).requires_grad_(False)
 
     def split(self, x: Float[Tensor, "b l he"]) -> Float[Tensor, "b h l e"]:
-        """Columns of a projection to heads."""
+        """Split a projection into heads."""
         return rearrange(x, "b l (h e) -> b h l e", h=self.n_heads)
 
     def merge(self, heads: Float[Tensor, "b h l e"]) -> Float[Tensor, "b l he"]:
-        """Heads side by side; with `mix`, the block [h l e] of an item is read row after row instead."""
+        """Concatenate heads; with `mix`, read the block [h l e] of an item row by row instead."""
         if self.mix:
             return rearrange(heads, "b h l e -> b (h l e)").unflatten(1, (heads.shape[2], -1))
         return rearrange(heads, "b h l e -> b l (h e)")
@@ -47,6 +61,29 @@ class AttentionLayer(nn.Module):
         self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int | None = None
     ) -> Float[Tensor, "b n d"]:
         """Rows of x attend to rows of memory; only the last `n_last` output rows are computed (None: all)."""
-        q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.split(self.value(memory))
-        merged = self.merge(self.attention(q, k, v))
+        return self.attend(x, *self.memory_heads(memory), n_last)
+
+    def memory_heads(self, memory: Float[Tensor, "b s d"]) -> tuple[Float[Tensor, "b h s e"], Float[Tensor, "b h s e"]]:
+        """Keys and values, for rows that attend to the same memory one after the other."""
+        return self.split(self.key(memory)), self.split(self.value(memory))
+
+    def attend(
+        self,
+        x: Float[Tensor, "b l d"],
+        keys: Float[Tensor, "b h s e"],
+        values: Float[Tensor, "b h s e"],
+        n_last: int | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """`forward`, from the heads of a memory."""
+        merged = self.merge(self.attention(self.split(self.query(x)), keys, values))
         return self.out(merged if n_last is None else merged[:, -n_last:])
+
+    @torch.no_grad()
+    def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:
+        """Attention that each row of memory receives, summed over heads and queries: column sums in eval mode."""
+        q, k = self.split(self.query(x)), self.split(self.key(memory))
+        # a graph takes the whole batch; otherwise as many matrices at once as fit into memory
+        matrix = self.n_heads * q.shape[2] * k.shape[2]
+        step = len(q) if torch.compiler.is_compiling() else rows_per_chunk(matrix, len(q))
+        pairs = zip(q.split(step), k.split(step), strict=True)
+        return torch.cat([self.attention.weights(*pair).sum(dim=(1, 2)) for pair in pairs])

@@ -6,10 +6,11 @@ from typing import Any, final
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.attention.dropout import Dropout
+from informer.config.model import Recompute
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.feed_forward import FeedForward
-from informer.layers.recompute import Branch, Recompute, reversible, run
+from informer.ops.checkpointing import Branch, reversible, run
+from informer.ops.dropout import Dropout
 
 
 def last_rows(x: Float[Tensor, "b l d"], n: int | None) -> Float[Tensor, "b n d"]:

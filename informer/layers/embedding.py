@@ -2,35 +2,24 @@
 
 import math
 from collections.abc import Sequence
-from enum import Enum
 from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.attention.dropout import Dropout
-from informer.layers.linear import CircularConv3, Linear
-
-
-class CalendarEmbed(Enum):
-    """How calendar marks enter the model; `informer.data.time_features` makes the marks of the same name."""
-
-    timeF = "timeF"
-    """Real numbers in [-0.5, 0.5] through one linear map."""
-    fixed = "fixed"
-    """Integer fields, each looked up in a sinusoid table."""
-    learned = "learned"
-    """Integer fields, each looked up in a learned table."""
-    none = "none"
-    """No marks: the model knows places in the window, not dates, and cannot learn by heart what happened on which."""
+from informer.config.model import CalendarEmbed
+from informer.ops.dropout import Dropout
+from informer.ops.products import CircularConv3, Linear
 
 
 def sinusoid_table(length: int, width: int) -> Float[Tensor, "length width"]:
     """sin / cos of position * 10000^(-2i/width) in even / odd columns (Vaswani et al. 2017, section 3.5)."""
+    table = torch.empty(length, width, dtype=torch.float64)
+    if table.is_meta:  # only the shape matters
+        return torch.empty(length, width)
     position = torch.arange(length, dtype=torch.float64)[:, None]
     rate = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10000.0) / width))
-    table = torch.empty(length, width, dtype=torch.float64)
     table[:, 0::2] = torch.sin(position * rate)
     table[:, 1::2] = torch.cos(position * rate[: width // 2])
     return table.to(torch.get_default_dtype())
@@ -43,7 +32,8 @@ class CalendarEmbedding(nn.Module):
     Args:
         d_model: width of the model.
         kind: how marks are embedded.
-        mark_sizes: one entry a mark column: how many integers it takes (`fixed`, `learned`); for `timeF` only the
+        mark_sizes: one entry per mark column: its number of distinct integers (`fixed`, `learned`); for `timeF` only
+            the
             number of columns matters.
     """
 
@@ -72,7 +62,7 @@ class CalendarEmbedding(nn.Module):
 
 @final
 class Embedding(nn.Module):
-    """Circular convolution of the values, plus sinusoid position, plus calendar if there is one; then dropout.
+    """Circular convolution of the values, plus sinusoid position, plus calendar marks if any; then dropout.
 
     Args:
         n_values: value columns.

@@ -1,17 +1,32 @@
 """Encoder: attention layers with distilling between them, and the pyramid of such stacks (Informer, section 3.2)."""
 
+import math
 from collections.abc import Callable, Sequence
-from typing import final
+from fractions import Fraction
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.attention.dropout import Dropout
+from informer.config.model import Recompute, Shortening
 from informer.layers.attention_layer import AttentionLayer
-from informer.layers.distil import Distil, distilled_length
+from informer.layers.distilling import distilled_length
 from informer.layers.feed_forward import FeedForward
-from informer.layers.recompute import Branch, Recompute, run
+from informer.layers.global_tokens import GlobalTokens
+from informer.layers.shortening import make_shortening
+from informer.ops.checkpointing import Branch, run
+from informer.ops.dropout import Dropout
+
+
+def stack_lengths(seq_len: int, n_stacks: int, fractions: Sequence[float | int] | None) -> list[int]:
+    """Rows that each stack reads: these fractions of seq_len, rounded up; seq_len // 2^i if None.
+
+    Rounding up as in distilling, so that [3, 1] layers over 1 and 1/4 end with the same number of rows at any seq_len.
+    """
+    if fractions is None:
+        return [seq_len // 2**i for i in range(n_stacks)]
+    return [math.ceil(seq_len * Fraction(str(fraction))) for fraction in fractions]
 
 
 @final
@@ -26,69 +41,101 @@ class EncoderLayer(nn.Module):
         self.norm2 = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
-        """One layer."""
-        x = self.norm1(x + self._attend(x))
+    def forward(
+        self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"] | None = None
+    ) -> Float[Tensor, "b l d"]:
+        """One layer; keys and values come from `memory` (None: x itself)."""
+        x = self.norm1(x + self._attend(x, memory))
         return self.norm2(x + self.feed_forward(x))
 
     def branches(self) -> list[Branch]:
-        """Attention and feed-forward for reversible layers: LayerNorm comes first, or nothing could be undone."""
+        """Attention and feed-forward for reversible layers: LayerNorm comes first so that each branch can be undone."""
         return [
-            Branch(self, lambda x: self._attend(self.norm1(x))),
-            Branch(self, lambda x: self.feed_forward(self.norm2(x))),
+            Branch(self, lambda x, *memory: self._attend(self.norm1(x), *map(self.norm1, memory))),
+            Branch(self, lambda x, *memory: self.feed_forward(self.norm2(x))),
         ]
 
-    def _attend(self, x: Tensor) -> Tensor:
-        return self.dropout(self.attention(x, x))
+    def received(self, x: Float[Tensor, "b l d"], *, reversible: bool) -> Float[Tensor, "b l"]:
+        """Attention that each row of x receives in this layer, over all heads and queries."""
+        x = self.norm1(x) if reversible else x
+        return self.attention.received(x, x)
+
+    def _attend(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        return self.dropout(self.attention(x, x if memory is None else memory))
 
 
 @final
 class EncoderStack(nn.Module):
-    """`n_layers` layers over the last `length` rows, distilled between layers, and a final LayerNorm.
+    """`n_layers` layers over the last `length` rows, shortened between layers, and a final LayerNorm.
 
     Args:
-        make_layer: makes layer i for inputs of a given length.
+        make_layer: creates layer i for given numbers of queries and keys.
         n_layers: number of attention layers.
-        length: rows it reads.
+        length: rows read.
         d_model: width.
-        distil: halve the sequence between layers.
-        recompute: what the backward pass computes again; distilling steps are always kept, as BatchNorm counts them.
+        shortening: how the sequence is halved between layers.
+        distil_norm: distilling has a BatchNorm.
+        recompute: what the backward pass recomputes; never distilling steps, because BatchNorm would count them twice.
+        n_tokens: learned tokens in front of the rows, which shortening passes by; they are the first rows it gives.
     """
 
     def __init__(
         self,
-        make_layer: Callable[[int, int], EncoderLayer],
+        make_layer: Callable[[int, int, int], EncoderLayer],
         *,
         n_layers: int,
         length: int,
         d_model: int,
-        distil: bool,
+        shortening: Shortening,
+        distil_norm: bool,
         recompute: Recompute,
+        n_tokens: int = 0,
     ) -> None:
         super().__init__()
         self.length = length
+        self.shortening = shortening
         self.recompute = recompute
         self.layers = nn.ModuleList()
         self.distils = nn.ModuleList()
+        n_keys = length
         for i in range(n_layers):
-            self.layers.append(make_layer(i, length))
-            if distil and i < n_layers - 1:
-                self.distils.append(Distil(d_model))
-                length = distilled_length(length)
+            self.layers.append(make_layer(i, length, n_keys))
+            if shortening is not Shortening.none and i < n_layers - 1:
+                self.distils.append(make_shortening(shortening, d_model, norm=distil_norm))
+                n_keys, length = length, distilled_length(length)
+                if shortening is not Shortening.funnel:
+                    n_keys = length
         self.norm = nn.LayerNorm(d_model)
-        self.out_length = length
+        self.out_length = n_tokens + length
+        self.globals = GlobalTokens(n_tokens, d_model) if n_tokens else None
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
         """Encode the last `length` rows of x into `out_length` rows."""
         x = x[:, -self.length :]
-        for i, distil in enumerate(self.distils):
-            x = distil(run(self.layers[i : i + 1], x, recompute=self.recompute))
-        return self.norm(run(self.layers[len(self.distils) :], x, recompute=self.recompute))
+        if self.globals is not None:
+            x = self.globals.before(x)
+        memory: tuple[Tensor, ...] = ()
+        for i, shorten in enumerate(self.distils):
+            layer: Any = self.layers[i]
+            received: tuple[Tensor, ...] = ()
+            if self.shortening is Shortening.eliminate:
+                received = (layer.received(x, reversible=self.recompute is Recompute.stretches),)
+            x = run([layer], x, *memory, recompute=self.recompute)
+            if self.shortening is Shortening.funnel:
+                memory = (x,)
+            x = self._shortened(shorten, x, *received)
+        return self.norm(run(self.layers[len(self.distils) :], x, *memory, recompute=self.recompute))
+
+    def _shortened(self, shorten: nn.Module, x: Tensor, *received: Tensor) -> Tensor:
+        if self.globals is None:
+            return shorten(x, *received)
+        tokens, rows = self.globals.split(x)
+        return torch.cat([tokens, shorten(rows, *(each[:, tokens.shape[1] :] for each in received))], dim=1)
 
 
 @final
 class Encoder(nn.Module):
-    """Stacks over ever shorter ends of the input, their outputs concatenated over time."""
+    """Stacks over ever shorter ends of the input; their outputs are concatenated over time."""
 
     def __init__(self, stacks: Sequence[EncoderStack]) -> None:
         super().__init__()

@@ -1,12 +1,11 @@
 """The position-wise part of a layer: linear -> activation -> dropout -> linear.
 
-Its inside is four times as wide as the model and would be most of what a training step keeps. On the CPU a block of
-rows goes through it at a time, and the backward pass computes the inside again: from what the first product gave, or,
-of long inputs, from the rows themselves, so that what is kept is bounded but for a byte an element.
+The hidden layer is four times as wide as the model and would be most of what a training step stores. On the CPU blocks
+of rows are processed in turn, and the backward pass recomputes the hidden layer: from the first product, or, for long
+inputs, from the rows themselves, so that storage is bounded except for one byte per element.
 """
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, NamedTuple, final
 
 import torch
@@ -15,25 +14,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from informer.attention.dropout import Dropout, dropout, kept_mask, masked
-from informer.layers.linear import Linear, linear, product
+from informer.config.model import Activation
+from informer.ops.dropout import Dropout, dropout, kept_mask, masked
+from informer.ops.products import Linear, linear, product
 
 BLOCK_ROWS = 2048
-"""Rows at a time: what they need inside stays within a processor's cache, roughly."""
+"""Rows per block: the hidden values of a block fit roughly into a processor's cache."""
 
 KEPT_BLOCKS = 2
-"""Blocks whose first product is kept; that of the others is repeated."""
-
-
-class Activation(Enum):
-    """Nonlinearity of the feed-forward blocks."""
-
-    gelu = "gelu"
-    relu = "relu"
+"""Blocks whose first product is stored; for the others it is recomputed."""
 
 
 class _Formulas(NamedTuple):
-    """An activation, and the gradient of its input from that of its output and its input."""
+    """An activation, and the gradient of its input as a function of the output gradient and the input."""
 
     forward: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor, Tensor], Tensor]
@@ -57,7 +50,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l d"]:
-        """Transform each row."""
+        """Apply to each row."""
         p = self.dropout.p if self.training else 0.0
         return self.dropout(feed_forward(x, self.expand, self.contract, self.activation, p))
 
@@ -76,7 +69,7 @@ def feed_forward(
 
 
 class _Blocks(torch.autograd.Function):
-    """Keeps the rows, of each block where dropout kept it, and of the first blocks what the first product gave."""
+    """Stores the rows, the dropout mask of each block, and the first product of the first blocks."""
 
     @staticmethod
     def forward(
@@ -86,7 +79,7 @@ class _Blocks(torch.autograd.Function):
         w1, b1, w2, b2 = (x.to(rows.dtype) for x in (w1, b1, w2, b2))
         spans = _spans(len(rows))
         out = rows.new_empty(len(rows), len(w2))
-        # one array for all blocks: small ones that outlive their neighbours would leave holes in the heap
+        # one array for all blocks: small arrays that outlive their neighbours would fragment the heap
         kept = rows.new_empty(spans[:KEPT_BLOCKS][-1].stop, len(w1))
         mask = torch.empty(len(rows), len(w1), dtype=torch.bool) if p else None
         for i, span in enumerate(spans):
@@ -126,6 +119,6 @@ def _inside(expanded: Tensor, mask: Tensor | None, span: slice, formulas: _Formu
 
 
 def _spans(n_rows: int) -> list[slice]:
-    """Blocks of rows, all about as long."""
+    """Blocks of rows of about equal size."""
     step = -(-n_rows // max(-(-n_rows // BLOCK_ROWS), 1)) or 1
     return [slice(start, min(start + step, n_rows)) for start in range(0, max(n_rows, 1), step)]

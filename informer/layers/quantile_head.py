@@ -5,7 +5,7 @@ without Quantile Crossing for Distribution-free Time Series Forecasting").
   above   q_i = q_(i-1) + softplus(raw_i + gap_i)
   below   q_i = q_(i+1) - softplus(raw_i + gap_i)
 
-The gaps are constants that make raw = 0 the quantiles of a standard normal, as which scaled data begin.
+The gaps are constants that make raw = 0 the quantiles of a standard normal, a good start for scaled data.
 """
 
 import math
@@ -19,13 +19,13 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.layers.linear import Linear
+from informer.ops.products import Linear
 from informer.quantiles import MEDIAN, level_problem
 
 
 @final
 class QuantileHead(nn.Module):
-    """From the decoder's rows to quantiles, in increasing order.
+    """Maps decoder rows to quantiles in increasing order.
 
     Args:
         d_model: width of the rows.
@@ -49,7 +49,7 @@ class QuantileHead(nn.Module):
         raw = rearrange(self.linear(x), "b l (n q) -> b l n q", q=self.n_levels)
         steps = F.softplus(raw + self.gaps).unbind(-1)
         found = [raw[..., self.median]]
-        # one by one: a sum of another order could round two of them past each other
+        # one by one: summing in another order could round two of them past each other
         for step in steps[self.median + 1 :]:
             found.append(found[-1] + step)
         for step in reversed(steps[: self.median]):

@@ -1,76 +1,69 @@
-"""The story of a search: ridge regression on every history, then networks on the best two, fewer of them for longer.
+"""The story of a search: the closed-form linear forecast first, then networks that begin with it, fewer for longer.
 
-Networks come in shapes first (tokens, columns apart or together); the best shape is tried in other widths, rates and
-marks. All trials are judged on the same validation windows, whatever their history. A trial of a network is the run
-that would follow, under the same seed: what is chosen is trained again, to the same weights, and saved as any run. So a
-trial may take no more than the run itself leaves of the budget. K. Jamieson and A. Talwalkar, "Non-stochastic best arm
-identification and hyperparameter optimization", AISTATS 2016 (successive halving).
+The linear forecast chooses its history, among lengths that the seasons of the data suggest, and the strengths of its
+maps by leave-one-block-out over training and validation. Networks come in shapes first (tokens, columns apart or
+together); the best shape is tried in other widths, rates and marks. All trials are judged on the same validation
+windows. The best network is trained for the rest of the budget if it takes more than LEAST_GAIN off the loss of the
+linear forecast; else that is the model. K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and
+hyperparameter optimization", AISTATS 2016 (successive halving).
 """
 
 import logging
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from informer.config import SEARCHED, TrainConfig
-from informer.conversion import flat, to_plain
+from informer.config.conversion import flat, to_plain
+from informer.config.schema import SEARCHED, TrainConfig
 from informer.data.panel import divide
 from informer.data.pipeline import Source
 from informer.errors import counted
+from informer.models.linear import LinearModelConfig
+from informer.search.budget import Budget
 from informer.search.record import Record, Trial
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
-from informer.search.trials import Laboratory, OutOfTime
-from informer.training.config import epoch_steps, n_steps
+from informer.search.trials import OutOfTime, Start, TrialRunner
 from informer.training.signals import Interrupted
+from informer.training.steps import epoch_steps, n_steps
 
 log = logging.getLogger(__name__)
 
-FIRST_STEPS, MORE_STEPS = 64, 3
+FIRST_STEPS, MORE_STEPS = 96, 3
 """Steps of the first round, and how many times more each next one takes of the best 1 / MORE_STEPS of it."""
 
 MOST_EPOCHS = 30
 """Of a run, unless its length is given."""
 
-CLOSE = 0.005
-"""Share of the least loss of ridge within which a shorter history will do as well."""
+VALIDATIONS = 10
+"""Of a run, at least."""
 
 LEAST_GAIN = 0.005
-"""Share of ridge's loss that a network must take off to be worth having."""
+"""Share of the linear forecast's loss that a network must take off to be worth having."""
 
-RUN = 1.25
-"""Time of a run beside that of its trial: it validates every epoch, draws and saves."""
+LEAST_GAIN_OF_FLOOR = 0.002
+"""The same of the bound at the history's smallest value."""
 
+CLOSE = 0.01
+"""Share by which a network may be worse than the linear forecast and still be trained with time that is left."""
 
-@final
-class Budget:
-    """Time for search and run together.
+RUN_STEPS = 10
+"""Steps of the run relative to those of its trial, at most: far beyond, nothing is known of it."""
 
-    Args:
-        minutes: None is no bound.
-        clock: seconds since some moment.
-    """
+LINEAR_SHARE, TRIALS_SHARE, FILES_SHARE = 0.35, 0.5, 0.05
+"""Of the budget: the choice of the linear forecast; of what is left then the trials of networks; and of the budget what
+is kept for files and tables."""
 
-    def __init__(self, minutes: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self._begin = clock()
-        self._end = math.inf if minutes is None else self._begin + 60 * minutes
+SAFE = 1.3
+"""Seconds that are kept for each that was measured."""
 
-    @property
-    def left(self) -> float:
-        """Seconds."""
-        return self._end - self.clock()
+FITS = 7
+"""Times that the linear forecast is fitted after the search: for the run, for each block's errors, on all rows; once
+for a network to begin with."""
 
-    @property
-    def spent(self) -> float:
-        """Seconds."""
-        return self.clock() - self._begin
-
-    def spend(self, seconds: float) -> None:
-        """Take away what was used before."""
-        self._begin, self._end = self._begin - seconds, self._end - seconds
+RUN = 1.4
+"""Time of a step of the run relative to that of its trial: it validates more often, plots and saves."""
 
 
 @final
@@ -79,57 +72,132 @@ class Search:
     """One search.
 
     Args:
-        lab: makes the trials.
+        runner: makes the trials.
         record: keeps them.
         budget: of time.
     """
 
-    lab: Laboratory
+    runner: TrialRunner
     record: Record
     budget: Budget
     not_tried: list[str] = field(default_factory=list)
     """What there was no time for."""
+    _trials_end: float = -math.inf
+    """Seconds of the budget that trials leave."""
 
     @property
     def settings(self) -> TrainConfig:
         """Of the run, with keys left open."""
-        return self.lab.settings
+        return self.runner.settings
 
     def choose(self, seq_lens: Sequence[int]) -> Trial:
-        """The trial with the least loss; ridge alone where no network is clearly better.
+        """The trial with the least loss; the linear forecast by itself where no network is clearly better.
 
         Raises:
-            Interrupted: by a signal; the record goes on where it stopped.
+            Interrupted: by a signal; the record continues where it stopped.
         """
-        ridge = self._histories(seq_lens)
-        seq_lens = [self._seq_len(trial.values) for trial in _two(ridge)]
-        self.lab.keep(seq_lens)
-        self._halve(networks(self.settings, seq_lens, n_targets=len(self.lab.source.columns.targets)))
-        network = self._best_network()
-        return network if network and network.val_loss < (1 - LEAST_GAIN) * ridge[0].val_loss else ridge[0]
+        start = self._start(seq_lens)
+        left = self.budget.left
+        self._trials_end = left - TRIALS_SHARE * max(self._room(start), 0.0) if math.isfinite(left) else -math.inf
+        self._halve(networks(self.settings, [start.seq_len], n_targets=len(self.runner.source.columns.targets)))
+        better = [one for one in self.record.trials if one.steps and one.val_loss < (1 - LEAST_GAIN) * start.val_loss]
+        ready = [one for one in better if self._is_ready(one)]
+        if len(ready) < len(better):
+            self.not_tried.append("a run of better networks, as long as their trials")
+        taken = ready or [one for one in self.record.trials if one.steps and self._may_improve(one, start)]
+        return min(taken, key=lambda one: one.val_loss, default=start)
+
+    def _may_improve(self, trial: Trial, start: Trial) -> bool:
+        """A network that few steps left close to the linear forecast gets the time that is left: the run begins with
+        the linear forecast, and keeps it where nothing better comes."""
+        is_close = trial.val_loss < (1 + CLOSE) * start.val_loss
+        is_cut = math.isfinite(self.budget.whole) and bool(self.not_tried)
+        return is_cut and is_close and self._steps_in_time(trial) >= MORE_STEPS * trial.steps
+
+    def _is_ready(self, trial: Trial) -> bool:
+        """Whether there is time to train and score it, for as many steps as in its trial."""
+        return math.isinf(self.budget.whole) or self._steps_in_time(trial) >= trial.steps
 
     def resolved(self, trial: Trial) -> TrainConfig:
-        """The configuration that trains what was chosen, for as long as its trial; a length that is given stays."""
+        """The configuration that trains what was chosen: the linear forecast, or a network for the rest of the budget.
+
+        A length that is given stays.
+        """
+        if not trial.steps:
+            return self._linear(trial)
+        steps = self._run_steps(trial)
         given = [key for key in ("trainer.max_epochs", "trainer.max_steps") if key not in self.settings.search]
-        steps = self._most_steps(trial.values) if given else trial.steps
-        per_epoch = epoch_steps(self.settings.trainer, self.lab.n_windows(trial.values))
-        epochs = max(-(-steps // per_epoch), 1)
+        windows = self.runner.n_windows(trial.values)
+        trainer = self.settings.trainer
+        if trainer.steps_per_epoch is None:
+            trainer = replace(trainer, steps_per_epoch=max(min(epoch_steps(trainer, windows), steps // VALIDATIONS), 1))
+        epochs = max(-(-steps // epoch_steps(trainer, windows)), 1)
         length = {"trainer.max_epochs": epochs, "trainer.patience": epochs}
         length |= {} if given else {"trainer.max_steps": steps}
-        return with_values(self.settings, {**trial.values, **left_open(self.settings, length)})
+        room = self._room(trial)
+        minutes = None if math.isinf(room) else max(room, 1.0) / 60
+        settings = replace(self.settings, trainer=trainer if not given else self.settings.trainer)
+        resolved = with_values(settings, {**trial.values, **left_open(self.settings, length)})
+        again = self.settings.trainer.refit
+        return replace(resolved, trainer=replace(resolved.trainer, max_minutes=minutes, refit=again))
 
-    def _histories(self, seq_lens: Sequence[int]) -> list[Trial]:
-        """Ridge alone on each, the best first."""
-        done: list[Trial] = []
-        for place, seq_len in enumerate(seq_lens):
-            if done and self.budget.left < 2 * max(trial.seconds for trial in done):
-                self.not_tried.append(f"seq_len {', '.join(map(str, seq_lens[place:]))}")
-                break
-            done.append(self._tried(cheapest(self.settings, seq_len), 0, math.inf))
-            done.sort(key=lambda trial: trial.val_loss)
-            self.lab.keep([self._seq_len(trial.values) for trial in _two(done)])
-        log.info(f"ridge alone, validation loss: {'; '.join(self._ridge_phrase(trial) for trial in done)}")
-        return done
+    def _linear(self, trial: Trial) -> TrainConfig:
+        still = with_values(self.settings, {**cheapest(self.settings, trial.seq_len), **trial.values})
+        trainer = replace(still.trainer, max_epochs=1, max_steps=0)
+        if self.settings.loss.quantiles:  # which linear maps by themselves have none of
+            return replace(still, trainer=trainer)
+        maps = LinearModelConfig(embed=still.model.marks, maps=trial.maps, floor=still.model.floor)
+        return replace(still, model=maps, trainer=replace(trainer, refit=self.settings.trainer.refit))
+
+    def _room(self, trial: Trial) -> float:
+        """Seconds that there are to train what was tried."""
+        return self.budget.left - self._kept(trial) if math.isfinite(self.budget.whole) else math.inf
+
+    def _kept(self, trial: Trial) -> float:
+        """Seconds for all that follows training."""
+        start = next(one for one in self.record.trials if not one.steps)
+        fits = (1 if trial.steps else FITS) * start.fit_seconds
+        return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
+
+    def _start(self, seq_lens: Sequence[int]) -> Trial:
+        """The linear forecast."""
+        known = self.record.known_start()
+        if known is None:
+            began, seconds = self.budget.clock(), LINEAR_SHARE * self.budget.left
+            start = self.runner.start(seq_lens, seconds=seconds)
+            if self.runner.stop.signal:  # what was chosen by then is not what would have been
+                raise Interrupted(self.runner.stop.signal)
+            self.runner.begin_with(start)
+            fitting = self.budget.clock()
+            values = left_open(self.settings, {"seq_len": start.seq_len})
+            loss = self.runner.trial(cheapest(self.settings, start.seq_len), steps=0, seconds=math.inf)
+            fitted = self.budget.clock()
+            start, loss = self._bounded(start, loss)
+            closing = self.runner.closing_seconds(cheapest(self.settings, start.seq_len), steps=0)
+            known = Trial(
+                values=values, steps=0, val_loss=loss, seconds=self.budget.clock() - began, closing_seconds=closing,
+                seq_len=start.seq_len, maps=start.maps, note=start.note, floor=start.floor,
+                fit_seconds=fitted - fitting,
+            )  # fmt: skip
+        else:
+            self.runner.begin_with(Start(known.seq_len, known.maps, known.note, known.floor))
+            self.budget.spend(known.seconds)
+        self.record.add(known)
+        log.info(f"linear forecast: {known.note}; validation loss {known.val_loss:.5f}")
+        return known
+
+    def _bounded(self, start: Start, loss: float) -> tuple[Start, float]:
+        """The forecast that is never below its history's smallest value, where validation prefers it."""
+        if self.settings.model.floor:
+            return start, loss
+        values = {**cheapest(self.settings, start.seq_len), "model.floor": True}
+        other = self.runner.trial(values, steps=0, seconds=math.inf)
+        if not other < (1 - LEAST_GAIN_OF_FLOOR) * loss:
+            return start, loss
+        note = f"{start.note}; not below the smallest value of the history (validation loss {loss:.5f} without)"
+        start = start._replace(floor=True, note=note)
+        self.runner.begin_with(start)
+        return start, other
 
     def _halve(self, entrants: list[Values]) -> None:
         """Rounds until one network is left that more steps do not improve, or time is up.
@@ -167,48 +235,43 @@ class Search:
         return done
 
     def _allowed(self, n_trials: int) -> float:
-        """Seconds of the next of so many trials: twice its share, and time for the run that may follow."""
-        best, left = self._best_network(), self.budget.left
-        reserved = RUN * best.seconds if best else 0.0
-        return min(2 * left / (n_trials + 1), left / (1 + RUN), left - reserved)
+        """Seconds of the next of so many trials: twice its share, so that rounds of longer ones can follow."""
+        return 2 * (self.budget.left - self._trials_end) / (n_trials + 1)
 
     def _tried(self, values: Values, steps: int, seconds: float) -> Trial:
         trial = self.record.known(values, steps)
         if trial is None:
             began = self.budget.clock()
-            loss, penalty = self.lab.trial(values, steps=steps, seconds=seconds)
-            took = self.budget.clock() - began
-            trial = Trial(values=values, steps=steps, penalty=penalty, val_loss=loss, seconds=took)
+            loss = self.runner.trial(values, steps=steps, seconds=seconds)
+            taken = self.budget.clock() - began
+            closing = self.runner.closing_seconds(values, steps=steps)
+            trial = Trial(values=values, steps=steps, val_loss=loss, seconds=taken, closing_seconds=closing)
         else:
             self.budget.spend(trial.seconds)
         self.record.add(trial)
-        if self.lab.stop.signal:
-            raise Interrupted(self.lab.stop.signal)
+        if self.runner.stop.signal:
+            raise Interrupted(self.runner.stop.signal)
         return trial
 
     def _best_network(self) -> Trial | None:
         return min((trial for trial in self.record.trials if trial.steps), key=lambda one: one.val_loss, default=None)
 
-    def _seq_len(self, values: Values) -> int:
-        return with_values(self.settings, values).seq_len
+    def _run_steps(self, trial: Trial) -> int:
+        """Steps that there is time for, within RUN_STEPS."""
+        limit = self._most_steps(trial.values)
+        if math.isinf(self.budget.left):
+            return trial.steps
+        return max(min(self._steps_in_time(trial), RUN_STEPS * trial.steps, limit), 1)
 
-    def _ridge_phrase(self, trial: Trial) -> str:
-        return f"seq_len={self._seq_len(trial.values)} {trial.val_loss:.5f}"
+    def _steps_in_time(self, trial: Trial) -> int:
+        return int(max(self._room(trial), 0.0) / (RUN * max(trial.seconds, 1e-9) / trial.steps))
 
     def _most_steps(self, values: Values) -> int:
         """Steps of the longest run; of the run that is asked for where its length is given."""
         trainer = self.settings.trainer
         if "trainer.max_epochs" in self.settings.search:
             trainer = replace(trainer, max_epochs=trainer.max_steps or MOST_EPOCHS)
-        return n_steps(trainer, self.lab.n_windows(values))
-
-
-def _two(ridge: Sequence[Trial]) -> list[Trial]:
-    """The shortest history that is nearly as good as the best, and the best, or the next one."""
-    best, *others = ridge
-    close = [trial for trial in others if trial.val_loss <= (1 + CLOSE) * best.val_loss]
-    shortest = min([best, *close], key=lambda trial: trial.values.get("seq_len", 0))
-    return [best, *others[:1]] if shortest is best else [shortest, best]
+        return n_steps(trainer, self.runner.n_windows(values))
 
 
 def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -> Source:

@@ -7,27 +7,28 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from informer.config import TrainConfig, check
+from informer.config.dataset import Short
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed, InformerConfig
+from informer.config.schema import TrainConfig, check
 from informer.data.pipeline import Source
 from informer.data.seasonality import find_seasons
-from informer.data.split import Short, cut_rows
-from informer.data.windows import WindowSizes
+from informer.data.split import cut_rows
 from informer.errors import InputError
-from informer.layers.embedding import CalendarEmbed
 
-MOST_ROWS = 1536
+MOST_ROWS = 1024
 """Of a history that is tried."""
 
-MOST_LENGTHS = 10
+MOST_LENGTHS = 16
 """Histories that are tried."""
 
-SEASONS = (2, 4, 7, 14, 28)
+SEASONS = (2, 3, 4, 5, 7, 10, 14, 21, 28)
 """Of each season, one or so many fill a history."""
 
 APART = 1.1
 """Least ratio of two histories."""
 
-HORIZONS = (1, 4)
+HORIZONS = (1, 2)
 """So many times pred_len fill one."""
 
 START_ROWS = 48
@@ -63,7 +64,7 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
         nodes.setdefault(node, {})[name] = value
     own = nodes.pop("", {})
     parts = {node: _replaced(getattr(settings, node), inside) for node, inside in nodes.items()}
-    parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None)
+    parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None, refit=False)
     return replace(settings, **own, **parts, search=[])
 
 
@@ -82,14 +83,14 @@ def least_sizes(settings: TrainConfig) -> WindowSizes:
     """The shortest windows that may be chosen."""
     least = 1 if "label_len" in settings.search else max(settings.label_len, 1)
     seq_len = least if "seq_len" in settings.search else settings.seq_len
-    return WindowSizes(seq_len=seq_len, label_len=0, pred_len=settings.pred_len)
+    return WindowSizes(seq_len=seq_len, label_len=0, pred_len=settings.pred_len, offset=settings.model.offset)
 
 
 def lengths(settings: TrainConfig, source: Source) -> list[int]:
     """Rows of history to try, the shortest first; what is given is the only one."""
     if "seq_len" not in settings.search:
         return [settings.seq_len]
-    step = settings.model.patch_len
+    step = _sizes(settings).patch_len
     if "model.patch_len" in settings.search:
         step = _divisor(settings.pred_len, near=PATCH, most=2 * PATCH)
     least, most = least_sizes(settings).seq_len, _most_rows(settings, source)
@@ -141,7 +142,7 @@ def _takes(settings: TrainConfig, seq_len: int) -> bool:
 def patch_len(settings: TrainConfig, seq_len: int) -> int:
     """Rows of a token that divide history, horizon and a given start token; 1 where none do."""
     if "model.patch_len" not in settings.search:
-        return settings.model.patch_len
+        return _sizes(settings).patch_len
     given = [] if "label_len" in settings.search else [settings.label_len]
     return _divisor(math.gcd(settings.pred_len, seq_len, *given), near=max(PATCH, seq_len / TOKENS), most=WIDEST_PATCH)
 
@@ -197,7 +198,7 @@ def _shapes(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[i
 
 
 def cheapest(settings: TrainConfig, seq_len: int) -> Values:
-    """The network for a history that costs least, beside ridge alone."""
+    """The network for a history that costs least."""
     return networks(settings, [seq_len], n_targets=1)[0]
 
 
@@ -205,7 +206,7 @@ def _network(settings: TrainConfig, seq_len: int, patch: int, apart: bool) -> Va
     values = {
         "seq_len": seq_len,
         "label_len": label_len(settings, seq_len),
-        **_widths(WIDTH if "model.d_model" in settings.search else settings.model.d_model),
+        **_widths(WIDTH if "model.d_model" in settings.search else _sizes(settings).d_model),
         "model.dropout": DROPOUT,
         "model.embed": EMBED,
         "model.patch_len": patch,
@@ -213,6 +214,11 @@ def _network(settings: TrainConfig, seq_len: int, patch: int, apart: bool) -> Va
         "optim.lr": RATE,
     }
     return left_open(settings, values)
+
+
+def _sizes(settings: TrainConfig) -> InformerConfig:
+    assert isinstance(settings.model, InformerConfig), "see TrainConfig.problems"
+    return settings.model
 
 
 def _widths(width: int) -> Values:

@@ -1,83 +1,210 @@
-"""The part of a run that comes before training where its configuration leaves keys open."""
+"""A run whose configuration may leave keys open: they are chosen on the validation part, then the run is made.
 
-import json
+`train` and `resume` are what the command and `Forecaster.fit` call, with `model=auto` or without.
+"""
+
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from informer.build import check_attention, read_dataset
-from informer.config import TrainConfig
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.paths import LAST, LOG, SEARCH
+from informer.config.lengths import WindowSizes
+from informer.config.overrides import readable
+from informer.config.schema import TrainConfig
+from informer.console import say
 from informer.data.pipeline import Source
+from informer.data.recorded import find_again, own_cache
 from informer.errors import InputError
-from informer.run_folder import LOG, RunFolder
+from informer.inference.evaluation import Evaluation
 from informer.runtime import provenance, seed_everything
-from informer.search.record import NAME, Record, Trial
-from informer.search.search import Budget, Search, comparable, given_values
+from informer.search.budget import Budget
+from informer.search.record import Record, Trial
+from informer.search.search import Search, comparable, given_values
 from informer.search.space import Values, cheapest, least_sizes, lengths, with_values
-from informer.search.trials import Laboratory
+from informer.search.trials import TrialRunner
+from informer.training.continuing import check_goes_on, extended
+from informer.training.run import Place, opened, prepare, train_and_score
+from informer.training.run_dir import LENGTH, RunFolder
 from informer.training.signals import Interrupted, StopRequest
+from informer.training.state import check_training
+
+Read = Callable[[WindowSizes], Source]
+"""Gives the series of a dataset; the sizes are those of the shortest windows that it will be cut into."""
 
 log = logging.getLogger(__name__)
 
 
-def search_first(
+def train(
     settings: TrainConfig,
     folder: RunFolder,
-    *,
-    device: torch.device,
     console: Console,
-    keep_in: Callable[[Path], None],
-    n_processes: int,
+    *,
+    read: Read | None = None,
+    began: float | None = None,
+) -> Evaluation | None:
+    """One run, from the configuration to the test report; None in processes that are not the first of several.
+
+    Args:
+        settings: a checked configuration.
+        folder: where the run is kept; it must not hold a run yet.
+        console: for the progress bar, the epoch table and the report.
+        read: gives the series; None: those of the configured dataset.
+        began: when the time budget began, as `time.monotonic()` says it; None: now.
+
+    Raises:
+        InputError: anything a user can fix; until training starts nothing has been written.
+        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
+    """
+    budget = Budget(settings.trainer.time_budget_minutes, began=began)
+    settings = prepare(settings, folder)
+    if not settings.search:
+        check_attention(settings)
+    with folder.claimed():
+        folder.check_new()  # one may have begun since
+        return _run(settings, folder, console, read or partial(read_dataset, settings), budget=budget)
+
+
+def resume(
+    folder: RunFolder, console: Console, given: TrainConfig | None = None, *, named: Collection[str] = ()
+) -> Evaluation | None:
+    """Continue a run as if it had never stopped; None if it is finished and `named` has nothing of its length.
+
+    Args:
+        folder: of a run; one that was killed before it saved anything starts again.
+        console: as in `train`.
+        given: holds the values of `named`, and where data are by default; all else is the run's own.
+        named: keys that the user sets; a place that only the run directory names is read with `find_again`.
+
+    Raises:
+        InputError: also when the data are no longer those of the run.
+        Interrupted: as in `train`.
+    """
+    if folder.is_finished and not set(LENGTH) & set(named):
+        say(
+            console,
+            f"{folder.path} is finished: nothing to resume; see its metrics.json, or train longer: "
+            f"informer train resume={folder.path} trainer.max_epochs=N",
+        )
+        return None
+    with folder.claimed("resume"):
+        folder.check_files()
+        last, given = folder.last(), given or TrainConfig()
+        settings = settings_to_resume(folder, last, given, named)
+        cache = nullcontext(settings.dataset) if "data_dir" in named else own_cache(settings.dataset, folder.path)
+        with cache as dataset:
+            settings = replace(settings, dataset=dataset)
+            return _run(settings, folder, console, partial(read_dataset, settings), last=last)
+
+
+def settings_to_resume(
+    folder: RunFolder, last: Checkpoint | None, given: TrainConfig, named: Collection[str]
+) -> TrainConfig:
+    """The configuration of a stopped run, with what the user names and the place of its data.
+
+    Args:
+        last: the state that the run saved last.
+        given, named: see `resume`.
+
+    Raises:
+        InputError: files of the run are damaged or of another run, or its data are not there any more.
+    """
+    settings = folder.settings()
+    if last is not None:
+        folder.check_own(settings, last, LAST)
+        check_training(last.training or {})
+    if set(LENGTH) & set(named):
+        settings = extended(settings, given, named)
+        check_goes_on(settings, last)
+    if "device" in named:
+        settings = replace(settings, device=given.device)
+    if "init_from" in named:
+        settings = replace(settings, init_from=given.init_from)
+    elif settings.init_from is not None and last is None:
+        raise InputError(
+            f"resume={folder.path}: the run has saved nothing yet and begins with the weights of another; "
+            "name them again: init_from=RUN"
+        )
+    own = {key: getattr(given.dataset, key) for key in ("path", "cache_dir") if f"dataset.{key}" in named}
+    dataset, data_dir = find_again(
+        replace(settings.dataset, **own),
+        folder.recorded(last),
+        named=given.data_dir if "data_dir" in named else None,
+        default=given.data_dir,
+        can_differ=False,
+    )
+    return replace(settings, dataset=dataset, data_dir=data_dir)
+
+
+def _run(
+    settings: TrainConfig,
+    folder: RunFolder,
+    console: Console,
+    read: Read,
+    *,
+    last: Checkpoint | None = None,
+    budget: Budget | None = None,
+) -> Evaluation | None:
+    with opened(settings, folder, console) as place:
+        if settings.search:
+            settings, source = search_first(settings, place, read, budget)
+        else:
+            source = read(settings.sizes)
+        return train_and_score(settings, place, source, last)
+
+
+def search_first(
+    settings: TrainConfig, place: Place, read: Read, budget: Budget | None = None
 ) -> tuple[TrainConfig, Source]:
     """Choose what the configuration leaves open; the run directory then has it as that of the run.
 
     Args:
-        folder: of the run; a search that was stopped in it goes on.
-        device: where trials are made.
-        console: for the table.
-        keep_in: begins the log.
-        n_processes: of the run.
+        place: of the run; a search that was stopped in its folder continues.
+        read: gives the series.
+        budget: of time; None: that of the configuration, from now on.
 
     Returns:
         The configuration with nothing left open, and the series that were read.
 
     Raises:
-        InputError: anything a user can mend.
+        InputError: anything a user can fix.
         Interrupted: by a signal.
     """
-    if n_processes > 1:
+    if place.processes.size > 1:
         raise InputError(
-            f"model=auto: expected one process, torchrun started {n_processes}; search in one, then train what it "
-            "chose with: torchrun ... -m informer.train --config-dir=RUN_DIR --config-name=config"
+            f"model=auto: expected one process, torchrun started {place.processes.size}; search in one, then train "
+            "what it chose with: torchrun ... -m informer.train --config-dir=RUN_DIR --config-name=config"
         )
-    budget = Budget(settings.trainer.time_budget_minutes)
-    source = read_dataset(settings, least_sizes(settings))
+    budget, folder = budget or Budget(settings.trainer.time_budget_minutes), place.folder
+    source = read(least_sizes(settings))
     _check_same(source, folder.facts())
     seq_lens = lengths(settings, source)
     check_attention(with_values(settings, cheapest(settings, seq_lens[-1])))
     common = comparable(settings, source, seq_lens)
     data = {"path": str(source.provenance.path), "sha256": source.provenance.sha256}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})
-    keep_in(folder.path / LOG)
+    place.keep_log_in(folder.path / LOG)
     _announce(settings, seq_lens)
     with StopRequest() as stop, folder.as_latest():
-        lab = Laboratory(settings=settings, source=common, device=device, stop=stop)
-        search = Search(lab, Record(folder.path / NAME), budget)
-        trial = _choose(search, seq_lens, folder, console)
+        trials = TrialRunner(settings=settings, source=common, device=place.device, stop=stop)
+        search = Search(trials, Record(folder.path / SEARCH), budget)
+        trial = _choose(search, seq_lens, folder, place.console)
         chosen = search.resolved(trial)
     folder.chosen(chosen, _found(search, trial, chosen, budget))
-    _conclude(search, trial, chosen, console)
+    _conclude(search, trial, chosen, place.console)
     seed_everything(settings.seed)  # the run begins as its trial did
     return chosen, source
 
 
 def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
-    before = facts.get("data", {}).get("sha256", source.provenance.sha256)
+    noted = facts.get("data")
+    before = noted.get("sha256") if isinstance(noted, Mapping) else source.provenance.sha256
     if before != source.provenance.sha256:
         raise InputError(
             f"resume: expected the data that the search began with, {source.provenance.path} has changed since; "
@@ -98,23 +225,23 @@ def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Con
         with console.status("searching") if console.is_terminal else nullcontext():
             return search.choose(seq_lens)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; the search goes on with: python -m informer.train resume={folder.path}")
+        log.info(f"{interrupted}; continue the search with: python -m informer.train resume={folder.path}")
         raise
 
 
 def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) -> dict[str, Any]:
     """What run.json says of a search; its trials are in search.csv."""
-    ridge = min((one for one in search.record.trials if not one.steps), key=lambda one: one.val_loss)
+    start = next(one for one in search.record.trials if not one.steps)
     return {
         "budget_minutes": search.settings.trainer.time_budget_minutes,
         "seconds": round(budget.spent, 1),
         "trials": len(search.record.trials),
         "given": given_values(search.settings),
         "chosen": _searched(search.settings, chosen),
-        "ridge_alone": not trial.steps,
+        "linear_alone": not trial.steps,
         "val_loss": trial.val_loss,
-        "ridge_val_loss": ridge.val_loss,
-        "ridge_penalty": ridge.penalty,
+        "linear_val_loss": start.val_loss,
+        "linear": start.note,
         "not_tried": search.not_tried,
     }
 
@@ -127,11 +254,11 @@ def _searched(settings: TrainConfig, chosen: TrainConfig) -> Values:
 def _conclude(search: Search, trial: Trial, chosen: TrainConfig, console: Console) -> None:
     console.print(search.record.table(trial))
     if search.not_tried:
-        log.info(f"not tried, for want of time: {'; '.join(search.not_tried)}")
-    what = "" if trial.steps else "ridge alone, which no network improved enough: "
+        log.info(f"skipped, time budget used up: {'; '.join(search.not_tried)}")
+    what = "" if trial.steps else "the linear forecast, which no network improved enough: "
     log.info(f"chosen: {what}{_phrase(_searched(search.settings, chosen))}; validation loss {trial.val_loss:.5f}")
 
 
 def _phrase(values: Values) -> str:
     """As the command line would have them."""
-    return " ".join(f"{key}={json.dumps(value)}" for key, value in values.items())
+    return " ".join(f"{key}={readable(value)}" for key, value in values.items())

@@ -1,33 +1,36 @@
-"""One trial: ridge regression alone, or a network beside it for some steps; both on the same validation windows."""
+"""One trial: the linear forecast by itself, or a network that begins with it; both on the same validation windows."""
 
 import math
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import final
+from typing import Any, NamedTuple, NoReturn, final
 
 import torch
 from rich.console import Console
+from torch import Tensor
 
-from informer.build import SLOTS, build_data, build_model, dims_of
-from informer.config import TrainConfig
+from informer import progress
+from informer.build import build_data
+from informer.config.model import CalendarEmbed, InformerConfig
+from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data, Source
 from informer.errors import InputError
-from informer.inference.baselines import RidgeForecast, fit_ridge
-from informer.layers.embedding import CalendarEmbed
-from informer.model import Informer
+from informer.inference.baselines import MAX_ROWS, fit_ridge
+from informer.linear.fold import linear_fit
+from informer.linear.solve import in_words
+from informer.models.base import Attentions, ForecastModel, ModelDims
+from informer.models.linear import Linear, LinearModelConfig
+from informer.progress import Status
 from informer.runtime import seed_everything
-from informer.search.space import Values, with_values
+from informer.search.space import Values, cheapest, with_values
+from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
-from informer.training.early_stopping import EarlyStopping
 from informer.training.freezing import freeze
-from informer.training.highway import set_highway
-from informer.training.keeper import Keeper
-from informer.training.loop import Session, train_epoch, validate
-from informer.training.loss import build_loss
-from informer.training.optim import build_optimizer
+from informer.training.initial import new_network
+from informer.training.linear_skip import fit_skip, start_of
+from informer.training.loop import train_epoch, validate
+from informer.training.session import Session
 from informer.training.signals import StopRequest
 from informer.training.state import State
 from informer.training.tracker import Tracker
@@ -35,14 +38,41 @@ from informer.training.tracker import Tracker
 MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Validation windows that judge a trial, and those times targets."""
 
+BASELINE_WINDOWS = 256
+"""Windows of each part from which the time of the ridge baseline is foretold."""
+
+
+def _no_attention(spec: object) -> NoReturn:
+    raise NotImplementedError("linear maps have no attention")
+
+
+NO_ATTENTION = Attentions(_no_attention, _no_attention, _no_attention)
+
+
+Shape = tuple[object, ...]
+"""What the time of a forecast depends on."""
+
 
 class OutOfTime(Exception):
     """A trial took longer than it may."""
 
 
+class Start(NamedTuple):
+    """The closed-form linear forecast that every network begins with."""
+
+    seq_len: int
+    """Rows of history that it reads."""
+    maps: list[dict[str, Any]]
+    """Strengths of its maps, as `model.maps` has them."""
+    note: str
+    """The same in words, and why."""
+    floor: bool = False
+    """No forecast is below the smallest value of its history."""
+
+
 @final
 @dataclass(slots=True)
-class Laboratory:
+class TrialRunner:
     """Makes trials of one dataset.
 
     Args:
@@ -58,76 +88,145 @@ class Laboratory:
     device: torch.device
     stop: StopRequest
     clock: Callable[[], float] = time.monotonic
-    _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, RidgeForecast]] = field(default_factory=dict)
+    _paces: dict[Shape, float] = field(default_factory=dict)
+    """Seconds of a forecast."""
+    _baseline: float | None = None
+    _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, Mapping[str, Tensor]]] = field(default_factory=dict)
 
-    def trial(self, values: Values, *, steps: int, seconds: float) -> tuple[float, float]:
-        """Loss of a network after so many steps, as a run of that length would have it, and the penalty of its ridge.
+    def start(self, seq_lens: Sequence[int], *, seconds: float) -> Start:
+        """Choose the linear forecast, its history among `seq_lens` (increasing), by leave-one-block-out over training
+        and validation; after `seconds` what is best so far is taken."""
+        end = self.clock() + seconds
+        config = LinearModelConfig()
+        own = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
+        offered = own or list(seq_lens)
+        settings = self._of_length(offered[-1])
+        data = build_data(settings, self.device, source=self.source)
+        fit = linear_fit(self._shape(offered[-1], config), config, data, offered)
+        strengths, why = fit.strengths(lambda: -math.inf if self.stop.signal else end - self.clock())
+        note = f"{in_words(strengths)}{why}"
+        return Start(max(one.lookback for one in strengths), [one.to_plain() for one in strengths], note)
 
-        After none it is ridge alone. The loss of a network that fails is infinite.
+    def begin_with(self, start: Start) -> None:
+        """Networks begin with this linear forecast."""
+        floor = start.floor or self.settings.model.floor
+        self.settings = replace(self.settings, model=replace(self.settings.model, maps=start.maps, floor=floor))
+
+    def trial(self, values: Values, *, steps: int, seconds: float) -> float:
+        """Loss of a network after so many steps, as a run of that length would have it; after none, of its start.
+
+        The loss of a network that fails is infinite.
 
         Raises:
             OutOfTime: not done after `seconds`.
             Interrupted: by a signal.
         """
         settings = with_values(self.settings, values)
-        data, ridge = self._fit(settings)
-        model = self._network(settings, data, ridge)
-        optimizer = build_optimizer(settings.optim, model)
-        state = State(model=model, optimizer=optimizer, stopping=EarlyStopping(settings.trainer.patience))
+        what = f"searching: {settings.seq_len} rows of history, {'a network' if steps else 'linear forecast'}"
+        progress.report(Status(doing=what))
+        data, maps = self._fit(settings)
+        model = self._network(settings, data, maps)
         trainer = replace(settings.trainer, max_epochs=max(steps, 1), max_steps=steps)
-        keeper = Keeper(
+        checkpointer = Checkpointer(
             self._give_up, every_minutes=seconds / 60, stop=self.stop, processes=Processes(), device=self.device,
             clock=self.clock,
         )  # fmt: skip
-        with Tracker(Path(os.devnull), n_steps=steps, console=Console(quiet=True)) as tracker:
-            session = Session(
-                state=state, network=model, data=data, device=self.device, trainer=trainer, optim=settings.optim,
-                loss=build_loss(settings.loss), precision=settings.precision, seed=settings.seed, tracker=tracker,
-                keeper=keeper, processes=Processes(),
+        with Tracker({}, n_steps=steps, console=Console(quiet=True), what=what) as tracker:
+            session = Session.begin(
+                replace(settings, trainer=trainer), model, data, tracker=tracker, checkpointer=checkpointer,
+                processes=Processes(),
             )  # fmt: skip
-            return _trained_loss(session), ridge.penalty
+            loss, seconds = _trained_loss(session, self.clock)
+        self._paces[_shape_of(settings, steps)] = seconds / len(data.val)
+        return loss
+
+    def closing_seconds(self, values: Values, *, steps: int) -> float:
+        """For all that follows training with what was tried: forecasts of every part that is scored, and the baseline.
+
+        A network is fitted once, scored on the test part, calibrated, weighted on validation; the linear forecast has
+        none of that in its way but the test part.
+        """
+        settings = with_values(self.settings, values)
+        data = self._fit(settings)[0]
+        parts = [data.test, data.calibration, data.val] if steps else [data.test, data.val]
+        windows = sum(len(part) for part in parts if part is not None)
+        return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline_seconds(data)
+
+    def _baseline_seconds(self, data: Data) -> float:
+        """For fitting ridge, from a few of its windows."""
+        if self._baseline is None:
+            few = [part.thinned(BASELINE_WINDOWS) for part in (data.train, data.val)]
+            began = self.clock()
+            fit_ridge(few[0], few[1], data.columns.positions(data.targets))
+            pace = (self.clock() - began) / sum(map(len, few))
+            rows = sum(min(len(part), MAX_ROWS // len(data.targets)) for part in (data.train, data.val))
+            self._baseline = pace * max(rows, sum(map(len, few)))
+        return self._baseline
 
     def n_windows(self, values: Values) -> int:
         """Training windows with this history."""
         return len(self._fit(with_values(self.settings, values))[0].train)
 
-    def keep(self, seq_lens: list[int]) -> None:
+    def keep(self, seq_lens: Sequence[int]) -> None:
         """Forget the data laid out for other histories."""
         self._fitted = {key: fitted for key, fitted in self._fitted.items() if key[0] in seq_lens}
 
-    def _fit(self, settings: TrainConfig) -> tuple[Data, RidgeForecast]:
-        key = settings.seq_len, settings.model.embed
+    def _of_length(self, seq_len: int) -> TrainConfig:
+        return with_values(self.settings, cheapest(self.settings, seq_len))
+
+    def _shape(self, seq_len: int, config: LinearModelConfig) -> Linear:
+        """The linear maps for a history, without memory."""
+        columns, n = self.source.columns, len(self.source.panel)
+        dims = ModelDims(
+            enc_in=len(columns.inputs),
+            c_out=len(columns.targets),
+            mark_sizes=(),
+            seq_len=seq_len,
+            label_len=0,
+            pred_len=self.settings.pred_len,
+            n_series=n,
+        )
+        with torch.device("meta"):
+            return Linear(config, dims, NO_ATTENTION)
+
+    def _fit(self, settings: TrainConfig) -> tuple[Data, Mapping[str, Tensor]]:
+        key = settings.seq_len, settings.model.marks
         if key not in self._fitted:
             data = build_data(settings, self.device, source=self.source)
-            same = (ridge for (seq_len, _), (_, ridge) in self._fitted.items() if seq_len == settings.seq_len)
-            ridge = next(same, None) or fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+            model = new_network(settings, data)
+            fit_skip(model, settings, data)
             most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(data.targets)), 1)
-            self._fitted[key] = replace(data, val=data.val.thinned(most)), ridge
+            self._fitted[key] = replace(data, val=data.val.thinned(most)), start_of(model)
         return self._fitted[key]
 
-    def _network(self, settings: TrainConfig, data: Data, ridge: RidgeForecast) -> Informer:
+    def _network(self, settings: TrainConfig, data: Data, maps: Mapping[str, Tensor]) -> ForecastModel:
         """As a run under the same seed begins it."""
         seed_everything(settings.seed)
-        slots = {slot: getattr(settings, slot) for slot in SLOTS}
-        model = build_model(settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles).to(self.device)
-        assert model.highway is not None
-        set_highway(model.highway.weight, ridge)
+        model = new_network(settings, data)
+        model.load_state_dict(maps, strict=False)
         freeze(model, settings.trainer.freeze)
-        return model
+        return model.to(self.device)
 
     def _give_up(self, state: State, is_best: bool) -> None:
-        if not self.stop.signal:  # which the keeper answers itself
+        if not self.stop.signal:  # which the checkpointer answers itself
             raise OutOfTime
 
 
-def _trained_loss(session: Session) -> float:
-    """Validation loss after the last step."""
+def _shape_of(settings: TrainConfig, steps: int) -> Shape:
+    model = settings.model
+    assert isinstance(model, InformerConfig), "see TrainConfig.problems"
+    return settings.seq_len, bool(steps), model.d_model, model.patch_len, model.channel_independent
+
+
+def _trained_loss(session: Session, clock: Callable[[], float]) -> tuple[float, float]:
+    """Validation loss after the last step, and the seconds that validation took."""
     progress = session.state.progress
     try:
         while progress.step < session.last_step:
             train_epoch(session)
             progress.epoch, progress.n_seen = progress.epoch + 1, 0
+        began = clock()
         loss = validate(session)
     except (InputError, torch.OutOfMemoryError):  # a loss or a gradient that is not finite; a GPU too small
-        return math.inf
-    return loss if math.isfinite(loss) else math.inf
+        return math.inf, 0.0
+    return loss if math.isfinite(loss) else math.inf, clock() - began

@@ -1,1 +1,1 @@
-"""How a model is fitted: `loop.fit` is the whole story of a run."""
+"""Training: `loop.fit` is the whole run."""

@@ -1,4 +1,4 @@
-"""The network as compiled kernels; on a GPU as CUDA graphs, which spare the launches."""
+"""Compile the network; on a GPU as CUDA graphs, which avoid launch overhead."""
 
 import torch
 from torch import nn
@@ -7,14 +7,14 @@ from informer.errors import InputError
 
 
 def compile_model(model: nn.Module, device: torch.device) -> None:
-    """Let the model's forward pass compile itself when it is first called; its parameters and their names stay.
+    """Compile the model's forward pass on its first call; parameters and their names are unchanged.
 
     Raises:
-        InputError: nothing can be compiled here.
+        InputError: there is no usable compiler.
     """
     try:
         torch.compile(lambda x: x.sin() + 1)(torch.zeros(2, device=device))
-    except Exception as error:  # whatever a compiler may lack, torch wraps in types of its own
+    except Exception as error:  # torch raises its own types for compiler problems
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"compile=true: expected a compiler that torch can use, found: {reason}; install one (g++, or triton for a "

@@ -1,13 +1,15 @@
-"""One run in several processes, as torchrun starts them: each takes a share of every batch, all make the same step.
+"""One run in several processes, as started by torchrun: each takes a share of every batch, all make the same step.
 
-The shares of a batch are equally long: all processes then draw the same random numbers for what they must agree on,
-such as the keys that ProbSparse samples. Where a batch cannot be divided, a share is filled with a window that counts
-nowhere, neither in the loss nor in the statistics of BatchNorm.
+All shares have equal length, so that all processes draw the same random numbers for shared decisions, such as the keys
+that ProbSparse samples. If a batch cannot be divided, a share is padded with a window that is not counted, neither in
+the
+loss nor in the statistics of BatchNorm.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from inspect import signature
 from typing import Any, final
 
@@ -18,55 +20,74 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.parallel import DistributedDataParallel
 
+from informer.errors import InputError
+
 
 @final
 class Processes:
-    """The processes of a run, as one of them sees them.
+    """The processes of a run, seen from one of them.
 
     Args:
-        rank: of this one; 0 writes the run directory.
-        size: how many there are.
+        rank: of this process; 0 writes the run directory.
+        size: number of processes.
     """
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank = rank
         self.size = size
         self.counted = 1.0
-        """Part of the present share that counts; the rest fills it up."""
+        """Part of the current share that counts; the rest is padding."""
 
     @classmethod
     @contextmanager
-    def started(cls, device: torch.device) -> Iterator["Processes"]:
-        """Those that torchrun started, joined (gloo on the CPU, nccl on GPUs); without torchrun this one alone."""
+    def started(cls, device: torch.device, timeout_minutes: float = 10.0) -> Iterator["Processes"]:
+        """Join the processes started by torchrun (gloo on the CPU, nccl on GPUs); a single process without torchrun.
+
+        Args:
+            timeout_minutes: how long a process waits for the others.
+
+        Raises:
+            InputError: another process ended, or did not respond in time.
+        """
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
             yield cls()
             return
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        yield cls(dist.get_rank(), size)
-        dist.destroy_process_group()  # not after an error: the others would have to come along
+        try:
+            timeout = timedelta(minutes=timeout_minutes)
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timeout)
+            yield cls(dist.get_rank(), size)
+            dist.destroy_process_group()  # not after an error: it needs all processes
+        except RuntimeError as error:
+            if not _is_of_another(error):
+                raise
+            raise InputError(
+                "another process of the run ended, or did not answer within trainer.collective_timeout_minutes="
+                f"{timeout_minutes:g}; continue from what was saved last with resume=RUN_DIR"
+            ) from error
 
     @property
     def is_main(self) -> bool:
-        """This one speaks and writes."""
+        """Whether this process prints and writes."""
         return self.rank == 0
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model as training calls it: gradients are averaged over processes, BatchNorm sees whole batches."""
+        """The model as called in training: gradients are averaged over processes, BatchNorm sees whole batches."""
         if self.size == 1:
             return model
         for module in model.modules():
             for name, child in module.named_children():
                 if isinstance(child, nn.BatchNorm1d):
                     setattr(module, name, WholeBatchNorm(child, self))
-        # each process has the same; torch 2.13 renamed the option that copies them, and warns of the older name
+        # all processes have the same buffers; torch 2.13 renamed the option that copies them, and warns of the older
+        # name
         names = ("forward_sync_buffers", "broadcast_buffers")
         known = next(name for name in names if name in signature(DistributedDataParallel).parameters)
         copying: dict[str, Any] = {known: False}
         return DistributedDataParallel(model, **copying)
 
     def share(self, windows: Tensor) -> tuple[Tensor, int]:
-        """This process's part of a batch, filled up to the length that all parts have, and how many of it count."""
+        """This process's part of a batch, padded to the common length, and the number of windows that count."""
         length = -(-len(windows) // self.size)
         own = windows[self.rank * length : (self.rank + 1) * length]
         self.counted = len(own) / length
@@ -79,12 +100,17 @@ class Processes:
         return values
 
     def largest(self, values: list[float], device: torch.device) -> list[float]:
-        """The largest of each value over processes, known to all."""
+        """Elementwise maximum over processes, known to all."""
         if self.size == 1:
             return values
         reduced = torch.tensor(values, device=device)
         dist.all_reduce(reduced, dist.ReduceOp.MAX)
         return reduced.tolist()
+
+
+def _is_of_another(error: RuntimeError) -> bool:
+    """Whether a collective operation failed, which is not this process's fault."""
+    return isinstance(error, dist.DistError) or "gloo/" in str(error) or "NCCL" in str(error)
 
 
 class _Sum(torch.autograd.Function):
@@ -104,10 +130,10 @@ class _Sum(torch.autograd.Function):
 
 @final
 class WholeBatchNorm(nn.BatchNorm1d):
-    """BatchNorm whose mean and variance are those of the whole batch, over all processes; on any device.
+    """BatchNorm with the mean and variance of the whole batch, over all processes; on any device.
 
     Args:
-        norm: whose parameters and statistics it takes over.
+        norm: the layer whose parameters and statistics it takes over.
         processes: that share the batch.
     """
 

@@ -1,4 +1,4 @@
-"""What to tell of a step whose loss or gradient is no finite number."""
+"""What to report for a step whose loss or gradient is not finite."""
 
 import math
 
@@ -11,20 +11,20 @@ from informer.errors import InputError
 from informer.training.step_log import StepRecord
 
 NAMED = 3
-"""Windows of the batch that are named one by one."""
+"""Maximum number of windows listed."""
 
 
 def is_finite(record: StepRecord) -> bool:
-    """Loss and gradient norm are numbers to go on with."""
+    """Whether loss and gradient norm are finite."""
     return math.isfinite(record.loss) and math.isfinite(record.gradient_norm)
 
 
 def divergence(record: StepRecord, data: Data, *, step: int, epoch: int, learning_rate: float) -> InputError:
-    """The error that stops a run: the step, what is not finite, and the windows it came from, the most extreme first.
+    """The error that stops a run: the step, what is not finite, and its windows, the most extreme first.
 
     Args:
-        record: the first step that was not finite; the weights are still those from before it.
-        data: its training windows are those that the record numbers.
+        record: the first step that was not finite; the weights are those before it.
+        data: its training windows are those numbered in the record.
         step, epoch: counted from 1.
         learning_rate: of that step.
     """
@@ -54,7 +54,7 @@ def _named(data: Data, windows: Tensor) -> str:
 
 
 def _times(data: Data, rows: Tensor) -> list[str]:
-    """Timestamps of rows of the store, in which the series lie one below the other."""
+    """Timestamps of rows of the store."""
     ends = np.cumsum([len(series) for series in data.panel])
     found = []
     for row in rows.tolist():

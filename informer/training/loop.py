@@ -1,181 +1,120 @@
-"""A run from the first step to the last: `fit` tells it whole, `train_epoch` and `train_step` are its verbs.
+"""Training from the first step to the last: `fit` runs epochs, an epoch runs `train_step`.
 
-Between two steps nothing is known but `State`: what is saved there and restored goes on as if it had never stopped.
+`State` is all that persists between two steps: a saved and restored run continues as if it had never stopped.
 """
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from informer.data.pipeline import Data
 from informer.data.windows import Windows
 from informer.errors import counted
-from informer.inference.network import model_output
-from informer.training.config import TrainerConfig, epoch_steps, n_steps
-from informer.training.distributed import Processes
+from informer.models.base import model_output
+from informer.training.curves import track_epoch
 from informer.training.divergence import divergence, is_finite
-from informer.training.early_stopping import EarlyStopping
 from informer.training.freezing import set_training_mode
-from informer.training.keeper import Keeper, Save
-from informer.training.loss import Loss
-from informer.training.optim import OptimConfig, build_optimizer, gradient_norm, learning_rate, set_learning_rate
-from informer.training.precision import Precision
-from informer.training.signals import StopRequest
-from informer.training.state import Progress, State
+from informer.training.optim import gradient_norm, set_learning_rate
+from informer.training.precision import autocast
+from informer.training.session import Session
+from informer.training.state import Progress
 from informer.training.step_log import READ_EVERY, StepLog
-from informer.training.tracker import Tracker
-from informer.training.validation import mean_loss, picture
+from informer.training.steps import epoch_steps
+from informer.training.stopping import EarlyStopping
+from informer.training.validation import mean_loss
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(kw_only=True, slots=True)
-class Session:
-    """What the verbs of a run share: what is learnt, from what, and how."""
+def fit(session: Session) -> EarlyStopping:
+    """Train until the maximum of epochs or steps is reached, or patience runs out.
 
-    state: State
-    network: nn.Module
-    """The state's model as training calls it; several processes average its gradients."""
-    data: Data
-    device: torch.device
-    trainer: TrainerConfig
-    optim: OptimConfig
-    loss: Loss
-    precision: Precision
-    seed: int
-    tracker: Tracker
-    keeper: Keeper
-    processes: Processes
-
-    @property
-    def last_step(self) -> int:
-        """Where the run ends if it is not stopped early."""
-        return n_steps(self.trainer, len(self.data.train))
-
-    def rate(self, done: int) -> float:
-        """Learning rate of the step that comes after `done` steps, in the present epoch."""
-        return learning_rate(self.optim, epoch=self.state.progress.epoch + 1, done=done / self.last_step)
-
-    @property
-    def is_over(self) -> bool:
-        """No epoch is under way and none is to come."""
-        progress = self.state.progress
-        used_up = progress.epoch >= self.trainer.max_epochs or progress.step >= self.last_step
-        return progress.n_seen == 0 and (used_up or self.state.stopping.should_stop)
-
-
-def fit(
-    model: nn.Module,
-    data: Data,
-    *,
-    trainer: TrainerConfig,
-    optim: OptimConfig,
-    loss: Loss,
-    seed: int,
-    tracker: Tracker,
-    save: Save,
-    stop: StopRequest,
-    starts_fitted: bool = False,
-    precision: Precision,
-    processes: Processes,
-    resumed: Mapping[str, Any] | None = None,
-) -> EarlyStopping:
-    """Train until the epochs, the steps or the patience are used up.
-
-    Args:
-        model: updated in place; it ends with the last epoch's weights (`save` has seen the best).
-        data: its training windows are learnt from, its validation windows choose the best epoch.
-        seed: of the order of windows; epoch n shuffles by (seed, n) alone.
-        tracker: takes curves and progress.
-        save: writes the state, after each epoch, every `trainer.save_every_minutes`, and when asked to stop.
-        stop: the signal that asks.
-        starts_fitted: the model forecasts before the first step; it is validated then, and may stay the best.
-        precision: of the products.
-        processes: that share every batch.
-        resumed: what `State.training` gave when the model's weights were saved; None: a new run.
+    The model ends with the last epoch's weights; the checkpointer has saved the best. A model that can forecast before
+    the
+    first step is validated then, and may remain the best.
 
     Raises:
         InputError: the loss or a gradient is no longer finite; the weights are those before that step.
         Interrupted: the run was asked to stop, and has saved itself.
     """
-    state = State(model=model, optimizer=build_optimizer(optim, model), stopping=EarlyStopping(trainer.patience))
-    if resumed is not None:
-        state.restore(resumed)
-    device = data.train.starts.device
-    session = Session(
-        state=state, network=processes.wrap(model), data=data, device=device, trainer=trainer, optim=optim, loss=loss,
-        precision=precision, seed=seed, tracker=tracker, processes=processes,
-        keeper=Keeper(save, every_minutes=trainer.save_every_minutes, stop=stop, processes=processes, device=device),
-    )  # fmt: skip
-    tracker.begin()
-    if starts_fitted and state.stopping.start_loss is None:
-        state.stopping.update(validate(session), epoch=0)
-        log.info(f"validation loss before the first step: {state.stopping.best_loss:.5f}")
-        session.keeper.keep(state, is_best=True)
+    stopping = session.state.stopping
+    session.tracker.begin()
+    if session.settings.model.is_fitted_first and stopping.start_loss is None:
+        stopping.update(validate(session), epoch=0)
+        log.info(f"validation loss before the first step: {stopping.best_loss:.5f}")
+        session.checkpointer.save(session.state, is_best=True)
     while not session.is_over:
-        epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
-        rate = session.rate(state.progress.step)
-        train_epoch(session)
-        step, n_seen, loss_sum = state.progress.step, state.progress.n_seen, state.progress.loss_sum
-        trained_in = time.perf_counter() - started
-        val_loss = validate(session)
-        is_best = state.stopping.update(val_loss, epoch)
-        state.progress = Progress(epoch=epoch, step=step)
-        row = {
-            "train_loss": loss_sum / n_seen,
-            "val_loss": val_loss,
-            "lr": rate,
-            "samples_per_second": (n_seen - already) / trained_in,
-            "seconds": time.perf_counter() - started,
-        }
-        tracker.epoch(epoch, row, is_best=is_best)
-        if processes.is_main:
-            tracker.figure("val/forecast", picture(model, data), epoch)
-        session.keeper.is_due(together=True)  # whether or not: an epoch is always kept
-        session.keeper.keep(state, is_best=is_best)
-    if state.stopping.should_stop:
+        run_epoch(session)
+    if session.is_late:
+        log.info(f"stopped: trainer.max_minutes={session.settings.trainer.max_minutes:.3g} are used up")
+    elif stopping.should_stop:
         log.info(
-            f"stopped: no lower validation loss in {counted(trainer.patience, 'epoch')}; "
-            f"best was epoch {state.stopping.best_epoch}"
+            f"stopped: no lower validation loss in {counted(stopping.patience, 'epoch')}; "
+            f"best was epoch {stopping.best_epoch}"
         )
-    return state.stopping
+    return stopping
+
+
+def run_epoch(session: Session) -> None:
+    """The current epoch, or the next one: train, validate, report, save."""
+    state = session.state
+    epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
+    rate = session.rate(state.progress.step)
+    train_epoch(session)
+    step, n_seen, loss_sum = state.progress.step, state.progress.n_seen, state.progress.loss_sum
+    trained_in = time.perf_counter() - started
+    val_loss = validate(session)
+    is_best = state.stopping.update(val_loss, epoch)
+    state.progress = Progress(epoch=epoch, step=step)
+    row = {
+        "train_loss": loss_sum / n_seen,
+        "val_loss": val_loss,
+        "lr": rate,
+        "samples_per_second": (n_seen - already) / trained_in,
+        "seconds": time.perf_counter() - started,
+    }
+    session.tracker.epoch(epoch, row, is_best=is_best)
+    trainer = session.settings.trainer
+    track_epoch(
+        session.tracker, state.model, session.data, epoch, extras=trainer.track_also, batch_size=trainer.eval_batch_size
+    )
+    session.checkpointer.is_due(together=True)  # the result is ignored: an epoch is always saved
+    session.checkpointer.save(state, is_best=is_best)
 
 
 def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
-    """Numbers of the windows in the order that this epoch learns from them, the same on every device."""
+    """Order of the windows in this epoch, the same on every device."""
     order = torch.randperm(len(windows), generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
     return order.to(windows.starts.device)
 
 
 def train_epoch(session: Session) -> None:
-    """The rest of an epoch, or the steps up to the last; moves the state on."""
-    progress, keeper, unread = session.state.progress, session.keeper, StepLog(session.processes)
-    order = window_order(session.data.train, seed=session.seed, epoch=progress.epoch + 1)
-    order = order[: epoch_steps(session.trainer, len(order)) * session.trainer.batch_size]
-    set_training_mode(session.state.model, session.trainer.freeze)
-    while progress.n_seen < len(order) and progress.step < session.last_step:
-        indices = order[progress.n_seen : progress.n_seen + session.trainer.batch_size]
+    """The rest of an epoch, or up to the last step; updates the state."""
+    progress, checkpointer, unread = session.state.progress, session.checkpointer, StepLog(session.processes)
+    trainer, last_step = session.settings.trainer, session.last_step
+    order = window_order(session.data.train, seed=session.settings.seed, epoch=progress.epoch + 1)
+    order = order[: epoch_steps(trainer, len(order)) * trainer.batch_size]
+    set_training_mode(session.state.model, trainer.freeze)
+    while progress.n_seen < len(order) and progress.step < last_step:
+        indices = order[progress.n_seen : progress.n_seen + trainer.batch_size]
         set_learning_rate(session.state.optimizer, session.rate(progress.step))
         unread.add(*train_step(session, indices), indices)
         progress.step += 1
         progress.n_seen += len(indices)
         session.tracker.advance()
-        is_end = progress.n_seen == len(order) or progress.step == session.last_step
-        is_reading = is_end or len(unread) == READ_EVERY
-        is_due = keeper.is_due(together=is_reading)
+        is_reading = progress.n_seen == len(order) or progress.step == last_step or len(unread) == READ_EVERY
+        is_due = checkpointer.is_due(together=is_reading)
         if is_due or is_reading:
             _read(unread, session)
         if is_due:
-            keeper.keep(session.state)
+            checkpointer.save(session.state)
+        if is_reading and session.is_late:
+            break
 
 
 def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of the optimiser, unless it is not finite.
+    """One optimiser step, unless it is not finite.
 
     Returns:
         This process's part of the mean loss, and the norm of the whole gradient, both still on the device.
@@ -183,13 +122,15 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     own, n = session.processes.share(indices)
     batch = session.data.train.batch(own)
     optimizer = session.state.optimizer
-    optimizer.zero_grad(set_to_none=True)  # before the forward pass: old gradients need not lie beside its activations
-    with session.precision.context(session.device):
-        output = model_output(session.network, batch).float()
-    used = max(n, 1)  # a share with none that count weighs nothing
+    optimizer.zero_grad(set_to_none=True)  # frees the old gradients before the activations of the forward pass
+    model = session.state.model
+    model.begin_step(session.state.progress.step / session.last_step)
+    with autocast(session.settings.precision, session.device):
+        output = model_output(session.network, batch, with_actual=model.LEARNS_FROM_ACTUAL).float()
+    used = max(n, 1)  # a share without counted windows has no weight
     value = session.loss(output[:used], batch.target[:used]) * (n / len(indices))
     (value * session.processes.size).backward()  # gradients are averaged over processes
-    norm = gradient_norm(session.state.model, session.optim.clip_norm)
+    norm = gradient_norm(session.state.model, session.settings.optim.clip_norm)
     optimizer.step_while_finite(value.detach(), norm)
     return value.detach(), norm
 
@@ -198,18 +139,18 @@ def validate(session: Session) -> float:
     """Mean loss over the validation windows."""
 
     def pause() -> None:
-        if session.keeper.is_due(together=False):
-            session.keeper.keep(session.state)
+        if session.checkpointer.is_due(together=False):
+            session.checkpointer.save(session.state)
 
-    with session.precision.context(session.device):
+    with autocast(session.settings.precision, session.device):
         return mean_loss(
-            session.state.model, session.data.val, session.loss, session.trainer.eval_batch_size,
+            session.state.model, session.data.val, session.loss, session.settings.trainer.eval_batch_size,
             processes=session.processes, pause=pause,
         )  # fmt: skip
 
 
 def _read(unread: StepLog, session: Session) -> None:
-    """Fetch the steps up to the present one, for the curves and the epoch's mean loss."""
+    """Fetch the steps since the last reading, for the curves and the epoch's mean loss."""
     progress = session.state.progress
     first = progress.step - len(unread) + 1
     records = unread.read()
@@ -217,6 +158,6 @@ def _read(unread: StepLog, session: Session) -> None:
         if not is_finite(record):
             rate = session.rate(step - 1)
             raise divergence(record, session.data, step=step, epoch=progress.epoch + 1, learning_rate=rate)
-        # one by one: the sum must not depend on when it was read
+        # one by one: the sum must not depend on the time of reading
         progress.loss_sum += record.loss * len(record.windows)
     session.tracker.steps(first, records)

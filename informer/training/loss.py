@@ -1,8 +1,6 @@
 """Losses on scaled values."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 
 import torch
@@ -10,41 +8,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from informer.quantiles import level_problem, pinball
+from informer.config.training import LossConfig, LossKind
+from informer.metrics import pinball
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-class LossKind(Enum):
-    """Mean over every forecast value: the squared error, the absolute error, Huber's mixture of both (delta 1), or the
-    pinball loss of quantiles."""
-
-    mse = "mse"
-    mae = "mae"
-    huber = "huber"
-    quantile = "quantile"
-
-
-@dataclass(kw_only=True, slots=True)
-class LossConfig:
-    """The node `loss`."""
-
-    kind: LossKind = LossKind.mse
-    quantiles: list[float] = field(default_factory=list)
-    """Levels that a model forecasts which is trained by kind=quantile; the median is its point forecast."""
-
-    def problems(self) -> list[str]:
-        """Every value out of range, one sentence each."""
-        if self.kind is LossKind.quantile:
-            problem = level_problem(self.quantiles)
-            return [f"loss.quantiles: {problem}"] if problem else []
-        if self.quantiles:
-            return [f"loss.quantiles: expected loss=quantile beside it, found loss.kind={self.kind.value}"]
-        return []
-
-
 def build_loss(config: LossConfig) -> Loss:
-    """From what the network gives and the actual values to one number."""
+    """A function from network output and actual values to one number."""
     losses: dict[LossKind, Loss] = {
         LossKind.mse: F.mse_loss,
         LossKind.mae: F.l1_loss,

@@ -1,27 +1,23 @@
-"""Number format of the products in training; weights, optimiser and losses are float32 in any case."""
+"""Precision of the products in training; weights, optimiser and losses are always float32."""
 
 from contextlib import AbstractContextManager
-from enum import Enum
 
 import torch
 
+from informer.config.training import Precision
 
-class Precision(Enum):
-    """auto: bf16 where the processor or GPU multiplies it natively, else float32."""
 
-    float32 = "float32"
-    bf16 = "bf16"
-    auto = "auto"
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """The precision to use on `device`: float32 or bf16."""
+    if precision is not Precision.auto:
+        return precision
+    return Precision.bf16 if _has_native_bf16(device) else Precision.float32
 
-    def on(self, device: torch.device) -> "Precision":
-        """What is taken on `device`: float32 or bf16."""
-        if self is not Precision.auto:
-            return self
-        return Precision.bf16 if _has_native_bf16(device) else Precision.float32
 
-    def context(self, device: torch.device) -> AbstractContextManager[object]:
-        """What the forward pass of a step runs in."""
-        return torch.autocast(device.type, torch.bfloat16, enabled=self.on(device) is Precision.bf16)
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Context for the forward pass of a step."""
+    enabled = resolve_precision(precision, device) is Precision.bf16
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
 def _has_native_bf16(device: torch.device) -> bool:

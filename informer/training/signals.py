@@ -1,18 +1,20 @@
-"""Ctrl-C and SIGTERM as a wish that the loop asks for between two steps."""
+"""Ctrl-C and SIGTERM as a stop request, polled between steps."""
 
 import signal
 import threading
 from types import FrameType, TracebackType
 from typing import final
 
+from informer.start import interrupt
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(Exception):
-    """The run was stopped between two steps, and its state is saved.
+    """The run was stopped between two steps, and its state was saved.
 
     Args:
-        number: the signal that asked for it.
+        number: the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -22,18 +24,18 @@ class Interrupted(Exception):
 
 @final
 class StopRequest:
-    """While it is entered, a Ctrl-C or SIGTERM is noted only.
+    """Within the context, Ctrl-C and SIGTERM are only recorded.
 
-    Outside the main thread signals cannot be caught, and stay what they are.
+    Outside the main thread signals cannot be caught, and keep their handlers.
 
     Args:
-        second_ends: a second Ctrl-C is a KeyboardInterrupt at once; not where torchrun repeats the first.
+        second_ends: a second Ctrl-C raises KeyboardInterrupt immediately; not under torchrun, which repeats the first.
     """
 
     def __init__(self, *, second_ends: bool = True) -> None:
         self._second_ends = second_ends
         self.signal = 0
-        """The signal that came; 0: none."""
+        """The received signal; 0: none."""
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> "StopRequest":
@@ -50,4 +52,4 @@ class StopRequest:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
         if self._second_ends:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupt)

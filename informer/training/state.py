@@ -1,14 +1,17 @@
-"""Everything that changes while a run goes on: saved and restored, a run goes on as if it had never stopped."""
+"""Everything that changes during a run: saved and restored, a run continues as if it had never stopped."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
-from informer.training.early_stopping import EarlyStopping
+from informer.config.training import TrackerKind
+from informer.errors import InputError, reason_of
+from informer.models.base import ForecastModel
 from informer.training.optim import GuardedAdam
+from informer.training.stopping import EarlyStopping
 
 
 @dataclass(kw_only=True, slots=True)
@@ -29,7 +32,7 @@ class Progress:
 class State:
     """A run at some moment between two steps."""
 
-    model: nn.Module
+    model: ForecastModel
     optimizer: GuardedAdam
     stopping: EarlyStopping
     progress: Progress = field(default_factory=Progress)
@@ -44,13 +47,95 @@ class State:
         }
 
     def restore(self, training: Mapping[str, Any]) -> None:
-        """Become the state that gave `training()`, torch's generators included; the model has its weights already."""
-        self.optimizer.load_state_dict(training["optimizer"])
-        vars(self.stopping).update(training["stopping"])
+        """Become the state that gave `training()`, torch's generators included; the model has its weights already.
+
+        Raises:
+            InputError: it is the state of another network, or no such state.
+        """
+        check_training(training)
+        # its settings are those of the configuration
+        groups = self.optimizer.state_dict()["param_groups"]
+        moments = _checked_moments(training["optimizer"], self.optimizer)
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        vars(self.stopping).update(training["stopping"] | {"patience": self.stopping.patience})
         self.progress = Progress(**training["progress"])
-        torch.set_rng_state(training["rng"]["cpu"])
-        if training["rng"]["cuda"] is not None and torch.cuda.is_available():
-            torch.cuda.set_rng_state(training["rng"]["cuda"])
+        try:
+            torch.set_rng_state(training["rng"]["cpu"])
+            if training["rng"]["cuda"] is not None and torch.cuda.is_available():
+                torch.cuda.set_rng_state(training["rng"]["cuda"])
+        except RuntimeError as error:
+            raise InputError(f"{STATE}: rng: {reason_of(error)}") from error
+
+
+STATE = "checkpoint: state of training"
+EVENTS = "events"
+"""Entry of `Checkpoint.training`: how far each tracker had come, by its kind."""
+PARTS: dict[str, dict[str, Any]] = {
+    "optimizer": {"state": dict, "param_groups": list},
+    "stopping": {
+        "patience": int,
+        "start_loss": float | None,
+        "best_loss": float,
+        "best_epoch": int,
+        "epochs_without_improvement": int,
+    },
+    "progress": {"epoch": int, "step": int, "n_seen": int, "loss_sum": float},
+    "rng": {"cpu": Tensor, "cuda": Tensor | None},
+}
+"""Entries of the state of training, and their types."""
+
+
+def positions_in(training: Mapping[str, Any]) -> Mapping[str, int]:
+    """How far each tracker had come; older files have the length of TensorBoard's file."""
+    found = training[EVENTS]
+    return found if isinstance(found, Mapping) else {TrackerKind.tensorboard.name: found}
+
+
+def check_training(training: Mapping[str, Any]) -> None:
+    """Refuse what is no state of training, as far as it can be seen without the network.
+
+    Raises:
+        InputError: an entry is missing, left over, of another type or below zero.
+    """
+    _check_entries("", training, {**dict.fromkeys(PARTS, object), EVENTS: int | dict})
+    for name, position in positions_in(training).items():
+        if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+            raise InputError(f"{STATE}: {EVENTS}: {name}: found {position!r:.40}")
+    for name, entries in PARTS.items():
+        _check_entries(f"{name}: ", training[name], entries)
+    for name, generator in training["rng"].items():
+        if generator is not None and (generator.dtype is not torch.uint8 or generator.ndim != 1):
+            raise InputError(f"{STATE}: rng: {name}: expected the state of a generator, found {generator.dtype}")
+
+
+def _check_entries(where: str, found: Any, expected: Mapping[str, Any]) -> None:
+    if not isinstance(found, Mapping) or set(found) != set(expected):
+        raise InputError(f"{STATE}: {where}expected the entries {', '.join(expected)}, found others")
+    for name, hint in expected.items():
+        value = found[name]
+        is_below = isinstance(value, int | float) and not value >= 0  # or no number
+        if isinstance(value, bool) or not isinstance(value, hint) or is_below:
+            raise InputError(f"{STATE}: {where}{name}: found {value!r:.40}")
+
+
+def _checked_moments(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
+    """The saved moments, where they are those of the optimiser's parameters; torch itself only counts these."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    moments = saved["state"]
+    if not set(moments) <= set(range(len(parameters))):
+        raise InputError(f"{STATE}: optimizer: expected moments of {len(parameters)} parameters, found others")
+    for number, own in moments.items():
+        shapes = {"step": torch.Size(), **dict.fromkeys(("exp_avg", "exp_avg_sq"), parameters[number].shape)}
+        where = f"{STATE}: optimizer: parameter {number}"
+        if not isinstance(own, dict) or set(own) != set(shapes):
+            raise InputError(f"{where}: expected {', '.join(shapes)}, found others")
+        for name, shape in shapes.items():
+            value = own[name]
+            if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point():
+                raise InputError(f"{where}: {name}: expected numbers of shape {tuple(shape)}, found others")
+            if not value.isfinite().all() or (name != "exp_avg" and bool((value < 0).any())):
+                raise InputError(f"{where}: {name}: found numbers that no step gives")
+    return dict(moments)
 
 
 def _cuda_rng() -> torch.Tensor | None:

@@ -1,4 +1,4 @@
-"""Losses and gradient norms wait on the device until they are read in bulk: reading each would stop the device."""
+"""Losses and gradient norms stay on the device and are read in bulk: reading each would synchronise the device."""
 
 from typing import NamedTuple, final
 
@@ -8,17 +8,17 @@ from torch import Tensor
 from informer.training.distributed import Processes
 
 READ_EVERY = 20
-"""Steps between two readings."""
+"""Steps between readings."""
 
 
 class StepRecord(NamedTuple):
-    """A step that is done."""
+    """A finished step."""
 
     loss: float
     """Mean over its windows."""
     gradient_norm: float
     windows: Tensor
-    """Numbers of its windows."""
+    """Indices of its windows."""
 
 
 @final
@@ -26,7 +26,7 @@ class StepLog:
     """The steps since the last reading.
 
     Args:
-        processes: that each know a part of the losses.
+        processes: each has a part of the losses.
     """
 
     def __init__(self, processes: Processes) -> None:
@@ -39,13 +39,13 @@ class StepLog:
         return len(self._losses)
 
     def add(self, loss: Tensor, gradient_norm: Tensor, windows: Tensor) -> None:
-        """Note a step, with this process's part of its loss; nothing is fetched."""
+        """Record a step, with this process's part of its loss, without synchronisation."""
         self._losses.append(loss)
         self._norms.append(gradient_norm)
         self._windows.append(windows)
 
     def read(self) -> list[StepRecord]:
-        """Fetch what was noted, oldest first, and forget it."""
+        """Fetch the recorded steps, oldest first, and clear them."""
         if not self._losses:
             return []
         parts = self._processes.sum(torch.stack(self._losses))

@@ -1,22 +1,34 @@
-"""What a run leaves to look at: TensorBoard curves and figures, the console's progress bar, the epoch table."""
+"""Visible output of a run: curves and figures, the console's progress bar, the epoch table."""
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from torch.utils.tensorboard.summary import hparams
 
+from informer import progress
 from informer.plots import png
-from informer.training.events import EventFile
+from informer.progress import Status
+from informer.training.sinks import Sink
 from informer.training.step_log import StepRecord
 
 log = logging.getLogger(__name__)
+
+TRAINING = "training"
+
+WARM, MEASURED = 5, 20
+"""Steps that are not measured, and those that are, before the time of a run is estimated."""
+
+LONG = 0.5
+"""Hours from which on that is said."""
+
+EVERY = 30.0
+"""Seconds between two lines where nobody watches a progress bar."""
 
 
 @final
@@ -24,17 +36,32 @@ class Tracker(AbstractContextManager["Tracker"]):
     """Writes the curves of one run and shows its progress.
 
     Args:
-        events: path of TensorBoard's file.
+        sinks: receive the curves; none in trials and in processes that are not the first.
         n_steps: steps of the whole run, for the progress bar's estimate.
-        console: where the bar is drawn; nothing is drawn if it is no terminal.
-        done: steps of a resumed run that were done before.
-        length: bytes of its event file that belong to them.
+        console: for the progress bar, which is only shown in a terminal.
+        done: steps of a resumed run before it was stopped.
+        what: current activity, for the progress of a longer command.
+        clock: time in seconds.
     """
 
     EPOCH_HEADER = "epoch   train loss     val loss           lr   samples/s   seconds"
 
-    def __init__(self, events: Path, *, n_steps: int, console: Console, done: int = 0, length: int = 0) -> None:
-        self.events = EventFile(events, length=length)
+    def __init__(
+        self,
+        sinks: Mapping[str, Sink],
+        *,
+        n_steps: int,
+        console: Console,
+        done: int = 0,
+        what: str = TRAINING,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.what, self._n_steps, self._done, self._first = what, n_steps, done, done
+        self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
+        self._spoke = self._began = clock()
+        self._sinks = sinks
+        self.references: Callable[[], Mapping[str, float]] = dict
+        """Validation losses of the baselines, by name: drawn next to that of the network. Called after each epoch."""
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -57,48 +84,78 @@ class Tracker(AbstractContextManager["Tracker"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.progress.stop()
-        self.events.close()
+        for sink in self._sinks.values():
+            sink.close()
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether curves go anywhere."""
+        return bool(self._sinks)
 
     def begin(self) -> None:
-        """Training starts: the head of the epoch table."""
+        """Start of training: print the header of the epoch table."""
         log.info(self.EPOCH_HEADER)
 
     def advance(self) -> None:
-        """One step is done."""
+        """One step is finished."""
         self.progress.advance(self.task)
+        self._done += 1
+        self._speak()
+        progress.report(Status(doing=f"{self.what}, step {self._done} of {self._n_steps}"))
+
+    def _speak(self) -> None:
+        """A long run says how long it will take, once the first steps have shown it; piped, a line every `EVERY`."""
+        now, own = self._clock(), self._done - self._first
+        if own == WARM:
+            self._began = now
+        if own == WARM + MEASURED:
+            hours = (now - self._began) / MEASURED * (self._n_steps - self._done) / 3600
+            if hours > LONG and self.what == TRAINING:
+                log.warning(
+                    f"about {hours:.1f} hours of training are ahead at most; model=auto "
+                    "trainer.time_budget_minutes=10 keeps to a budget, trainer.steps_per_epoch=500 makes epochs shorter"
+                )
+        if self._is_piped and now - self._spoke >= EVERY:
+            self._spoke = now
+            log.info(f"step {self._done} of {self._n_steps}")
 
     def steps(self, first: int, records: Sequence[StepRecord]) -> None:
         """Loss and gradient norm of the steps from `first` on."""
         for step, record in enumerate(records, start=first):
-            self.events.scalar("train/loss_step", record.loss, step)
-            self.events.scalar("train/gradient_norm", record.gradient_norm, step)
-        self.events.flush()
+            self.scalars({"train/loss_step": record.loss, "train/gradient_norm": record.gradient_norm}, step)
+        for sink in self._sinks.values():
+            sink.flush()
         self.progress.update(self.task, loss=f"{records[-1].loss:.4f}")
 
     def epoch(self, number: int, row: Mapping[str, float], *, is_best: bool) -> None:
-        """Curves and one row of the epoch table; `row` holds train_loss, val_loss, lr, samples_per_second, seconds."""
-        for tag, key in [
-            ("train/loss", "train_loss"),
-            ("val/loss", "val_loss"),
-            ("train/learning_rate", "lr"),
-            ("train/samples_per_second", "samples_per_second"),
-        ]:
-            self.events.scalar(tag, row[key], number)
+        """Curves and one row of the epoch table; `row` has train_loss, val_loss, lr, samples_per_second, seconds."""
+        keys = {"train/loss": "train_loss", "val/loss": "val_loss", "train/learning_rate": "lr"}
+        keys["train/samples_per_second"] = "samples_per_second"
+        self.scalars({tag: row[key] for tag, key in keys.items()}, number)
+        if self.is_recording:
+            self.scalars({f"val/loss_{name}": loss for name, loss in self.references().items()}, number)
         log.info(
             f"{number:5d} {row['train_loss']:12.5f} {row['val_loss']:12.5f} {row['lr']:12.2e} "
             f"{row['samples_per_second']:11.0f} {row['seconds']:9.1f}{'  best' if is_best else ''}"
         )
 
-    def figure(self, tag: str, figure: Figure, number: int) -> None:
-        """A picture of epoch `number`."""
-        self.events.image(tag, png(figure, dpi=100), number)
+    def scalars(self, values: Mapping[str, float], step: int) -> None:
+        """One point of each of these curves."""
+        for sink in self._sinks.values():
+            for tag, value in values.items():
+                sink.scalar(tag, value, step)
 
-    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
-        """Hyper-parameters beside the metrics they led to."""
-        plain = {
-            key: value if isinstance(value, (bool, int, float, str)) else str(value) for key, value in settings.items()
-        }
-        for summary in hparams(plain, dict(metrics)):
-            self.events.summary(summary)
-        for tag, value in metrics.items():
-            self.events.scalar(tag, value, 0)
+    def figure(self, tag: str, figure: Figure, number: int) -> None:
+        """A figure of epoch `number`."""
+        content = png(figure, dpi=100)
+        for sink in self._sinks.values():
+            sink.image(tag, content, number)
+
+    def sync(self) -> dict[str, int]:
+        """Keep what the sinks have; returns their positions."""
+        return {name: sink.sync() for name, sink in self._sinks.items()}
+
+    def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], number: int) -> None:
+        """Configuration and scores of a run of so many epochs, the scores that matter most first."""
+        for sink in self._sinks.values():
+            sink.final(settings, metrics, number)

@@ -1,4 +1,4 @@
-"""What an epoch is judged by: the mean loss over the validation windows, and a picture."""
+"""Validation after an epoch: the mean loss over the validation windows, and a figure."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from torch import nn
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.inference.network import model_forecast, model_output
+from informer.models.base import model_forecast, model_output
 from informer.plots import plot_windows
 from informer.training.distributed import Processes
 from informer.training.loss import Loss
@@ -24,9 +24,9 @@ def mean_loss(
     processes: Processes,
     pause: Callable[[], None] = lambda: None,
 ) -> float:
-    """Loss in eval mode, every window counting alike; `pause` is called between batches.
+    """Loss in eval mode with equal weight per window; `pause` is called between batches.
 
-    Each process takes some of the batches; the result is the same, to the last bit, for any number of them.
+    Each process evaluates some of the batches; the result is bit-identical for any number of processes.
     """
     model.eval()
     batches = torch.arange(len(windows)).split(batch_size)
@@ -40,7 +40,7 @@ def mean_loss(
 
 @torch.inference_mode()
 def picture(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
-    """Forecast against truth for windows spread over the validation part, in scaled units."""
+    """Forecast and actual values of windows spread over the validation part, in scaled units."""
     model.eval()
     batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
     own = [data.inputs.index(name) for name in data.targets]

@@ -7,8 +7,9 @@ import torch
 from naive import assert_realises, assert_same, draw, results, softmax, spec_of
 from torch import Tensor
 
-from informer.attention import blocks, slices
+from informer.attention import blocks
 from informer.attention.base import Attention
+from informer.ops import slices
 
 Pair = Callable[[int, int, int], bool]
 """(head, row, key): is the pair in the pattern?"""

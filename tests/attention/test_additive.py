@@ -17,8 +17,8 @@ from naive import (
     spec_of,
 )
 
-from informer.attention import chunking
 from informer.attention.additive import AdditiveAttention
+from informer.ops import chunks as chunking
 
 
 def make(sizes, **facts):

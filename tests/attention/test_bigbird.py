@@ -35,6 +35,25 @@ def test_equals_the_formula(sizes, params, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
+def test_named_globals_equal_the_formula(causal):
+    """Red if the named positions do not replace the spaced ones, or random keys fall on them."""
+    sizes, positions = SIZES[-1], {2, 95}
+    made = BigBirdAttention(spec_of(sizes, causal=causal), window=4, global_positions=[2, -2], n_random=60)
+    random_keys = made.random_keys.tolist()
+    assert all(positions.isdisjoint(row) for head in random_keys for row in head)
+
+    def pair(head, i, j):
+        return abs(i - j) <= 2 or j in random_keys[head][i] or i in positions or j in positions
+
+    assert_pattern(lambda _: made, sizes, pair, causal=causal)
+
+
+def test_a_named_global_beyond_the_sequence_is_refused():
+    with pytest.raises(ValueError, match=r"global_positions: expected .* in a layer of 7 rows, found 7"):
+        BigBirdAttention(AttentionSpec(2, 3, 7, 7), global_positions=[7])
+
+
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("window", "n_global", "n_random"), [(4, 3, 5), (1, 0, 2), (30, 1, 40), (6, 2, 500)])
 def test_random_keys_are_distinct_and_new_to_the_row(window, n_global, n_random, causal):
     length, reach = 37, window // 2

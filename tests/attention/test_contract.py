@@ -35,11 +35,12 @@ EXCEPTIONS = {
         "linformer": "F mixes values freely",
     },
     "float32 oracle": dict.fromkeys(
-        ("prob", "topk", "hard", "reformer"), "selects: two roundings may differ in a near tie"
+        ("prob", "topk", "hard", "reformer", "vq"), "selects: two roundings may differ in a near tie"
     ),
-    "gradcheck": {"hard": "its gradient is straight-through, not that of its output"},
+    "gradcheck": dict.fromkeys(("hard", "vq"), "its gradient is straight-through, not that of its output"),
     "gradients of q and k": {"synthesizer": "does not look at them"},
     "gradients of k": {"synthesizer_dense": "does not look at keys"},
+    "training leaves no trace": {"em": "training moves its bases", "vq": "training moves its codes"},
     "causal selection": {"prob": "rows compete over the whole block, so only values are blind to the future"},
 }
 """Where a mechanism differs from the others by definition, and why."""
@@ -153,8 +154,9 @@ def test_eval_repeats_bit_for_bit(name, causal):
     attn = build(name, causal=causal, dropout=0.5)
     inputs = draw(attn)
     first = attn(*inputs)
-    attn.train()(*inputs)
-    attn.eval()
+    if name not in EXCEPTIONS["training leaves no trace"]:
+        attn.train()(*inputs)
+        attn.eval()
     torch.manual_seed(99)
     assert torch.equal(attn(*inputs), first)
     assert torch.equal(build(name, causal=causal)(*inputs), first)
@@ -165,7 +167,9 @@ def test_a_seed_fixes_training(name, causal):
     attn = build(name, causal=causal, dropout=0.3).train()
     inputs = draw(attn)
     outputs = []
+    state = {label: value.clone() for label, value in attn.state_dict().items()}
     for _ in range(2):
+        attn.load_state_dict(state)
         torch.manual_seed(7)
         outputs.append(attn(*inputs))
     assert torch.equal(*outputs)

@@ -28,8 +28,38 @@ def row(_head, query, keys):
     return sum(mix[c] * softmax(keys[:, c]) for c in range(len(mix)))
 
 
-def make(sizes, **facts):
-    return EfficientAttention(spec_of(sizes, **facts)).eval()
+def row_of_one_sum(_head, query, keys):
+    products = np.exp(keys - keys.max()) @ softmax(query)
+    return products / products.sum()
+
+
+def make(sizes, normaliser="feature", **facts):
+    return EfficientAttention(spec_of(sizes, **facts), normaliser=normaliser).eval()
+
+
+@pytest.mark.parametrize("sizes", [*SELF, LONG])
+def test_one_normaliser_a_row_equals_the_formula(sizes):
+    q, k, v = draw(sizes)
+    expected = matrix(q, k, row_of_one_sum, causal=True)
+    assert_realises(make(sizes, "row", causal=True), q, k, v, expected)
+
+
+@pytest.mark.parametrize("sizes", [*SELF, *CROSS])
+def test_without_a_causal_mask_the_normaliser_is_that_of_the_paper(sizes):
+    """Each softmax over positions sums to 1 there, and with it every row."""
+    q, k, v = draw(sizes)
+    assert torch.equal(make(sizes, "row")(q, k, v), make(sizes)(q, k, v))
+    assert torch.equal(make(sizes, "row").weights(q, k), make(sizes).weights(q, k))
+
+
+def test_gradients_and_the_hidden_future_with_one_normaliser_a_row():
+    assert_gradients(make((1, 2, 5, 5, 3, 2), "row", causal=True), *draw((1, 2, 5, 5, 3, 2)))
+    assert_blind_to_future(make(LONG, "row", causal=True), *draw(LONG))
+
+
+def test_another_normaliser_is_refused():
+    with pytest.raises(ValueError, match="normaliser: expected one of feature, row, found 'column'"):
+        make(SELF[0], "column")
 
 
 @pytest.mark.parametrize("scale", [1.5, 300.0])

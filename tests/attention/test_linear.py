@@ -1,4 +1,4 @@
-"""Linear attention against a loop over products of elu(x) + 1, and against its recurrence."""
+"""Linear attention against a loop over products of features, and against its recurrence."""
 
 import numpy as np
 import pytest
@@ -14,13 +14,65 @@ def feature(x):
     return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
 
 
-def row(_head, query, keys):
-    products = feature(keys) @ feature(query)
-    return products / products.sum() if products.sum() > 0 else np.full(len(keys), 1 / len(keys))
+def softmax_of_rows(x):
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def make(sizes, **facts):
-    return LinearAttention(spec_of(sizes, **facts)).eval()
+MAPS = {"elu": feature, "relu": lambda x: np.maximum(x, 0), "exp": np.exp, "softmax": softmax_of_rows}
+
+
+def row_of(name):
+    def row(_head, query, keys):
+        products = MAPS[name](keys) @ MAPS[name](query)
+        return products / products.sum() if products.sum() > 0 else np.full(len(keys), 1 / len(keys))
+
+    return row
+
+
+row = row_of("elu")
+
+
+def make(sizes, feature_map="elu", **facts):
+    return LinearAttention(spec_of(sizes, **facts), feature_map=feature_map).eval()
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    ("sizes", "causal"), [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]
+)
+def test_every_feature_map_equals_its_formula(sizes, causal, name):
+    q, k, v = draw(sizes, scale=3.0)
+    assert_realises(make(sizes, name, causal=causal), q, k, v, matrix(q, k, row_of(name), causal=causal))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", MAPS)
+def test_gradients_of_every_feature_map(name, causal):
+    assert_gradients(make((1, 2, 4, 4, 3, 2), name, causal=causal), *draw((1, 2, 4, 4, 3, 2)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shift", [-900.0, 900.0])
+def test_exponentials_of_large_elements_keep_their_digits(shift, causal):
+    """A shift of all elements of all keys cancels with f = exp: red without a unit for the keys."""
+    q, k, v = draw(LONG)
+    attn = make(LONG, "exp", causal=causal)
+    torch.testing.assert_close(attn(q + shift, k + shift, v), attn(q, k, v), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(attn.weights(q + shift, k + shift), attn.weights(q, k), rtol=1e-9, atol=1e-9)
+
+
+def test_exponentials_of_rising_keys_lose_no_early_row():
+    q, k, v = draw(LONG)
+    k = k + 5 * torch.arange(LONG[2])[:, None]
+    attn, late = make(LONG, "exp", causal=True), k[:, :, -1:, :1]
+    expected = matrix(q, k - late, row_of("exp"), causal=True) @ v
+    torch.testing.assert_close(attn(q, k, v), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_another_feature_map_is_refused():
+    with pytest.raises(ValueError, match="feature_map: expected one of elu, relu, exp, softmax, found 'gelu'"):
+        make(SELF[0], "gelu")
 
 
 @pytest.mark.parametrize("scale", [1.5, 40.0])

@@ -50,6 +50,20 @@ def test_each_head_has_its_dilation(dilation, n_global, causal):
     )
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("given", "expected"), [([0, -1], {0, 96}), ([-3, 5, 94, 5], {5, 94}), ([], set()), ([-97, 96, 40], {0, 40, 96})]
+)
+def test_named_globals_equal_the_formula(given, expected, causal):
+    """Red if a position from the end is off by one, or a position named twice counts twice."""
+    assert_pattern(
+        lambda spec: LongformerAttention(spec, window=6, n_global=3, global_positions=given),
+        SIZES[-1],
+        pair_of(6, [1] * 3, expected),
+        causal=causal,
+    )
+
+
 def test_more_globals_than_positions_is_full_attention():
     assert_pattern(lambda spec: LongformerAttention(spec, n_global=50), SIZES[0], lambda *_: True, causal=False)
 
@@ -88,6 +102,8 @@ def test_dropout_acts_on_the_weights():
         ({"dilation": [1, 2, 3]}, "dilation: expected one number or one for each of 2 heads"),
         ({"dilation": [1, 0]}, r"dilation\[1\]: expected"),
         ({"n_global": -1}, "n_global: expected"),
+        ({"global_positions": [0, 5]}, "global_positions: expected whole numbers from -5 to 4 .* found 5"),
+        ({"global_positions": [-6]}, "global_positions: expected .* found -6"),
     ],
 )
 def test_parameters_out_of_range_are_refused(params, message):

@@ -8,34 +8,38 @@ import pytest
 import torch
 from naive import CROSS, SELF, assert_gradients, assert_realises, assert_recomputed_alike, draw, softmax, spec_of
 
-from informer.attention import prob
-from informer.attention.prob import ProbAttention, log_count, probsparse, sparsity
+from informer.attention import sparsity as measurement
+from informer.attention.prob import ProbAttention, log_count, probsparse
+from informer.attention.sparsity import sparsity
 
 PARITY = Path(__file__).parents[1] / "parity"
 SHAPES = [(x, c) for x in SELF for c in (False, True)] + [(x, False) for x in CROSS]
 
 
-def measure_of_row(query, keys, sampled, *, i, masked, mean):
+def measure_of_row(query, keys, sampled, *, i, masked, mean, zero_in_max=False):
     """M_i (sampled: indices, repeated ones count twice; None: eq. 2 over every key)."""
-    seen = [j for j in (range(len(keys)) if sampled is None else sampled) if j <= i or not masked]
+    allowed = [j for j in range(len(keys)) if j <= i or not masked]
+    seen = [j for j in (allowed if sampled is None else sampled) if j in allowed]
+    filled = [0.0] if zero_in_max and set(allowed) - set(seen) else []
     if not seen:
-        return -math.inf
+        return 0.0 if filled else -math.inf
     products = [float(query @ keys[j]) / (math.sqrt(len(query)) if sampled is None else 1) for j in seen]
-    peak = np.logaddexp.reduce(products) if sampled is None else max(products)
+    peak = np.logaddexp.reduce(products) if sampled is None else max(products + filled)
     return peak - sum(products) / (len(keys) if mean == "zero_fill" else len(seen))
 
 
-def measures(q, k, index, *, masked, mean):
+def measures(q, k, index, *, masked, mean, zero_in_max=False):
     result = np.empty(q.shape[:3])
     for b, h, i in np.ndindex(*q.shape[:3]):
         sampled = None if index is None else (index if index.ndim == 1 else index[i]).tolist()
-        result[b, h, i] = measure_of_row(q[b, h, i].numpy(), k[b, h].numpy(), sampled, i=i, masked=masked, mean=mean)
+        options = {"i": i, "masked": masked, "mean": mean, "zero_in_max": zero_in_max}
+        result[b, h, i] = measure_of_row(q[b, h, i].numpy(), k[b, h].numpy(), sampled, **options)
     return result
 
 
-def loop(q, k, index, n_top, *, causal, mean="sample", context="mean", causal_selection=True):
+def loop(q, k, index, n_top, *, causal, mean="sample", context="mean", causal_selection=True, zero_in_max=False):
     """The matrix [b h l s], row by row."""
-    ranked = measures(q, k, index, masked=causal and causal_selection, mean=mean)
+    ranked = measures(q, k, index, masked=causal and causal_selection, mean=mean, zero_in_max=zero_in_max)
     result = np.zeros((*q.shape[:3], k.shape[2]))
     for b, h, i in np.ndindex(*q.shape[:3]):
         n = i + 1 if causal else k.shape[2]
@@ -81,20 +85,54 @@ def test_equals_the_formula_when_causal(sampling, causal_selection, context):
     assert_realises(attn, q, k, v, loop(q, k, attn.eval_index, attn.n_top, causal=True, **options))
 
 
+@pytest.mark.parametrize("causal_selection", [False, True])
+@pytest.mark.parametrize("sampling", ["shared", "per_query", "all", "lse"])
+@pytest.mark.parametrize("mean", ["sample", "zero_fill"])
+@pytest.mark.parametrize(("sizes", "causal"), SHAPES)
+def test_equals_the_formula_with_zeros_in_the_maximum(sizes, causal, sampling, mean, causal_selection):
+    """Keys far from the queries, so that many a row's sampled products are all below 0."""
+    q, k, v = draw(sizes)
+    q, k = q + 0.4, k - 0.4
+    options = {"causal_selection": causal_selection, "mean": mean, "zero_in_max": True}
+    attn = make(sizes, causal=causal, sampling=sampling, **options)
+    assert_realises(attn, q, k, v, loop(q, k, attn.eval_index, attn.n_top, causal=causal, **options))
+
+
+def test_zeros_in_the_maximum_change_which_rows_attend():
+    """Red if `zero_in_max` reaches nothing."""
+    q, k, _ = draw(SELF[2])
+    q, k = q + 2, k - 2
+    assert not torch.equal(make(SELF[2]).weights(q, k), make(SELF[2], zero_in_max=True).weights(q, k))
+
+
+@pytest.mark.parametrize(
+    ("index", "causal", "expected"),
+    [
+        ([0, 2, 1], False, [True, True, True]),
+        ([0, 2, 2], False, [False, False, False]),
+        ([0, 2, 2], True, [True, False, False]),
+        ([[0, 0, 0], [1, 0, 1], [2, 2, 1]], True, [True, True, False]),
+    ],
+)
+def test_which_rows_have_all_their_keys_sampled(index, causal, expected):
+    assert measurement.fully_sampled(torch.tensor(index), 3, 3, causal=causal).tolist() == expected
+
+
 @pytest.mark.parametrize("products_up_to", [0, 2048])
 @pytest.mark.parametrize("max_elements", [1, 10**6])
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("zero_in_max", [False, True])
 @pytest.mark.parametrize("index", ["shared", "per_query", "lse"])
-def test_measures_in_chunks(monkeypatch, products_up_to, max_elements, masked, index):
-    monkeypatch.setattr(prob, "PRODUCTS_UP_TO", products_up_to)
-    monkeypatch.setattr(prob, "CACHED_ELEMENTS", max_elements)
+def test_measures_in_chunks(monkeypatch, products_up_to, max_elements, masked, zero_in_max, index):
+    monkeypatch.setattr(measurement, "PRODUCTS_UP_TO", products_up_to)
+    monkeypatch.setattr(measurement, "CACHED_ELEMENTS", max_elements)
     q, k, _ = draw((2, 3, 31, 31, 5, 4))
     drawn = {"shared": torch.tensor([3, 30, 17]), "per_query": torch.randint(31, (31, 4)), "lse": None}[index]
-    found = sparsity(q, k, sample_index=drawn, causal=masked, mean="sample")
-    expected = torch.from_numpy(measures(q, k, drawn, masked=masked, mean="sample"))
+    found = sparsity(q, k, sample_index=drawn, causal=masked, mean="sample", zero_in_max=zero_in_max)
+    expected = torch.from_numpy(measures(q, k, drawn, masked=masked, mean="sample", zero_in_max=zero_in_max))
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    if masked and index == "shared":
-        assert found[:, :, :3].isneginf().all()  # no sampled key yet
+    if masked and index == "shared":  # no sampled key yet
+        assert (found[:, :, :3] == (0 if zero_in_max else -math.inf)).all()
 
 
 @pytest.mark.parametrize(("factor", "length", "count"), [(5, 1, 1), (5, 2, 2), (5, 96, 25), (1, 2, 1), (5, 16384, 50)])
@@ -102,6 +140,19 @@ def test_counts(factor, length, count):
     assert log_count(factor, length) == count
     attn = ProbAttention(spec_of((1, 1, length, 7, 4, 4)), factor=factor)
     assert (attn.n_top, attn.n_sample) == (count, min(7, 2 * factor))
+
+
+@pytest.mark.parametrize(("length", "count"), [(1, 1), (2, 3), (96, 14), (720, 20)])
+def test_counts_of_the_paper(length, count):
+    """c ln L, rounded up once: 3 ln 96 = 13.7 where c ceil(ln L) is 15."""
+    assert log_count(3, length, "ln") == min(count, length)
+    attn = ProbAttention(spec_of((1, 1, length, length, 4, 4)), factor=3, sample_factor=1, rounding="ln")
+    assert (attn.n_top, attn.n_sample) == (min(count, length), max(1, math.ceil(math.log(length))))
+
+
+def test_keys_are_sampled_by_their_own_factor():
+    attn = ProbAttention(spec_of((1, 1, 96, 96, 4, 4)), factor=2, sample_factor=7)
+    assert (attn.n_top, attn.n_sample, len(attn.eval_index)) == (10, 35, 35)
 
 
 def test_eval_keys_are_evenly_spaced():
@@ -192,6 +243,8 @@ def test_runs_under_autocast():
     ("options", "message"),
     [
         ({"factor": 0}, "factor: expected a whole number of at least 1, found 0"),
+        ({"sample_factor": 0}, "sample_factor: expected a whole number of at least 1, found 0"),
+        ({"rounding": "floor"}, "rounding: expected one of ceil_ln, ln, found 'floor'"),
         ({"sampling": "random"}, "sampling: expected one of shared, per_query, all, lse, found 'random'"),
         ({"mean": "sum"}, "mean: expected one of sample, zero_fill, found 'sum'"),
         ({"context": "last"}, "context: expected one of mean, cumsum, found 'last'"),

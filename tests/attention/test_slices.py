@@ -5,9 +5,9 @@ import torch
 from naive import assert_gradients, assert_same, draw, results, spec_of
 from patterns import force_slices
 
-from informer.attention import slices
 from informer.attention.bigbird import BigBirdAttention
 from informer.attention.truncated import TruncatedAttention
+from informer.ops import slices
 
 SIZES = (2, 3, 41, 41, 3, 2)
 

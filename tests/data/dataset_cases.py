@@ -7,8 +7,8 @@ import pandas as pd
 import yaml
 from omegaconf import OmegaConf
 
-from informer.data.source import DatasetConfig
-from informer.data.windows import WindowSizes
+from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
 from informer.runtime import resource
 
 SIZES = WindowSizes(seq_len=13, label_len=5, pred_len=4)

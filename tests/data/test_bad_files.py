@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from stores import series_from_frame
 
-from informer.data.source import DatasetConfig, read_series
+from informer.config.dataset import DatasetConfig
+from informer.data.read.source import read_series
 from informer.errors import InputError
 
 GOOD = "date,a,b\n2020-01-01 00:00,1,2\n2020-01-01 01:00,3,4\n2020-01-01 02:00,5,6\n2020-01-01 03:00,7,8\n"
@@ -26,6 +27,8 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "blank lines only": ("\n\n", "empty|header"),
     "header only": ("date,a\n", "a header without rows"),
     "binary": (b"PK\x03\x04\0\0\0", "a binary file, expected CSV text"),
+    "a workbook": (b"PK\x03\x04without a zero byte", "save the sheet of a workbook as CSV"),
+    "a workbook of an older program": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "save the sheet of a workbook as CSV"),
     "a packed file cut short": (gzip.compress(GOOD.encode())[:40], "cannot be read"),
     "parquet cut short": (b"PAR1" + bytes(40), "cannot be read as parquet"),
     "no time column": ("x,y\n1,2\n3,4\n", "no time column found among x, y; name it with dataset.time_col"),
@@ -51,13 +54,20 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         "row 2, column 'b': expected a number, found an empty",
     ),
     "short row": (changed("5,6", "5"), "f.csv, row 4, column 'b': expected a number, found an empty cell"),
-    "long row": (changed("5,6", "5,6,7"), "rows of unequal length"),
-    "all rows long": ("date,a\n2020-01-01,1,2\n2020-01-02,3,4\n", "rows of unequal length"),
+    "long row": (
+        changed("5,6", "5,6,7"),
+        "row 4: expected 3 cells as in the header, found 4 in '2020-01-01 02:00,5,6,7'",
+    ),
+    "all rows long": ("date,a\n2020-01-01,1,2\n2020-01-02,3,4\n", "row 2: expected 2 cells as in the header, found 3"),
+    "open quotation": (changed("5,6", '"5,6'), "row 4: a quotation mark has no partner"),
     "blank line within": (changed("5,6\n", "5,6\n\n"), "f.csv, row 5, column 'date': expected a date, found an empty"),
     "impossible date": (changed("2020-01-01 02:00", "2020-02-30 02:00"), "row 4, column 'date': .*'2020-02-30 02:00'"),
     "no date": (changed("2020-01-01 02:00", "later"), "row 4, column 'date': expected a date, found 'later'"),
     "first date is none": (changed("2020-01-01 00:00", "first"), "row 2, column 'date': expected a date.*'first'"),
-    "twice": (GOOD + "2020-01-01 03:00,9,9\n", "row 6, column 'date': 2020-01-01 03:00:00 stands twice; keep one row"),
+    "twice": (
+        GOOD + "2020-01-01 03:00,9,9\n",
+        "row 6, column 'date': duplicate timestamp 2020-01-01 03:00:00; keep one row",
+    ),
     "back": (
         GOOD + "2019-12-31 23:00,9,9\n",
         "row 6, column 'date': expected a time after .*03:00:00, found .*23:00:00; sort the rows",
@@ -66,22 +76,25 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         changed("03:00", "04:00"),
         r"row 5, column 'date': expected 2020-01-01 03:00:00 \(step h\), found .* 04:00:00: 1 row is missing; set",
     ),
-    "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no column of numbers beside 'date', found a"),
-    "time only": ("date\n2020-01-01\n2020-01-02\n", "no column of numbers beside 'date', found none"),
+    "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no column of numbers next to 'date', found a"),
+    "time only": ("date\n2020-01-01\n2020-01-02\n", "no column of numbers next to 'date', found none"),
     "repeated names": (changed("date,a,b", "date,a,a"), "row 1: column names repeat: 'a'"),
     "unnamed numbers": (",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", "row 1: a column has no name"),
-    "ambiguous day": (AMBIGUOUS, r"'01/02/2010' does not tell.*dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'"),
+    "ambiguous day": (
+        AMBIGUOUS,
+        r"'01/02/2010' leaves the order of day, month and year open.*dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'",
+    ),
     "mixed day and month": (
         "date,a\n13/01/2010,1\n01/14/2010,2\n",
-        "row 3, column 'date': day and month change places, '01/14/2010' against '13/01/2010' in row 2",
+        "row 3, column 'date': day and month are swapped, '01/14/2010' against '13/01/2010' in row 2",
     ),
-    "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "'13/01/10' does not tell day, month and year apart"),
+    "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "'13/01/10' leaves the order of day, month and year open"),
     "years as numbers": ("date,a\n2010,1\n2011,2\n", "expected dates, found numbers such as 2010; set dataset.time_f"),
     "zones that change": (
-        "date,a\n2020-03-29 01:00+01:00,1\n2020-03-29 03:00+02:00,2\n",
-        "write every time in one zone",
+        "date,a\n2020-03-29 01:00+01:00,1\n2020-03-29 03:00,2\n2020-03-29 04:00+02:00,2\n",
+        "row 3, column 'date': expected an offset from UTC as in other rows, found '2020-03-29 03:00'",
     ),
-    "one row": ("date,a\n2020-01-01,1\n", "one row shows no step; set dataset.frequency"),
+    "one row": ("date,a\n2020-01-01,1\n", "one row does not determine a step; set dataset.frequency"),
 }
 
 
@@ -108,12 +121,12 @@ SETTINGS: list[tuple[DatasetConfig, str]] = [
     (DatasetConfig(frequency="D"), "expected steps of D, found steps of h"),
     (DatasetConfig(frequency="30min"), "expected steps of 30min, found steps of h"),
     (DatasetConfig(frequency="hourly"), "frequency 'hourly': expected a pandas offset"),
-    (DatasetConfig(encoding="no-such"), "cannot be read"),
+    (DatasetConfig(encoding="no-such"), "dataset.encoding: expected a text encoding"),
     (DatasetConfig(encoding="utf-16"), "not utf-16 text.*set dataset.encoding"),
     (DatasetConfig(separator=";"), "no column of numbers|no time column"),
     (DatasetConfig(separator="\\s+"), "dataset.separator: expected one character"),
-    (DatasetConfig(decimal=""), "dataset.decimal: expected one character"),
-    (DatasetConfig(columns=["a", "b", "a"]), "dataset.columns: a stands twice"),
+    (DatasetConfig(decimal=""), "dataset.decimal: expected one of"),
+    (DatasetConfig(columns=["a", "b", "a"]), "dataset.columns: a is given twice"),
 ]
 
 
@@ -141,7 +154,7 @@ def test_many_columns_are_not_all_listed() -> None:
 def test_decimal_commas_are_read_before_a_cell_is_called_bad(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text("date;a\n2020-01-01;1,5\n2020-01-02;x\n2020-01-03;2,5\n")
-    with pytest.raises(InputError, match=r"f.csv, row 3, column 'a': expected a number, found 'x'; mend the cell"):
+    with pytest.raises(InputError, match=r"f.csv, row 3, column 'a': expected a number, found 'x'; fix the cell"):
         read_series(path, DatasetConfig(separator=";", decimal=","))
 
 
@@ -168,7 +181,7 @@ def test_a_frame_is_checked_as_a_file_is() -> None:
             series_from_frame(pd.DataFrame({"date": dates, "a": values}), DatasetConfig(), "mine")
     with pytest.raises(InputError, match="mine: column names repeat: 'a'"):
         series_from_frame(pd.DataFrame([[1, 2]] * 5, index=dates, columns=["a", "a"]), DatasetConfig(), "mine")
-    with pytest.raises(InputError, match=r"mine, row 3, column 'date': .* stands twice"):
+    with pytest.raises(InputError, match=r"mine, row 3, column 'date': duplicate timestamp"):
         series_from_frame(pd.DataFrame({"a": 1.0}, index=dates[[0, 1, 2, 2]]), DatasetConfig(), "mine")
     broken = dates.to_series().reset_index(drop=True).where(lambda date: date != dates[1])
     with pytest.raises(InputError, match="mine, row 1, column 'date': expected a date, found an empty cell"):

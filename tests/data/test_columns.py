@@ -2,7 +2,8 @@
 
 import pytest
 
-from informer.data.columns import Features, Roles
+from informer.config.dataset import Features
+from informer.data.columns import Roles
 from informer.errors import InputError
 
 M, S, MS = Features
@@ -40,10 +41,10 @@ def test_roles(roles: Roles, inputs: str, targets: str, future: str) -> None:
         (Roles(past_covariates=["x"]), "past_covariates=x: file has no such column"),
         (Roles(future_covariates=["x"]), "future_covariates=x: file has no such column"),
         (Roles(targets=[]), "targets: expected at least one column"),
-        (Roles(targets=["a", "a"]), "column 'a' stands twice in targets"),
-        (Roles(targets=["a"], past_covariates=["a"]), "column 'a' stands in targets and in past_covariates"),
-        (Roles(features=MS, target="a", future_covariates=["a"]), "'a' stands in target and in future_covariates"),
-        (Roles(past_covariates=["a"], future_covariates=["a"]), "'a' stands in past_covariates and in future_cov"),
+        (Roles(targets=["a", "a"]), "column 'a' is given twice in targets"),
+        (Roles(targets=["a"], past_covariates=["a"]), "column 'a' is given in targets and in past_covariates"),
+        (Roles(features=MS, target="a", future_covariates=["a"]), "'a' is given in target and in future_covariates"),
+        (Roles(past_covariates=["a"], future_covariates=["a"]), "'a' is given in past_covariates and in future_cov"),
         (Roles(past_covariates=FOUND), "file: no column left to forecast, all of a, b, c, d are covariates"),
     ],
 )

@@ -9,12 +9,12 @@ import yaml
 from dataset_cases import dataset
 from omegaconf import OmegaConf
 
-from informer.data.columns import Features, Roles
-from informer.data.download import find_file
+from informer.config.dataset import Features, ScalerConfig, ScalerKind
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.data.columns import Roles
 from informer.data.pipeline import load_data
-from informer.data.scaler import ScalerConfig, ScalerKind
-from informer.data.time_features import CalendarKind
-from informer.data.windows import WindowSizes
+from informer.data.read.download import find_file
 from informer.errors import InputError
 from informer.runtime import resource
 
@@ -63,7 +63,7 @@ def test_the_sample_is_read_whatever_the_data_folder_is(tmp_path: Path) -> None:
         sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24),
         roles=Roles(features=Features.MS),
         scaler=ScalerConfig(),
-        calendar=CalendarKind.timeF,
+        calendar=CalendarEmbed.timeF,
         data_dir=tmp_path / "nowhere",
         device="cpu",
     )

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 from dataset_cases import made, write
 
-from informer.data.dialect import Dialect, find_decimal, find_encoding, find_separator
-from informer.data.source import DatasetConfig, Series, read_series
+from informer.config.dataset import DatasetConfig
+from informer.data.read.dialect import Dialect, find_encoding, find_separator
+from informer.data.read.number_marks import find_marks
+from informer.data.read.source import Series, read_series
 from informer.errors import InputError
 
 HEADERS = {
@@ -74,20 +76,29 @@ def test_separators(lines: list[str], separator: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "separator", "decimal"),
+    ("text", "separator", "decimal", "thousands"),
     [
-        ("date;a\n2020-01-01;1,5\n", ";", ","),
-        ("date;a\r\n2020-01-01;-1,5e3\r\n", ";", ","),
-        ('date;a;b\n2020-01-01;"1,5";7\n', ";", ","),
-        ("date;a\n2020-01-01;1.5\n", ";", "."),
-        ("date;a;b\n2020-01-01;1.250;2,5\n", ";", "."),
-        ("date;a\n01.02.2020;7\n", ";", "."),
-        ('date,a\n2020-01-01,"1,250"\n', ",", "."),
-        ("date;a\n2020-01-01;1,5 EUR\n", ";", "."),
+        ("date;a\n2020-01-01;1,5\n", ";", ",", ""),
+        ("date;a\r\n2020-01-01;-1,5e3\r\n", ";", ",", ""),
+        ('date;a;b\n2020-01-01;"1,5";7\n', ";", ",", ""),
+        ("date;a\n2020-01-01;1.5\n", ";", ".", ""),
+        ("date;a;b\n2020-01-01;1.250;2,5\n", ";", ",", ""),
+        ("date;a;b\n2020-01-01;1.5;2,5\n", ";", ".", ""),
+        ("date;a\n01.02.2020;7\n", ";", ".", ""),
+        ('date,a\n2020-01-01,"1,250"\n', ",", ".", ""),
+        ("date;a\n2020-01-01;1,5 EUR\n", ";", ".", ""),
+        ("date;a\n2020-01-01;46.184,65\n", ";", ",", "."),
+        ('date,a\n2020-01-01,"46,184.65"\n', ",", ".", ","),
+        ("date;a\n2020-01-01;1.046.184\n", ";", ",", "."),
+        ("date\ta\n2020-01-01\t46 184,65\n", "\t", ",", " "),
+        ("date\ta\n2020-01-01\t46\u202f184\n", "\t", ".", " "),
+        ("date;a\n2020-01-01;46'184.65\n", ";", ".", "'"),
+        ("date;a;b\n2020-01-01;46'184.65;1 000 000\n", ";", ".", ""),
     ],
 )
-def test_decimal_marks(text: str, separator: str, decimal: str) -> None:
-    assert find_decimal(text, separator) == decimal
+def test_marks_of_numbers(text: str, separator: str, decimal: str, thousands: str) -> None:
+    found = find_marks(text, separator)
+    assert (found.decimal, found.thousands) == (decimal, thousands)
 
 
 def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

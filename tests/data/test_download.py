@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from informer.data.download import fetch, file_sha256, find_file
-from informer.data.source import DatasetConfig
+from informer.config.dataset import DatasetConfig
+from informer.data.read.download import fetch, find_file
 from informer.errors import InputError
 
 BODY = b"date,a\n2020-01-01,1\n2020-01-02,2\n" * 50
@@ -53,16 +53,13 @@ def test_a_missing_file_is_fetched_once(server: str, tmp_path: Path) -> None:
     assert find_file(config, folder) == path
 
 
-FAULTS = [("cut", True), ("cut", False), ("wrong", True), ("broken", True), ("broken", False), ("no server", True)]
-
-
-@pytest.mark.parametrize(("fault", "known"), FAULTS)
+@pytest.mark.parametrize("fault", ["cut", "wrong", "broken", "no server"])
 def test_a_fault_leaves_nothing_behind_and_says_what_to_do(
-    fault: str, known: bool, server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    fault: str, server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     url = "http://127.0.0.1:9/none" if fault == "no server" else f"{server}/{fault}"
-    with pytest.raises(InputError, match=r"cannot fetch http.*; fetch it by hand and put it at .*d\.csv") as error:
-        fetch(url, tmp_path / "new" / "d.csv", sha256=SHA256 if known else None)
+    with pytest.raises(InputError, match=r"cannot download http.*; download it manually to .*d\.csv") as error:
+        fetch(url, tmp_path / "new" / "d.csv", sha256=SHA256)
     assert "\n" not in str(error.value)
     assert "Pool" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
@@ -74,12 +71,22 @@ def test_a_wrong_body_is_named(server: str, tmp_path: Path) -> None:
         fetch(f"{server}/wrong", tmp_path / "d.csv", sha256=SHA256)
 
 
-def test_without_a_checksum_the_files_own_is_logged(
-    server: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    fetch(f"{server}/whole", tmp_path / "d.csv", sha256=None)
-    assert file_sha256(tmp_path / "d.csv") == SHA256
-    assert f"no published sha256 to check against, fetched {SHA256}" in caplog.text
+def test_nothing_is_fetched_without_a_checksum(server: str, tmp_path: Path) -> None:
+    """Red if what an address serves is taken as it comes."""
+    config = DatasetConfig(name="d", file="d.csv", url=f"{server}/whole")
+    with pytest.raises(InputError, match=r"needs dataset\.sha256, the file's checksum"):
+        find_file(config, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../d.csv", "/d.csv", "a/d.csv", "a\\d.csv", "c:d.csv", "..", "", "a\0"])
+def test_a_file_of_a_dataset_is_a_name_in_the_data_folder(name: str, server: str, tmp_path: Path) -> None:
+    """Red if a name leads out of the data folder."""
+    config = DatasetConfig(name="d", file=name, url=f"{server}/whole", sha256=SHA256)
+    assert config.problems()
+    with pytest.raises(InputError, match=r"dataset\.file: expected the name of a file in data_dir"):
+        find_file(config, tmp_path / "data")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_without_an_address(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from informer.data.frequency import Frequency, Unit
+from informer.data.read.frequency import Frequency, Unit
 from informer.errors import InputError
 
 # spelling -> canonical code, unit, rows in a season, rows in a day
@@ -137,7 +137,7 @@ def test_steps_beyond_what_nanoseconds_count_are_told(code: str, row: str, way: 
 @pytest.mark.parametrize("code", ["15min", "B", "MS", "W-WED", "36h", "1500ms", "QE-DEC"])
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
 def test_strides_count_the_steps_between_rows(code: str, zone: str | None) -> None:
-    """Rows taken out leave strides as long as the hole; a row beside the grid leaves none on either side of it."""
+    """Rows taken out leave strides as long as the hole; a row next to the grid leaves none on either side of it."""
     timestamps = pd.date_range("2020-01-01", periods=60, freq=code, tz=zone)
     kept = np.array([0, 1, 2, 7, 8, 20, 59])
     frequency = Frequency.parse(code)
@@ -224,7 +224,7 @@ def test_calendar_steps_through_a_clock_change(change: str) -> None:
         assert frequency.follows(times[begin:]) == 6 - begin
     if change != "twice":
         assert Frequency.infer(times).offset == frequency.offset
-    # what the change has moved is told by a row beside it
+    # what the change has moved is shown by a row next to it
     assert frequency.future(times[3], 2, like=times[2]).equals(times[4:])
     assert frequency.past(times[3], 3, like=times[4]).equals(times[:3])
 

@@ -9,13 +9,13 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import future_from_frame, series_from_frame
 
+from informer.config.dataset import DatasetConfig, ScalerConfig
+from informer.config.model import CalendarEmbed
 from informer.data.columns import Columns
 from informer.data.future import Future, future_of_table
 from informer.data.history import history_batch
-from informer.data.scaler import PanelScaler, ScalerConfig
-from informer.data.source import DatasetConfig
-from informer.data.table import read_table
-from informer.data.time_features import CalendarKind
+from informer.data.read.table import read_table
+from informer.data.scaler import PanelScaler
 from informer.data.windows import Batch
 from informer.errors import InputError
 
@@ -31,7 +31,7 @@ def batch(futures: list[Future] | None, columns: Columns = COLUMNS, pad: bool = 
         columns=columns,
         scaler=PanelScaler.fit(ScalerConfig(), {"x": FRAME[["a", "b", "c"]].to_numpy()[:30]}),
         sizes=SIZES,
-        calendar=CalendarKind.timeF,
+        calendar=CalendarEmbed.timeF,
         device="cpu",
         futures=futures,
         pad=pad,
@@ -76,9 +76,9 @@ def broken(change: str) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("columns", "f: future covariates missing: a; its columns are date, b, c"),
+        ("columns", "f: future covariates missing: a; found the columns date, b, c"),
         ("times", "f: expected future covariates for 4 times, .* missing: 2020-01-02 17:00:00, 2020-01-02 19:00:00"),
-        ("twice", "f: 2020-01-02 18:00:00 stands twice"),
+        ("twice", "f: duplicate timestamp 2020-01-02 18:00:00"),
         ("zone", "f: expected times without a time zone as in the history, found times in UTC"),
         ("number", "f, row 5, column 'c': expected a number, found an empty cell"),
     ],
@@ -89,7 +89,7 @@ def test_what_is_missing_is_named(change: str, message: str) -> None:
 
 
 def test_none_where_they_are_needed_and_some_where_they_are_not() -> None:
-    with pytest.raises(InputError, match="future: expected a table of a, c ahead, found none"):
+    with pytest.raises(InputError, match="future: expected future values of a, c, found none"):
         batch(None)
     with pytest.raises(InputError, match="future: the model has no future covariates"):
         batch([future_from_frame(FRAME, CONFIG, "f")], Columns(inputs=("a", "b", "c"), targets=("b",)))

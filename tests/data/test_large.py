@@ -10,14 +10,14 @@ import pytest
 import torch
 from dataset_cases import SIZES, made, write
 
-from informer.data import large, scaler, store, table
+from informer.config.dataset import DatasetConfig, Features, ScalerConfig, ScalerKind, Short
+from informer.config.model import CalendarEmbed
+from informer.data import large, scaler, store
 from informer.data.cache import Cache
-from informer.data.columns import Features, Roles
+from informer.data.columns import Roles
 from informer.data.pipeline import Data, load_data
-from informer.data.scaler import ScalerConfig, ScalerKind
-from informer.data.source import DatasetConfig
-from informer.data.split import Short
-from informer.data.time_features import CalendarKind
+from informer.data.read import table
+from informer.data.read.table import read_pieces
 from informer.errors import InputError
 from informer.inference.evaluate import training_scale
 
@@ -31,7 +31,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(
-    config: DatasetConfig, roles: Roles, scaling: ScalerConfig, calendar: CalendarKind = CalendarKind.timeF
+    config: DatasetConfig, roles: Roles, scaling: ScalerConfig, calendar: CalendarEmbed = CalendarEmbed.timeF
 ) -> Data:
     return load_data(
         config,
@@ -99,7 +99,7 @@ def test_batches_are_those_of_memory(stored: Callable[[Path], DatasetConfig], ro
 def test_no_calendar_needs_no_file(tmp_path: Path) -> None:
     """Red if a file without a byte is to be mapped."""
     config = replace(one_file(tmp_path), memmap=True)
-    data = load(config, Roles(), ScalerConfig(), CalendarKind.none)
+    data = load(config, Roles(), ScalerConfig(), CalendarEmbed.none)
     assert data.train.batch(torch.arange(2)).enc_mark.shape == (2, SIZES.seq_len, 0)
 
 
@@ -125,7 +125,7 @@ def test_files_are_written_once_and_anew_where_they_changed(tmp_path: Path, capl
         if file.suffix.startswith(".float"):
             file.write_bytes(b"\1" + first[file][0][1:])
     load(config, Roles(), ScalerConfig())
-    assert caplog.text.count("not as it was written; written again") == 3
+    assert caplog.text.count("damaged cache file; writing it again") == 3
     assert {file: content for file, (content, _) in written(tmp_path).items() if file in first} == {
         file: content for file, (content, _) in first.items()
     }
@@ -160,7 +160,7 @@ def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        InputError, match=r"expected a place for arrays, found: Not a directory; set dataset\.cache_dir"
+        InputError, match=r"expected a writable folder for arrays, found: Not a directory; set dataset\.cache_dir"
     ):
         Cache.below(tmp_path / "file", "key").array("x", lambda: [np.ones(3)], dtype=np.float32)
 
@@ -195,7 +195,7 @@ DAYS = b"".join(f"{day:%Y-%m-%d},1\n".encode() for day in pd.date_range("2020-01
     [
         (b"", "the file is empty"),
         (b"date,a\n", "f.csv: a header without rows"),
-        (b"date,a\n" + DAYS + b"2020-09-01,1,2\n", "rows of unequal length"),
+        (b"date,a\n" + DAYS + b"2020-09-01,1,2\n", r"row 202: expected 2 cells as in the header, found 3"),
         (b"date,a\n" + DAYS + b"\xff\xfe,1\n", r"f\.csv: not utf-8.* text"),
     ],
 )
@@ -209,6 +209,19 @@ def test_files_that_are_no_series(content: bytes, message: str, tmp_path: Path) 
         load(DatasetConfig(path=str(tmp_path / "f.csv"), memmap=True, sort=True), Roles(), ScalerConfig())
 
 
+def test_rows_are_counted_over_the_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the row of a message counts from the start of its piece, here some ten rows."""
+    monkeypatch.setattr("informer.data.read.table.PIECE", 128)
+    path = tmp_path / "f.csv"
+    for last, message in (
+        (b"2020-09-01,1,2\n", "row 202: expected 2 cells as in the header, found 3 in '2020-09-01,1,2'"),
+        (b'2020-09-01,"1\n', "row 202: a quotation mark has no partner"),
+    ):
+        path.write_bytes(b"date,a\n" + DAYS + last)
+        with pytest.raises(InputError, match=message):
+            list(read_pieces(path))
+
+
 def test_blank_lines_at_the_end_do_not_matter(tmp_path: Path) -> None:
     config = replace(one_file(tmp_path), memmap=True)
     path = tmp_path / "one.csv"
@@ -219,7 +232,7 @@ def test_blank_lines_at_the_end_do_not_matter(tmp_path: Path) -> None:
 def test_a_series_in_two_places_is_refused(tmp_path: Path) -> None:
     rows = pd.concat([made(50).assign(id="x"), made(50).assign(id="y"), made(60)[50:].assign(id="x")])
     config = DatasetConfig(path=str(write(rows, tmp_path / "f.csv")), series_col="id", memmap=True)
-    with pytest.raises(InputError, match=r"f\.csv, id x, row 102, .* more rows of x, after those of others"):
+    with pytest.raises(InputError, match=r"f\.csv, id x, row 102, .* rows of x are not consecutive"):
         load(config, Roles(), ScalerConfig())
 
 
@@ -245,7 +258,7 @@ def test_text_is_told_by_all_pieces(worded: range, series_col: str | None, tmp_p
     rows.loc[179, "note"] = "7"
     write(rows, tmp_path / "f.csv")
     for memmap in (False, True):
-        with pytest.raises(InputError, match=r"column 'note': expected a number|besides: note"):
+        with pytest.raises(InputError, match=r"column 'note': expected a number|additional: note"):
             load(replace(config, memmap=memmap), Roles(), ScalerConfig())
 
 

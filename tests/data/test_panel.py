@@ -11,18 +11,18 @@ import torch
 from dataset_cases import SIZES, made, write
 from stores import series_from_frame
 
+from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind, Short, SplitConfig, SplitKind
+from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
+from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
-from informer.data.frequency import Frequency
 from informer.data.history import future_index, history_batch
 from informer.data.large import mapped_panel
 from informer.data.panel import left_padded
 from informer.data.pipeline import Data, load_data
-from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
-from informer.data.source import DatasetConfig
-from informer.data.split import Short, SplitConfig, SplitKind
-from informer.data.table import read_table
-from informer.data.time_features import CalendarKind, calendar_marks
+from informer.data.read.frequency import Frequency
+from informer.data.read.table import read_table
+from informer.data.scaler import PanelScaler
 from informer.errors import InputError, ReportError
 
 SEQ, LABEL, PRED = SIZES.seq_len, SIZES.label_len, SIZES.pred_len
@@ -73,7 +73,7 @@ def load(config: DatasetConfig, scaler: ScalerConfig | PanelScaler | None = None
         sizes=SIZES,
         roles=roles or Roles(),
         scaler=scaler or ScalerConfig(),
-        calendar=CalendarKind.timeF,
+        calendar=CalendarEmbed.timeF,
         data_dir=Path(),
         device="cpu",
     )
@@ -89,7 +89,7 @@ def check(data: Data, series: Frames, training: Callable[[str], pd.DataFrame]) -
             frame = series[name]
             values, rows, n = frame[["a", "b", "c"]], training(name)[["a", "b", "c"]], len(frame)
             scaled = (values - rows.mean()) / rows.std(ddof=0)
-            marks = calendar_marks(pd.DatetimeIndex(frame["date"]), Frequency.parse("h"), CalendarKind.timeF)
+            marks = calendar_marks(pd.DatetimeIndex(frame["date"]), Frequency.parse("h"), CalendarEmbed.timeF)
             borders = {"train": 0, "val": int(n * 0.6), "test": n - int(n * 0.2), "end": n}
             first, last = borders[part], list(borders.values())[list(borders).index(part) + 1]
             for row in range(max(first, SEQ), last - PRED + 1):
@@ -156,7 +156,7 @@ def test_prediction_scales_a_known_series_as_training_did(kind: str, tmp_path: P
         columns=data.columns,
         scaler=data.scaler,
         sizes=SIZES,
-        calendar=CalendarKind.timeF,
+        calendar=CalendarEmbed.timeF,
         device="cpu",
     )
     rows = series["q"][:36] if kind == "known" else history.tail(SEQ)
@@ -179,7 +179,7 @@ def test_short_series_are_left_out_and_reported(tmp_path: Path, caplog: pytest.L
     config = replace(folder({**short_ones(), "brief": made(20)}, tmp_path), short=Short.skip)
     data = load(config)
     assert [one.name for one in data.panel] == ["long"]
-    assert "2 of 3 series left out: brief: 20 rows are too few" in caplog.text
+    assert "skipped 2 of 3 series: brief: 20 rows are too few" in caplog.text
     assert "tiny: 4 rows are too few" in caplog.text
     with pytest.raises(InputError, match=r"brief: 20 rows are too few .* \(and 1 series more\)"):
         load(replace(config, path=str(tmp_path / "[bt]*.csv")))
@@ -191,7 +191,7 @@ def test_short_series_are_padded_with_their_first_row(tmp_path: Path, caplog: py
     config = replace(folder({"brief": brief, "long": made(100), "tiny": made(PRED)}, tmp_path), short=Short.pad)
     data = load(config)
     assert [one.name for one in data.panel] == ["brief", "long"]
-    assert "1 of 3 series left out: tiny" in caplog.text
+    assert "skipped 1 of 3 series: tiny" in caplog.text
     training = pd.concat([brief[:12], made(100)[:60]])[["a", "b", "c"]]
     scaled = ((brief[["a", "b", "c"]] - training.mean()) / training.std(ddof=0)).to_numpy()
     # 12 rows train: targets begin at rows 1 to 8; 4 rows validate and test
@@ -203,7 +203,7 @@ def test_short_series_are_padded_with_their_first_row(tmp_path: Path, caplog: py
             np.testing.assert_allclose(batch.enc_x[i], scaled[rows], rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(batch.target[i], scaled[first : first + PRED], rtol=1e-5, atol=1e-6)
             stamps = pd.date_range(brief["date"][first] - SEQ * pd.Timedelta("1h"), periods=SEQ, freq="h")
-            marks = calendar_marks(stamps, data.frequency, CalendarKind.timeF)
+            marks = calendar_marks(stamps, data.frequency, CalendarEmbed.timeF)
             np.testing.assert_array_equal(batch.enc_mark[i], marks)
 
 
@@ -225,8 +225,8 @@ def put(row: int, column: str, value: object) -> Callable[[pd.DataFrame], pd.Dat
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda frame: frame.drop(columns="b"), "r: expected the columns of p; missing: b, besides: none"),
-        (lambda frame: frame.assign(more=1.5), "r: expected the columns of p; missing: none, besides: more"),
+        (lambda frame: frame.drop(columns="b"), "r: expected the columns of p; missing: b, additional: none"),
+        (lambda frame: frame.assign(more=1.5), "r: expected the columns of p; missing: none, additional: more"),
         (lambda frame: frame[::2], r"r\.csv, column 'date': expected steps of h, found steps of 2h"),
         (put(7, "b", "x"), r"r\.csv, row 9, column 'b': expected a number, found 'x'"),
     ],
@@ -349,7 +349,7 @@ def test_a_file_of_text_says_so(tmp_path: Path) -> None:
     rows = pd.concat(made(100).assign(id=one)[["date", "id"]].assign(note="warm") for one in "pq")
     config = DatasetConfig(path=str(write(rows, tmp_path / "long.csv")), series_col="id", split=RATIO)
     for memmap in (False, True):
-        with pytest.raises(InputError, match=r"long\.csv, id p: no column of numbers beside 'date', found note"):
+        with pytest.raises(InputError, match=r"long\.csv, id p: no column of numbers next to 'date', found note"):
             load(replace(config, memmap=memmap, cache_dir=str(tmp_path)))
     (tmp_path / "long.csv").write_text("id,when,a\n")
     for memmap in (False, True):
@@ -373,7 +373,7 @@ def test_a_folder_without_series(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("")
     with pytest.raises(InputError, match=r"expected files ending in \.csv, .* found none"):
         load(DatasetConfig(path=str(tmp_path)))
-    with pytest.raises(InputError, match="expected files of that pattern, found none"):
+    with pytest.raises(InputError, match="expected files that match the pattern, found none"):
         load(DatasetConfig(path=str(tmp_path / "*.csv")))
 
 
@@ -407,7 +407,7 @@ def test_every_kind_of_scaler_serves_each_series(kind: ScalerKind, tmp_path: Pat
 
 
 def test_rows_before_and_after_a_clock_change_keep_the_time_of_day(tmp_path: Path) -> None:
-    """Red if the day that has no midnight sets the time of the days beside it, in Santiago on 8 September 2024."""
+    """Red if the day that has no midnight sets the time of the days next to it, in Santiago on 8 September 2024."""
     days = pd.DatetimeIndex([*pd.date_range("2024-09-06", periods=2), "2024-09-08 01:00", "2024-09-09", "2024-09-10"])
     times = days.tz_localize("America/Santiago")
     series = series_from_frame(pd.DataFrame({"date": times, "y": range(5)}), DatasetConfig(name="x"), "x")

@@ -11,14 +11,15 @@ from dataset_cases import SIZES, dataset, made, write
 from published_files import published_folder
 from stores import series_from_frame
 
-from informer.data.columns import Columns, Features, Roles
+from informer.config.dataset import DatasetConfig, Features, ScalerConfig, ScalerKind, SplitConfig, SplitKind
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import calendar_marks
+from informer.data.columns import Columns, Roles
 from informer.data.history import future_index, history_batch
 from informer.data.pipeline import Data, load_data
-from informer.data.scaler import PanelScaler, ScalerConfig, ScalerKind
-from informer.data.source import DatasetConfig, read_series
-from informer.data.split import SplitConfig, SplitKind
-from informer.data.time_features import CalendarKind, calendar_marks
-from informer.data.windows import WindowSizes
+from informer.data.read.source import read_series
+from informer.data.scaler import PanelScaler
 from informer.errors import InputError
 
 ROWS = SplitConfig(kind=SplitKind.rows, train=150, val=60, test=70)
@@ -32,7 +33,7 @@ def load(
     features: Features = Features.M,
     target: str | None = None,
     kind: ScalerKind = ScalerKind.standard,
-    calendar: CalendarKind = CalendarKind.timeF,
+    calendar: CalendarEmbed = CalendarEmbed.timeF,
 ) -> Data:
     return load_data(
         config,
@@ -60,7 +61,7 @@ def test_windows_are_slices_of_the_scaled_frame(features: Features, target: str,
     assert (data.inputs, data.targets) == (tuple(inputs), tuple(targets))
     training = frame.iloc[:150]
     scaled = (frame[["a", "b", "c"]] - training[["a", "b", "c"]].mean()) / training[["a", "b", "c"]].std(ddof=0)
-    marks = calendar_marks(pd.DatetimeIndex(frame["date"]), data.frequency, CalendarKind.timeF)
+    marks = calendar_marks(pd.DatetimeIndex(frame["date"]), data.frequency, CalendarEmbed.timeF)
     seq_len, label_len, pred_len = 13, 5, 4
     for windows, first, last in ((data.train, 13, 150), (data.val, 150, 210), (data.test, 210, 280)):
         firsts = range(first, last - pred_len + 1)
@@ -111,10 +112,10 @@ def test_the_target_is_the_callers_the_datasets_or_the_last(tmp_path: Path) -> N
             load(config, tmp_path, features=features, target="x")
 
 
-@pytest.mark.parametrize("calendar", CalendarKind)
+@pytest.mark.parametrize("calendar", CalendarEmbed)
 @pytest.mark.parametrize("freq", ["15min", "h", "B", "W-WED", "MS"])
-def test_prediction_sees_the_window_that_training_saw(calendar: CalendarKind, freq: str, tmp_path: Path) -> None:
-    """The history before a test window, handed in as a file of its own with columns in disorder and others beside."""
+def test_prediction_sees_the_window_that_training_saw(calendar: CalendarEmbed, freq: str, tmp_path: Path) -> None:
+    """The history before a test window, handed in as a file of its own with columns in disorder and additional ones."""
     frame = made(freq=freq)
     data = load(DatasetConfig(path=str(write(frame, tmp_path / "f.csv")), split=ROWS), tmp_path, calendar=calendar)
     trained = data.test.batch(torch.tensor([0, 9]))
@@ -150,7 +151,7 @@ def test_what_prediction_cannot_use() -> None:
             columns=Columns(inputs=("a", "b", "c"), targets=("b",)),
             scaler=scaler,
             sizes=SIZES,
-            calendar=CalendarKind.timeF,
+            calendar=CalendarEmbed.timeF,
             device="cpu",
         )
 

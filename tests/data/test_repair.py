@@ -8,8 +8,8 @@ import pytest
 from dataset_cases import made, write
 from stores import series_from_frame
 
-from informer.data.repair import Duplicates, Fill
-from informer.data.source import DatasetConfig, read_series
+from informer.config.dataset import DatasetConfig, Duplicates, Fill
+from informer.data.read.source import read_series
 from informer.errors import ReportError
 
 COLUMNS = ["a", "b", "c"]
@@ -48,7 +48,7 @@ def test_longer_holes_than_allowed_stay() -> None:
         series_from_frame(frame, DatasetConfig(fill=Fill.linear, max_gap=2), "mine")
     assert error.value.lines == (
         "mine, row 19, column 'date': expected 2020-01-01 20:00:00 (step h), found 2020-01-02 00:00:00: 4 rows are "
-        "missing; dataset.fill=linear cannot fill it within dataset.max_gap=2: mend the file",
+        "missing; dataset.fill=linear cannot fill it within dataset.max_gap=2: fix the file",
     )
     assert len(series_from_frame(frame, DatasetConfig(fill=Fill.linear, max_gap=4), "mine")) == 60
     # an empty cell and the missing row after it are one hole: rows 9 and 10 of column c
@@ -70,7 +70,7 @@ def test_there_is_nothing_to_fill_from_at_the_ends() -> None:
 def test_text_is_not_a_hole() -> None:
     frame = made(60).astype({"a": object})
     frame.loc[7, "a"] = "x"
-    with pytest.raises(ReportError, match="row 7, column 'a': expected a number, found 'x'; mend the cell"):
+    with pytest.raises(ReportError, match="row 7, column 'a': expected a number, found 'x'; fix the cell"):
         series_from_frame(frame, DatasetConfig(fill=Fill.zero), "mine")
 
 
@@ -112,7 +112,7 @@ def test_all_repairs_together_and_what_is_told(tmp_path: Path, caplog: pytest.Lo
     row = {hour: times.index(str(sound["date"][hour])) + 1 for hour in (12, 32)}
     assert caplog.messages == [
         f"f.csv: sort=true moved rows, the first out of order is row {back + 1}",
-        f"f.csv: duplicates=mean left out 2 rows, first row {again + 1}",
+        f"f.csv: duplicates=mean dropped 2 rows, first row {again + 1}",
         f"f.csv: fill=linear put 3 missing rows in, first 2020-01-02 06:00:00 before row {row[32]}",
         f"f.csv: fill=linear filled 1 empty cells, first row {row[12]}, column 'b'",
     ]
@@ -135,7 +135,7 @@ def test_a_date_in_another_age_is_not_filled_up_to() -> None:
     frame = made(40)
     frame["date"] = frame["date"].astype("datetime64[s]")
     frame.loc[39, "date"] = pd.Timestamp("2999-01-01")
-    with pytest.raises(ReportError, match=r"rows are missing; dataset.fill=ffill cannot fill it: mend the file"):
+    with pytest.raises(ReportError, match=r"rows are missing; dataset.fill=ffill cannot fill it: fix the file"):
         series_from_frame(frame, DatasetConfig(fill=Fill.ffill), "mine")
 
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a file is told at once: place of the first, how many, what to do."""
+"""Everything that is wrong with a file is reported at once: place of the first, how many, what to do."""
 
 from pathlib import Path
 
@@ -8,13 +8,14 @@ import pytest
 from dataset_cases import made, write
 from stores import series_from_frame
 
-from informer.data.report import MOST_LINES
-from informer.data.source import DatasetConfig, read_series
-from informer.data.windows import WindowSizes
+from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
+from informer.data.read.report import MOST_LINES
+from informer.data.read.source import read_series
 from informer.errors import ReportError
 
 SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)
-NUMBER = "or leave the column out of dataset.columns"
+NUMBER = "or exclude the column with dataset.exclude"
 FILL = "set dataset.fill=ffill, linear or zero"
 
 
@@ -39,9 +40,9 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("price", "c", 1))
     assert told(path, sizes=SIZES) == [
         "f.csv, row 1: column names repeat: 'c'; rename them",
-        "f.csv, row 22, column 'date': expected a date, found 'soon'; mend the cell, or set dataset.time_format",
-        "f.csv, row 42, column 'date': 2020-01-02 15:00:00 stands twice; "
-        "keep one row for each time, or set dataset.duplicates=first or mean; "
+        "f.csv, row 22, column 'date': expected a date, found 'soon'; fix the cell, or set dataset.time_format",
+        "f.csv, row 42, column 'date': duplicate timestamp 2020-01-02 15:00:00; "
+        "keep one row per time, or set dataset.duplicates=first or mean; "
         "where a column names the series of a row, dataset.series_col",
         "f.csv, row 48, column 'date': expected a time after 2020-01-02 22:00:00, found 2020-01-02 21:00:00; "
         "sort the rows by time, or set dataset.sort=true",
@@ -49,8 +50,8 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         f"5 rows are missing in 2 gaps; {FILL}",
         "f.csv, row 57, column 'date': expected 2020-01-03 11:00:00 (step h), found 2020-01-03 11:20:00 "
         "(2 steps of another length); write rows at equal steps, or set dataset.frequency",
-        f"f.csv, row 7, column 'a': expected a number, found 'x' (2 such cells); mend the cell, {NUMBER}",
-        f"f.csv, row 11, column 'b': expected a number, found 'inf'; mend the cell, {NUMBER}",
+        f"f.csv, row 7, column 'a': expected a number, found 'x' (2 such cells); fix the cell, {NUMBER}",
+        f"f.csv, row 11, column 'b': expected a number, found 'inf'; fix the cell, {NUMBER}",
         f"f.csv, row 13, column 'c': expected a number, found an empty cell or NaN (3 such cells); {FILL}, {NUMBER}",
         "f: 60 rows are too few for seq_len=24, pred_len=8 and split ratio 0.7/0.1/0.2: "
         "val needs 8, has 6, at least 64 in all; shorten seq_len or pred_len, or change dataset.split, "
@@ -93,7 +94,7 @@ def test_constant_columns_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptur
     series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
     assert len(series) == 30
     assert caplog.messages == [
-        "f.csv, column 'flag': 2.5 in every row; leave it out with dataset.columns unless it will change"
+        "f.csv, column 'flag': 2.5 in every row; exclude it with dataset.exclude unless it will change"
     ]
     caplog.clear()
     series_from_frame(frame, DatasetConfig(), "mine", history=5)
@@ -109,17 +110,13 @@ def test_more_problems_than_can_be_read_are_counted(tmp_path: Path) -> None:
 
 
 def test_only_the_history_that_is_needed_is_checked(tmp_path: Path) -> None:
-    """The same faults before the last rows, where nobody looks, and in the first of them."""
+    """The same faults in values and steps before the last rows, where nobody looks, and in the first of them."""
     sound = made(60).astype({"date": str})
     for row, ends_well in ((39, True), (40, False)):
-        for fault in ("text", "time", "gap", "twice"):
+        for fault in ("text", "gap"):
             frame = sound.astype({"a": object})
             if fault == "text":
                 frame.loc[row, "a"] = "x"
-            elif fault == "time":
-                frame.loc[row, "date"] = "x"
-            elif fault == "twice":
-                frame.loc[row - 1 if ends_well else row + 1, "date"] = frame.loc[row, "date"]
             else:
                 frame = frame.drop(index=row + 1 if not ends_well else row)
             if ends_well:

@@ -1,7 +1,9 @@
-"""Properties of reading over generated tables: what was written comes back, what is missing is told, and mended."""
+"""Properties of reading generated tables: what was written is read back, missing rows are reported and repaired."""
 
 import re
 from ast import literal_eval
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from stores import series_from_frame
 
-from informer.data.repair import Fill
-from informer.data.source import DatasetConfig, read_series
+from informer.config.dataset import DatasetConfig, Fill
+from informer.data.read.source import read_series
 from informer.errors import InputError
 
 pytest.importorskip("pyarrow")
@@ -27,6 +29,16 @@ FORMATS = [
     "%m-%d-%Y",
 ]
 Drawn = tuple[pd.DataFrame, str]
+
+
+@contextmanager
+def refused_or_nothing(line: str) -> Iterator[None]:
+    """An InputError within has this line."""
+    try:
+        yield
+    except InputError as error:
+        if re.search(line, str(error)) is None:
+            raise
 
 
 def filled(frame: pd.DataFrame, fill: Fill) -> pd.DataFrame:
@@ -69,7 +81,7 @@ def test_a_step_that_is_given_holds_from_the_first_row_on(drawn: Drawn) -> None:
 def test_times_are_read_as_they_are_written(
     drawn: Drawn, time_format: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Red if day and month change places, or a part of the time is dropped."""
+    """Red if day and month are swapped, or a part of the time is dropped."""
     frame, _ = drawn
     text = frame["date"].dt.strftime(time_format)
     shown = pd.to_datetime(text, format=time_format)
@@ -79,9 +91,9 @@ def test_times_are_read_as_they_are_written(
     frame.assign(date=text).to_csv(path, index=False)
     if settled:
         assert list(read_series(path, DatasetConfig()).timestamps) == list(shown)
-    else:
-        with pytest.raises(InputError, match=r"does not tell day, month and year apart.*dataset.time_format="):
-            read_series(path, DatasetConfig())
+    else:  # equal steps may show it
+        with refused_or_nothing(r"leaves the order of day, month and year open.*dataset.time_format="):
+            assert list(read_series(path, DatasetConfig()).timestamps) == list(shown)
     told = read_series(path, DatasetConfig(time_format=time_format))
     assert list(told.timestamps) == list(shown)
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from informer.data.scaler import PanelScaler, Scaler, ScalerConfig, ScalerKind
+from informer.config.dataset import ScalerConfig, ScalerKind
+from informer.data.scaler import PanelScaler, Scaler
 
 VALUES = np.random.default_rng(3).normal([5.0, -200.0, 1e-3], [1.0, 30.0, 1e-4], (57, 3))
 
@@ -76,3 +77,21 @@ def test_state_survives_plain_text(kind: ScalerKind) -> None:
     back = Scaler.from_state(json.loads(json.dumps(scaler.state())))
     assert back.kind is kind
     np.testing.assert_array_equal(back.transform(VALUES), scaler.transform(VALUES))
+
+
+@pytest.mark.parametrize("kind", [ScalerKind.standard, ScalerKind.minmax, ScalerKind.robust])
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-20, 1e-9])
+def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
+    """Red if squares that are zero, or a bound of scikit-learn's, give a column of 1e-300 the scale 1."""
+    unit = np.column_stack([VALUES, np.linspace(-0.5, 0.5, len(VALUES))])
+    usual, small = Scaler.fit(kind, [unit]), Scaler.fit(kind, [unit * size / 500])
+    np.testing.assert_allclose(small.transform(unit * size / 500), usual.transform(unit), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(small.inverse(usual.transform(unit)), unit * size / 500, rtol=1e-9, atol=size * 1e-9)
+
+
+def test_values_of_common_size_are_fitted_as_they_are() -> None:
+    """Beside a column of small ones, bit for bit."""
+    both = Scaler.fit(ScalerKind.standard, [np.column_stack([VALUES, VALUES[:, 0] * 1e-200])])
+    alone = Scaler.fit(ScalerKind.standard, [VALUES])
+    assert both.center[:3].tolist() == alone.center.tolist()
+    assert both.scale[:3].tolist() == alone.scale.tolist()

@@ -9,7 +9,8 @@ import pytest
 from dataset_cases import made, write
 from stores import series_from_frame
 
-from informer.data.source import DatasetConfig, read_series
+from informer.config.dataset import DatasetConfig
+from informer.data.read.source import read_series
 from informer.errors import InputError
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]

@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from informer.data.frequency import Frequency
-from informer.data.split import SplitConfig, SplitKind, split_rows
-from informer.data.windows import WindowSizes
+from informer.config.dataset import SplitConfig, SplitKind
+from informer.config.lengths import WindowSizes
+from informer.data.read.frequency import Frequency
+from informer.data.split import split_rows
 from informer.errors import InputError
 
 SMALL = WindowSizes(seq_len=3, label_len=1, pred_len=2)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from stores import one_series
 
-from informer.data.windows import Store, Windows, WindowSizes
+from informer.config.lengths import WindowSizes
+from informer.data.windows import Store, Windows
 from informer.errors import InputError
 
 

@@ -8,13 +8,12 @@ import torch
 from published_files import published_folder
 from stores import one_series
 
-from informer.data.columns import Features, Roles
+from informer.config.dataset import DatasetConfig, Features, ScalerConfig, SplitConfig, SplitKind
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.data.columns import Roles
 from informer.data.pipeline import Data, load_data
-from informer.data.scaler import ScalerConfig
-from informer.data.source import DatasetConfig
-from informer.data.split import SplitConfig, SplitKind
-from informer.data.time_features import CalendarKind
-from informer.data.windows import Windows, WindowSizes
+from informer.data.windows import Windows
 
 MONTHS = SplitConfig(kind=SplitKind.months, train=12, val=4, test=4)
 RATIO = SplitConfig(kind=SplitKind.ratio, train=0.7, val=0.1, test=0.2)
@@ -37,7 +36,7 @@ def load(
         sizes=WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=pred_len),
         roles=Roles(features=Features(features), target=target),
         scaler=ScalerConfig(),
-        calendar=CalendarKind.timeF,
+        calendar=CalendarEmbed.timeF,
         data_dir=folder,
         device=device,
     )

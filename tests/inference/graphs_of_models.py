@@ -8,31 +8,34 @@ import io
 import json
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from informer.build import attention_node, build_model, resolve_decoder
-from informer.checkpoint import Checkpoint
-from informer.config import TrainConfig
-from informer.conversion import to_plain
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import ExportFormat
+from informer.config.conversion import to_plain
+from informer.config.model import CalendarEmbed, GlobalProjections, InformerConfig
+from informer.config.schema import TrainConfig
+from informer.config.training import LossConfig, LossKind
 from informer.errors import InputError
-from informer.inference.export import INPUTS, ExportFormat, example, exported
-from informer.layers.embedding import CalendarEmbed
-from informer.model import ModelConfig, ModelDims
-from informer.restore import restore_model
-from informer.training.loss import LossConfig, LossKind
+from informer.inference.exporting import INPUTS, example, exported
+from informer.models.base import ModelDims
 
-DIMS = {"enc_in": 2, "dec_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
+DIMS = {"enc_in": 2, "c_out": 1, "mark_sizes": (1, 1, 1), "seq_len": 40, "label_len": 9, "pred_len": 14}
 
 
-def checkpoint(name: str, quantiles: Sequence[float] = (), embed: CalendarEmbed = CalendarEmbed.timeF) -> Checkpoint:
-    """One layer of encoder and decoder with the mechanism `name`, fresh weights."""
+def checkpoint(
+    attn: dict[str, Any], quantiles: Sequence[float] = (), embed: CalendarEmbed = CalendarEmbed.timeF, **sizes: Any
+) -> Checkpoint:
+    """One layer of encoder and decoder with the mechanism `attn`, fresh weights."""
     torch.manual_seed(0)
-    config = ModelConfig(d_model=8, n_heads=2, d_ff=12, encoder_stacks=[1], embed=embed)
+    config = InformerConfig(d_model=8, n_heads=2, d_ff=12, **({"encoder_stacks": [1]} | sizes), embed=embed)
     dims = DIMS | ({"mark_sizes": ()} if embed is CalendarEmbed.none else {})
-    attn = attention_node(name)
     slots = {"attn": attn, "decoder_attn": resolve_decoder(attn, {})[0], "cross_attn": attention_node("full")}
     lengths = {key: DIMS[key] for key in ("seq_len", "label_len", "pred_len")}
     loss = LossConfig(kind=LossKind.quantile if quantiles else LossKind.mse, quantiles=[*quantiles])
@@ -60,11 +63,14 @@ def reader(content: bytes, form: ExportFormat) -> Callable[[tuple[Tensor, ...]],
 
 def difference(name: str, form: ExportFormat) -> float | str:
     """Largest difference for 1, 5 and 64 windows, or the line that refuses."""
-    full = {
-        "quantiles": lambda: checkpoint("full", quantiles=(0.1, 0.5, 0.9, 0.99)),
-        "no_calendar": lambda: checkpoint("full", embed=CalendarEmbed.none),
+    full, etc = attention_node("full"), attention_node("etc") | {"radius": 3, "n_global": 0}
+    own = {"global_tokens": 2, "global_projections": GlobalProjections.own, "encoder_stacks": [2]}
+    variants = {
+        "quantiles": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.9, 0.99)),
+        "no_calendar": lambda: checkpoint(full, embed=CalendarEmbed.none),
+        "global_tokens": lambda: checkpoint(etc, **own),
     }
-    saved = full[name]() if name in full else checkpoint(name)
+    saved = variants[name]() if name in variants else checkpoint(attention_node(name))
     try:
         run = reader(exported(saved, form)[0], form)
     except InputError as error:

@@ -8,20 +8,22 @@ import pytest
 import torch
 
 from informer.build import build_model
+from informer.config.model import InformerConfig
 from informer.data.windows import Batch
 from informer.inference import attention_maps as module
 from informer.inference.attention_maps import attention_maps, thinned
 from informer.layers.attention_layer import AttentionLayer
-from informer.model import Informer, ModelConfig, ModelDims
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
 
 FULL = {"_target_": "informer.attention.full.FullAttention"}
-DIMS = ModelDims(enc_in=3, dec_in=3, c_out=2, mark_sizes=(1, 1), seq_len=14, label_len=5, pred_len=4)
+DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=14, label_len=5, pred_len=4)
 
 
 @pytest.fixture
 def model() -> Informer:
     torch.manual_seed(0)
-    config = ModelConfig(d_model=6, n_heads=3, d_ff=8, encoder_stacks=[2, 1])
+    config = InformerConfig(d_model=6, n_heads=3, d_ff=8, encoder_stacks=[2, 1])
     return build_model(config, DIMS, attn=FULL, decoder_attn=FULL, cross_attn=FULL)
 
 
@@ -29,7 +31,7 @@ def model() -> Informer:
 def batch() -> Batch:
     generator = torch.Generator().manual_seed(1)
     shapes = [(14, 3), (14, 2), (9, 3), (9, 2), (4, 2)]
-    units = {"center": torch.zeros(2, 2).double(), "scale": torch.ones(2, 2).double()}
+    units = {"center": torch.zeros(2, 2).double(), "scale": torch.ones(2, 2).double(), "series": torch.zeros(2).long()}
     return Batch(*(torch.rand(2, *shape, generator=generator) for shape in shapes), **units)
 
 
@@ -91,7 +93,7 @@ def test_layers_too_large_for_memory_are_left_out_and_told(
     with caplog.at_level(logging.WARNING):
         maps = attention_maps(model, batch)
     assert [each.place for each in maps] == ["encoder 1.2", "encoder 2.1", "decoder 1", "cross 1"]
-    assert caplog.messages == ["encoder 1.1: 3 maps of 14 x 14 do not fit into memory and are left out"]
+    assert caplog.messages == ["encoder 1.1: 3 maps of 14 x 14 do not fit into memory and are skipped"]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(3, 5), (4, 4), (11, 9), (5, 13)])

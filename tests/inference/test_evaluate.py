@@ -16,7 +16,7 @@ from rich.console import Console
 from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.evaluate import compare, evaluate, training_scale
-from informer.inference.report import Evaluation
+from informer.inference.evaluation import Evaluation
 from informer.metrics import METRICS, Errors, MaseScale
 
 
@@ -128,8 +128,8 @@ def test_a_model_that_loses_is_told_so(data, compared):
         (0.0, 0.0, 0.6, 0.0, "net is no better than ridge"),
         (0.4001, 0.4, 0.6, -0.00025, "net is no better than ridge"),
         (0.3999, 0.4, 0.6, 0.00025, "net is no better than ridge"),
-        (-1.0, 0.5, 0.6, math.nan, "net gives forecasts that are not finite: use ridge (scaled MSE 0.5)."),
-        (-1.0, 0.0, 0.6, math.nan, "net gives forecasts that are not finite"),
+        (-1.0, 0.5, 0.6, math.nan, "net makes forecasts that are not finite: use ridge (scaled MSE 0.5)."),
+        (-1.0, 0.0, 0.6, math.nan, "net makes forecasts that are not finite"),
     ],
 )
 def test_skill_and_verdict(model, ridge, naive, skill, says):
@@ -140,9 +140,9 @@ def test_skill_and_verdict(model, ridge, naive, skill, says):
 
 def test_remarks_name_what_mape_and_mase_leave_out(compared):
     text = "\n".join(compared.remarks)
-    assert "seasonal naive: the last 24 steps repeated" in text
+    assert "seasonal naive: the last 24 steps repeated, or what is better on validation: 5 for zeros" in text
     assert "penalty" in text
-    assert f"leaves out {compared.errors['informer'].original.zero_actuals} actuals" in text
+    assert f"excludes {compared.errors['informer'].original.zero_actuals} actual values" in text
     assert "MASE is undefined for flat" in text
 
 
@@ -224,6 +224,6 @@ def test_a_durable_write_reaches_the_disk(tmp_path, monkeypatch, durable):
 
 def test_a_folder_in_the_way_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="expected a place that can be written") as caught:
+    with pytest.raises(InputError, match="expected a writable path") as caught:
         write_atomic(tmp_path / "file" / "below.txt", "x")
     assert "\n" not in str(caught.value)

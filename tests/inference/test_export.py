@@ -1,4 +1,4 @@
-"""Models in the formats of others: the same numbers, a description beside them, and one line where it cannot be."""
+"""Models in the formats of others: the same numbers, a description next to them, and one line where it cannot be."""
 
 import json
 import os
@@ -14,13 +14,14 @@ from entry_points import ROOT, Trained, call, launch
 
 from informer import checkpoint
 from informer.build import attention_names
+from informer.config.commands import ExportFormat
 from informer.errors import InputError
-from informer.inference import export
-from informer.inference.export import ExportFormat, exported
+from informer.inference import exporting as export
+from informer.inference.exporting import exported
 
 SAMPLE = ROOT / "data" / "sample.csv"
-VARIANTS = ["no_calendar", "quantiles"]
-"""Networks with full attention and something else about them."""
+VARIANTS = ["global_tokens", "no_calendar", "quantiles"]
+"""Networks with something about them beyond a mechanism."""
 CONVERTED = ["auto", "full", "linear", "prob", *VARIANTS]
 """Mechanisms whose ONNX graphs are made here; a graph takes seconds, and all of them minutes."""
 
@@ -92,7 +93,7 @@ def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Tra
     center, scale = (np.array(told["scaler"]["shared"][name]) for name in ("center", "scale"))
     np.testing.assert_allclose(center, frame[:200].mean(axis=0))
     np.testing.assert_allclose(scale, frame[:200].std(axis=0))
-    assert told["lengths"] == {"seq_len": 24, "label_len": 11, "pred_len": 6}
+    assert told["lengths"] == {"seq_len": 24, "label_len": 11, "pred_len": 6, "offset": 0}
     assert told["inputs"]["dec_x"] == ["batch", 17, 4]
     assert told["output"] == {"forecast": ["batch", 6, 4]}
     assert len(told["calendar"]["marks"]) == told["inputs"]["enc_mark"][2] == len(saved.dims["mark_sizes"])
@@ -104,7 +105,7 @@ def test_the_command_line_writes_a_program(folder: Path, trained: Trained) -> No
     """Red if the file cannot be read back, or is not of any batch."""
     outcome = launch("export", f"checkpoint={trained.run_dir}", "format=torch_export", "output=own.pt2", cwd=folder)
     assert outcome.status == 0, outcome.err
-    assert "largest difference from the network's own numbers" in outcome.out
+    assert "largest difference from the network's outputs" in outcome.out
     windows = export.example(checkpoint.load(trained.run_dir), 7)
     assert torch.export.load("own.pt2").module()(*windows).shape == (7, 6, 4)
 
@@ -116,7 +117,7 @@ def test_what_does_not_convert_is_one_line(trained: Trained, monkeypatch: pytest
         raise RuntimeError("no such operator\n  at line 3")
 
     monkeypatch.setattr(torch.export, "export", fails)
-    with pytest.raises(InputError, match=r"Attention does not convert .*no such operator at line 3") as caught:
+    with pytest.raises(InputError, match=r"Attention cannot be converted .*no such operator at line 3") as caught:
         exported(checkpoint.load(trained.run_dir), ExportFormat.onnx)
     assert "\n" not in str(caught.value)
 
@@ -149,5 +150,5 @@ def test_a_broken_safetensors_file(content: bytes, folder: Path) -> None:
 def test_the_model_is_not_written_over_by_its_description(trained: Trained, folder: Path) -> None:
     outcome = call("export", f"checkpoint={trained.run_dir}", "output=model.json")
     assert outcome.status == 2
-    assert "output=model.json: expected another ending" in outcome.err
+    assert "output=model.json: has the ending" in outcome.err
     assert not any(folder.iterdir())

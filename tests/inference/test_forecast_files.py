@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informer import Forecaster
-from informer.data.source import DatasetConfig, read_series
-from informer.inference.batch import Job, forecast_files
-from informer.inference.inputs import Source
-from informer.inference.reading import InputFormat
+from informer.config.commands import Format
+from informer.config.dataset import DatasetConfig, InputFormat
+from informer.data.read.source import read_series
+from informer.inference.jobs.batches import Job, forecast_files
+from informer.inference.jobs.inputs import Source
+from informer.inference.jobs.writing import Writer, to_csv
 from informer.inference.result import Forecast
-from informer.inference.writing import Format, Writer, to_csv
 
 pytest.importorskip("pyarrow")
 

@@ -5,9 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.attention.dropout import kept_mask
+from informer.config.model import Activation
 from informer.layers import feed_forward as module
-from informer.layers.feed_forward import Activation, FeedForward
+from informer.layers.feed_forward import FeedForward
+from informer.ops.dropout import kept_mask
 
 FUNCTIONS = {Activation.gelu: F.gelu, Activation.relu: F.relu}
 

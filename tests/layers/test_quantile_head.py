@@ -6,11 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from test_framing import DIMS, SWITCHES, windows
+from test_input_transform import DIMS, SWITCHES, windows
 
 from informer.build import attention_node, build_model
+from informer.config.model import InformerConfig
 from informer.layers.quantile_head import QuantileHead
-from informer.model import Informer, ModelConfig
+from informer.models.informer import Informer
 from informer.quantiles import central_pairs, level_problem, quantile_name
 
 DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -19,7 +20,7 @@ DECILES = (0.1, 0.3, 0.5, 0.7, 0.9)
 def network(levels: tuple[float, ...], **switches: object) -> Informer:
     torch.manual_seed(0)
     full = attention_node("full")
-    config = ModelConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
+    config = InformerConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
     return build_model(config, DIMS, attn=full, decoder_attn=full, cross_attn=full, quantiles=levels).eval()
 
 

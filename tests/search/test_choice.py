@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,22 @@ import pandas as pd
 import pytest
 from rich.console import Console
 from test_space import settings as configured
-from test_trials import laboratory
+from test_trials import trial_runner
 
 from informer.build import read_dataset
 from informer.search import search as story
+from informer.search.budget import Budget
 from informer.search.record import Record, Trial
-from informer.search.search import Budget, Search, comparable
+from informer.search.search import FILES_SHARE, RUN, Search, comparable
 from informer.search.space import Values, least_sizes, lengths
-from informer.search.trials import Laboratory, OutOfTime
+from informer.search.trials import OutOfTime, Start, TrialRunner
 from informer.training.signals import Interrupted
+
+MAPS = {"lookback": 48, "last": False, "taper": 1.0, "shared": 10.0, "naive": 0.0, "groups": {}}
 
 
 class Clock:
-    """Goes on when it is told to."""
+    """Continues when asked to."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -35,30 +38,38 @@ class Clock:
 class World:
     """Trials without data: losses and seconds by formula; every trial is noted."""
 
+    closing_cost = 0.0
+    """Seconds of scores with a network."""
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, gain: Callable[[Values, int], float], cost: float) -> None:
         self.clock, self.made, self.gain, self.cost = Clock(), list[tuple[int, int, float, int]](), gain, cost
         monkeypatch.setattr(
-            Laboratory, "trial", lambda lab, values, *, steps, seconds: self.trial(values, steps, seconds)
+            TrialRunner, "trial", lambda runner, values, *, steps, seconds: self.trial(values, steps, seconds)
         )
-        monkeypatch.setattr(Laboratory, "n_windows", lambda lab, values: 3200)
+        monkeypatch.setattr(TrialRunner, "start", lambda runner, seq_lens, *, seconds: self.start(seq_lens, seconds))
+        monkeypatch.setattr(TrialRunner, "n_windows", lambda runner, values: 3200)
+        monkeypatch.setattr(TrialRunner, "closing_seconds", lambda runner, values, *, steps: self.closing(steps))
 
-    def trial(self, values: Values, steps: int, seconds: float) -> tuple[float, float]:
-        return self._net(values, steps, seconds) if steps else self._ridge(values)
+    def closing(self, steps: int) -> float:
+        return self.closing_cost if steps else 0.0
 
-    def _ridge(self, values: Values) -> tuple[float, float]:
-        self.clock.now += 1.0
-        self.made.append((values["seq_len"], 0, 0.0, 0))
-        return 1.0 + abs(values["seq_len"] - 48) / 100, 10.0
+    def start(self, seq_lens: Sequence[int], seconds: float) -> Start:
+        self.clock.now += min(3.0, seconds)
+        self.made.append((48, 0, 0.0, 0))
+        return Start(48, [MAPS], "some maps")
 
-    def _net(self, values: Values, steps: int, seconds: float) -> tuple[float, float]:
+    def trial(self, values: Values, steps: int, seconds: float) -> float:
+        return self._net(values, steps, seconds) if steps else 1.0
+
+    def _net(self, values: Values, steps: int, seconds: float) -> float:
         self.made.append((values["seq_len"], values["model.patch_len"], values["optim.lr"], steps))
         self.clock.now += min(self.cost * steps, seconds)
         if self.cost * steps >= seconds:
             raise OutOfTime
-        return 1.0 - self.gain(values, steps), 10.0
+        return 1.0 - self.gain(values, steps)
 
     def search(self, path: Path, minutes: float | None, *overrides: str) -> tuple[Search, Trial]:
-        search = Search(laboratory(*overrides, clock=self.clock), Record(path), Budget(minutes, clock=self.clock))
+        search = Search(trial_runner(*overrides, clock=self.clock), Record(path), Budget(minutes, clock=self.clock))
         return search, search.choose([24, 48, 96])
 
 
@@ -67,19 +78,49 @@ def slow_gain(values: Values, steps: int) -> float:
     return min(steps, 576) / 10_000 * (2.0 if values["optim.lr"] == 1e-3 else 1.0)
 
 
-def test_all_histories_then_fewer_networks_for_longer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_linear_forecast_then_fewer_networks_for_longer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, gain=slow_gain, cost=0.01)
     search, trial = world.search(folder / "search.csv", None)
-    assert [(seq_len, steps) for seq_len, _, _, steps in world.made[:3]] == [(24, 0), (48, 0), (96, 0)]
-    rounds = [[made for made in world.made if made[3] == steps] for steps in (64, 192, 576, 1728)]
-    assert [len(one) for one in rounds] == [9, 3, 1, 1], "4 shapes and 5 variants, of which a third goes on"
-    assert {seq_len for seq_len, *_ in rounds[0]} == {48, 24}, "the two that suit ridge best"
-    assert (trial.values["optim.lr"], trial.steps, trial.val_loss) == (1e-3, 576, 1.0 - 0.1152)
+    assert world.made[0] == (48, 0, 0.0, 0)
+    rounds = [[made for made in world.made if made[3] == steps] for steps in (96, 288, 864, 2592)]
+    assert [len(one) for one in rounds] == [8, 3, 1, 1], "3 shapes and 5 variants, of which a third goes on"
+    assert {seq_len for seq_len, *_ in rounds[0]} == {48}, "the history of the linear forecast"
+    assert (trial.values["optim.lr"], trial.steps, trial.val_loss) == (1e-3, 864, 1.0 - 0.1152)
     assert search.not_tried == []
     resolved = search.resolved(trial)
-    assert (resolved.trainer.max_steps, resolved.trainer.max_epochs, resolved.optim.lr) == (576, 6, 1e-3)
-    assert resolved.trainer.patience == 6, "it goes as far as its trial"
-    assert (resolved.search, resolved.trainer.time_budget_minutes) == ([], None)
+    assert (resolved.trainer.max_steps, resolved.trainer.steps_per_epoch, resolved.trainer.max_epochs) == (864, 86, 11)
+    assert (resolved.optim.lr, resolved.model.maps) == (1e-3, [MAPS])
+    assert resolved.trainer.patience == 11, "it goes as far as there are steps"
+    assert (resolved.search, resolved.trainer.time_budget_minutes, resolved.trainer.max_minutes) == ([], None, None)
+
+
+def test_the_winner_takes_the_rest_of_the_budget(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if it is trained no longer than its trial, or for longer than there is time."""
+    world = World(monkeypatch, gain=slow_gain, cost=0.05)
+    search, trial = world.search(folder / "search.csv", 3.0)
+    resolved = search.resolved(trial)
+    left = 180.0 - world.clock.now
+    assert trial.steps < resolved.trainer.max_steps <= story.RUN_STEPS * trial.steps
+    assert resolved.trainer.max_steps * world.cost * RUN <= left - FILES_SHARE * 180.0
+    assert resolved.trainer.max_minutes == pytest.approx((left - FILES_SHARE * 180.0) / 60)
+
+
+def test_time_that_is_left_goes_to_a_network_that_comes_close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if minutes are left unused where trials were too short to tell, or spent where there was time for all."""
+    for minutes, gain, steps in ((3.0, -0.005, True), (3.0, -0.02, False), (None, -0.005, False)):
+        world = World(monkeypatch, gain=lambda values, steps, gain=gain: gain, cost=0.1)
+        assert bool(world.search(folder / f"{minutes}{gain}.csv", minutes)[1].steps) is steps
+
+
+@pytest.mark.parametrize("scores", [5.0, 60.0, 1e4])
+def test_time_is_kept_for_scores(scores: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a network is trained that cannot be scored in time, or for so long that it cannot."""
+    world = World(monkeypatch, gain=slow_gain, cost=0.05)
+    world.closing_cost = scores
+    search, trial = world.search(folder / "search.csv", 3.0)
+    assert (trial.steps == 0) is (scores == 1e4)
+    seconds = 60 * search.resolved(trial).trainer.max_minutes if trial.steps else 0.0
+    assert world.clock.now + seconds + (scores if trial.steps else 0.0) <= 180.0
 
 
 def test_variants_are_those_of_the_best_shape(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,15 +137,19 @@ def test_variants_are_those_of_the_best_shape(folder: Path, monkeypatch: pytest.
     assert "…" not in console.file.getvalue(), "all of it in 80 columns"
 
 
-@pytest.mark.parametrize(("gain", "ridge_alone"), [(-0.1, True), (0.004, True), (0.006, False)])
-def test_ridge_alone_unless_a_network_is_clearly_better(
-    gain: float, ridge_alone: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("gain", "alone"), [(-0.1, True), (0.004, True), (0.006, False)])
+def test_linear_alone_unless_a_network_is_clearly_better(
+    gain: float, alone: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(monkeypatch, gain=lambda values, steps: gain, cost=0.01)
     search, trial = world.search(folder / "search.csv", None)
-    assert (trial.steps == 0) is ridge_alone
-    assert search.resolved(trial).trainer.max_steps == (0 if ridge_alone else 64)
-    assert trial.values["seq_len"] == 48
+    assert (trial.steps == 0) is alone
+    resolved = search.resolved(trial)
+    assert (resolved.model.family, resolved.trainer.max_steps) == (("linear", 0) if alone else ("informer", 96))
+    assert (resolved.seq_len, resolved.model.maps) == (48, [MAPS])
+    quantiles = World(monkeypatch, gain=lambda values, steps: gain, cost=0.01)
+    search, trial = quantiles.search(folder / "quantiles.csv", None, "loss=quantile")
+    assert search.resolved(trial).model.family == "informer", "linear maps by themselves give no quantiles"
 
 
 def test_the_same_choice_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,13 +158,14 @@ def test_the_same_choice_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("minutes", [0.05, 0.2, 1.0, 3.0, 10.0])
-def test_a_budget_leaves_time_for_the_run(minutes: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if the run that is chosen, as long as its trial, no longer fits; what was left out is told."""
+def test_a_budget_leaves_time_for_run_and_scores(minutes: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the run that is chosen no longer fits, or trials use more than their share; what was left out is said."""
     world = World(monkeypatch, gain=slow_gain, cost=0.5)
     search, trial = world.search(folder / "search.csv", minutes)
-    assert world.clock.now + (trial.seconds if trial.steps else 0.0) <= max(60 * minutes, 3.0)
+    steps = search.resolved(trial).trainer.max_steps if trial.steps else 0
+    assert world.clock.now + steps * world.cost <= (1 - FILES_SHARE) * 60 * minutes
     assert search.not_tried
-    assert all("networks at" in left or left.startswith("seq_len ") for left in search.not_tried)
+    assert all("networks" in left for left in search.not_tried)
 
 
 def test_a_dear_network_does_not_keep_others_from_their_turn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +174,7 @@ def test_a_dear_network_does_not_keep_others_from_their_turn(folder: Path, monke
     world._net = lambda values, steps, seconds: cheap(
         values, steps * (50 if values["model.patch_len"] == 1 else 1), seconds
     )  # type: ignore[method-assign]
-    search, trial = world.search(folder / "search.csv", 4.0)
+    search, trial = world.search(folder / "search.csv", 8.0)
     assert trial.steps
     assert trial.values["model.patch_len"] > 1
     assert search.not_tried[0].startswith("1 of ")
@@ -137,7 +183,7 @@ def test_a_dear_network_does_not_keep_others_from_their_turn(folder: Path, monke
 def test_a_length_that_is_given_bounds_the_trials(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, gain=slow_gain, cost=0.01)
     search, trial = world.search(folder / "search.csv", None, "trainer.max_epochs=1")
-    assert {steps for *_, steps in world.made} == {0, 64, 100}
+    assert {steps for *_, steps in world.made} == {0, 96, 100}
     assert (search.resolved(trial).trainer.max_epochs, search.resolved(trial).trainer.max_steps) == (1, None)
 
 
@@ -149,19 +195,19 @@ def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest
     for stop_at in (2, 5, len(whole.made) - 1):
         path = folder / f"{stop_at}.csv"
         stopped = World(monkeypatch, gain=slow_gain, cost=cost)
-        lab = laboratory(clock=stopped.clock)
+        runner = trial_runner(clock=stopped.clock)
         act = stopped.trial
 
         def noting(
-            *arguments: Any, act: Any = act, world: World = stopped, lab: Laboratory = lab, at: int = stop_at
+            *arguments: Any, act: Any = act, world: World = stopped, runner: TrialRunner = runner, at: int = stop_at
         ) -> Any:
             if len(world.made) + 1 == at:
-                lab.stop.signal = 2
+                runner.stop.signal = 2
             return act(*arguments)
 
         stopped.trial = noting  # type: ignore[method-assign]
         with pytest.raises(Interrupted):
-            Search(lab, Record(path), Budget(60.0, clock=stopped.clock)).choose([24, 48, 96])
+            Search(runner, Record(path), Budget(60.0, clock=stopped.clock)).choose([24, 48, 96])
         rest = World(monkeypatch, gain=slow_gain, cost=cost)
         assert rest.search(path, 60.0)[1] == expected
         assert stopped.made + rest.made == whole.made
@@ -170,13 +216,15 @@ def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest
     assert [(int(row["seq_len"]), int(row["steps"])) for row in rows] == [(made[0], made[3]) for made in whole.made]
 
 
-def ridge_choice(path: Path, *overrides: str, **patch: object) -> Trial:
+def linear_choice(path: Path, *overrides: str) -> Trial:
     config = configured(path, *overrides)
     source = read_dataset(config, least_sizes(config))
     found = lengths(config, source)
-    lab = laboratory(*(f"dataset=csv dataset.path={path}".split()), *overrides, "dataset.split.kind=ratio", *SHARES)
-    lab.source = comparable(config, source, found)
-    return Search(lab, Record(path.with_suffix(".search")), Budget(None)).choose(found)
+    runner = trial_runner(
+        *(f"dataset=csv dataset.path={path}".split()), *overrides, "dataset.split.kind=ratio", *SHARES
+    )
+    runner.source = comparable(config, source, found)
+    return Search(runner, Record(path.with_suffix(".search")), Budget(None)).choose(found)
 
 
 SHARES = [f"dataset.split.{part}={share}" for part, share in (("train", 0.7), ("val", 0.1), ("test", 0.2))]
@@ -193,11 +241,11 @@ def test_a_long_season_asks_for_a_long_history(folder: Path, no_networks: None) 
     values = np.tile(random.normal(size=70), 20) + 0.1 * random.normal(size=1400)
     stamps = pd.date_range("2020-01-01", periods=1400, freq="h")
     pd.DataFrame({"date": stamps, "a": values}).to_csv("long.csv", index=False)
-    trial = ridge_choice(folder / "long.csv", "pred_len=6")
+    trial = linear_choice(folder / "long.csv", "pred_len=6")
     assert trial.values["seq_len"] >= 70
 
 
-def test_a_linear_series_is_left_to_ridge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linear_series_is_left_to_linear_maps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """y(t) = 1.6 y(t-1) - 0.8 y(t-2) + noise: real networks, for some steps, have nothing to add."""
     monkeypatch.setattr(story, "FIRST_STEPS", 8)
     random = np.random.default_rng(1)
@@ -206,5 +254,5 @@ def test_a_linear_series_is_left_to_ridge(folder: Path, monkeypatch: pytest.Monk
         values.append(1.6 * values[-1] - 0.8 * values[-2] + random.normal())
     stamps = pd.date_range("2020-01-01", periods=3000, freq="h")
     pd.DataFrame({"date": stamps, "a": values}).to_csv("linear.csv", index=False)
-    overrides = ["pred_len=4", "seq_len=16", "trainer.batch_size=64", "model.patch_len=1"]
-    assert ridge_choice(folder / "linear.csv", *overrides).steps == 0
+    overrides = ["pred_len=4", "seq_len=16", "trainer.batch_size=64", "model.patch_len=1", "trainer.max_steps=24"]
+    assert linear_choice(folder / "linear.csv", *overrides).steps == 0

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,12 +16,15 @@ from rich.console import Console
 from test_configs import composed
 
 from informer import Forecaster, checkpoint
+from informer.build import read_dataset
 from informer.errors import InputError
-from informer.run_folder import RunFolder
 from informer.runtime import resource
 from informer.search.stage import search_first
-from informer.search.trials import Laboratory
+from informer.search.trials import TrialRunner
+from informer.training.distributed import Processes
 from informer.training.optim import GuardedAdam
+from informer.training.run import Place
+from informer.training.run_dir import RunFolder
 
 AUTO = ["model=auto", "model.d_model=8", "trainer.max_steps=2", "trainer.batch_size=64", *SMALL[3:]]
 SAMPLE = ["dataset=sample", *AUTO]
@@ -34,7 +38,7 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     assert "kept as given: model.d_model=8 trainer.max_steps=2" in outcome.out
     assert outcome.out.count("\nchosen: ") == 1
     heads = next(line for line in outcome.out.splitlines() if "val loss" in line)
-    assert " ".join(heads.split()) == "seq_len dropout marks patch apart lr steps penalty val loss s"
+    assert " ".join(heads.split()) == "seq_len dropout marks patch apart lr steps val loss s"
     saved = yaml.safe_load(Path("runs/one/config.yaml").read_text())
     facts = json.loads(Path("runs/one/run.json").read_text())
     chosen = facts["search"]["chosen"]
@@ -106,7 +110,8 @@ def test_from_python(folder: Path) -> None:
     trainer = {"max_steps": 2, "batch_size": 64}
     forecaster = Forecaster.fit(frame, device="cpu", model="auto", pred_len=5, trainer=trainer, **{"model.d_model": 8})
     assert len(forecaster.predict(frame)) == 5
-    assert forecaster.trained.checkpoint.config["model"]["d_model"] == 8
+    assert forecaster.trained.checkpoint.config["model"]["family"] == "linear"
+    assert forecaster.trained.checkpoint.refit
     assert not any(folder.iterdir())
 
 
@@ -131,14 +136,17 @@ def test_a_search_that_is_interrupted_goes_on(
     outcome = call("train", *SAMPLE, "run_dir=runs/cut")
     assert outcome.status == status
     assert outcome.err == ""
-    assert "the search goes on with: python -m informer.train resume=runs/cut" in outcome.out.splitlines()[-1]
+    assert "continue the search with: python -m informer.train resume=runs/cut" in outcome.out.splitlines()[-1]
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     known = len(pd.read_csv("runs/cut/search.csv"))
     assert known > 1
     assert call("train", "resume=runs/latest").status == 0
     assert call("train", *SAMPLE, "run_dir=whole").status == 0
-    one, other = (pd.read_csv(Path(run) / "search.csv").drop(columns="seconds") for run in ("runs/cut", "whole"))
+    one, other = (
+        pd.read_csv(Path(run) / "search.csv").drop(columns=["seconds", "closing_seconds", "linear.fit_seconds"])
+        for run in ("runs/cut", "whole")
+    )
     pd.testing.assert_frame_equal(one, other)
     assert Path("runs/cut/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
 
@@ -147,12 +155,12 @@ def test_killed_after_its_search_a_run_keeps_it(folder: Path, monkeypatch: pytes
     def killed(*arguments: object, **settings: object) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr("informer.train.fit", killed)
+    monkeypatch.setattr("informer.training.run.fit", killed)
     with pytest.raises(RuntimeError, match="killed"):
         call("train", *SAMPLE, "run_dir=run")
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(Laboratory, "trial", killed)
+    monkeypatch.setattr(TrialRunner, "trial", killed)
     assert call("train", "resume=run").status == 0
     assert json.loads(Path("run/run.json").read_text())["search"]["trials"] > 0
 
@@ -163,18 +171,23 @@ def test_data_that_changed_since_are_refused(folder: Path, monkeypatch: pytest.M
     interrupted(monkeypatch, signal.SIGINT, at=1)
     assert call("train", "dataset=csv", "dataset.path=mine.csv", *AUTO, "run_dir=run").status == 130
     frame.assign(price=frame["price"] + 1).to_csv("mine.csv", index=False)
-    outcome = call("train", "resume=run")
-    assert outcome.status == 2
-    assert "expected the data that the search began with, mine.csv has changed since" in outcome.err
-    assert outcome.err.count("\n") == 1
+    for named, part in (
+        ([], "mine.csv has changed since training"),
+        (["dataset.path=mine.csv"], "expected the data that the search began with, mine.csv has changed since"),
+    ):
+        outcome = call("train", "resume=run", *named)
+        assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+        assert part in outcome.err
 
 
 def test_several_processes_are_refused(folder: Path, tree: Callable[[Path], object]) -> None:
+    place = Place(
+        folder=RunFolder(Path("run")), console=Console(quiet=True), device=torch.device("cpu"),
+        processes=Processes(rank=0, size=2), keep_log_in=lambda path: None,
+    )  # fmt: skip
+    settings = composed(*SAMPLE)
     with pytest.raises(InputError, match="model=auto: expected one process, torchrun started 2"):
-        search_first(
-            composed(*SAMPLE), RunFolder(Path("run")), device=torch.device("cpu"), console=Console(quiet=True),
-            keep_in=lambda path: None, n_processes=2,
-        )  # fmt: skip
+        search_first(settings, place, partial(read_dataset, settings))
     assert tree(folder) == {}
 
 

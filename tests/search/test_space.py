@@ -9,8 +9,8 @@ import pytest
 from test_configs import composed
 
 from informer.build import read_dataset
-from informer.config import SEARCHED, TrainConfig
-from informer.conversion import flat
+from informer.config.conversion import flat
+from informer.config.schema import SEARCHED, TrainConfig
 from informer.errors import InputError
 from informer.search.search import comparable, given_values
 from informer.search.space import cheapest, least_sizes, lengths, networks, variants, with_values
@@ -120,9 +120,9 @@ def test_what_leaves_no_network_is_refused() -> None:
     ("overrides", "says"),
     [
         (["model=auto", "init_from=runs/x"], "init_from: expected a model with the sizes of that run"),
-        (["model=auto", "model.highway=none"], "model.highway: expected ridge with model=auto, found none"),
+        (["model=auto", "model.skip=none"], "model.skip: expected maps with model=auto, found none"),
         (["model=auto", "trainer.time_budget_minutes=0"], "time_budget_minutes: expected more than 0 or null, found 0"),
-        (["trainer.time_budget_minutes=3"], "trainer.time_budget_minutes: expected model=auto beside it"),
+        (["trainer.time_budget_minutes=3"], "trainer.time_budget_minutes: only used with model=auto"),
         (["trainer.max_steps=0"], "trainer.max_steps: expected at least 1, found 0"),
         (["search=[seed]"], "search: expected some of seq_len, .*, found seed"),
     ],

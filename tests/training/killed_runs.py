@@ -21,11 +21,23 @@ from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from informer import conversion, files, run_folder, train
+from informer import files
+from informer.config import conversion
 from informer.runtime import resource
-from informer.training import events, loop, optim, state, validation
+from informer.search import stage
+from informer.training import curves, events, loop, optim, state, validation
+from informer.training import run as training_run
+from informer.training import run_dir as run_folder
 
-RUN = ["dataset=sample", *SMALL, "trainer.max_epochs=3", "trainer.batch_size=48", "trainer.save_every_minutes=1e-9"]
+TRACKERS = "trainer.tracker=[tensorboard,csv]"
+RUN = [
+    "dataset=sample",
+    *SMALL,
+    TRACKERS,
+    "trainer.max_epochs=3",
+    "trainer.batch_size=48",
+    "trainer.save_every_minutes=1e-9",
+]
 MOMENTS: list[tuple[Any, str]] = [
     (loop, "train_step"),
     (loop, "gradient_norm"),  # in the middle of a step
@@ -38,8 +50,8 @@ MOMENTS: list[tuple[Any, str]] = [
     (os, "replace"),
     (files, "_sync_folder"),
     (run_folder.RunFolder, "begin"),
-    (train, "score"),
-    (train, "_conclude"),
+    (training_run, "score"),
+    (training_run, "_conclude"),
 ]
 
 
@@ -73,14 +85,14 @@ def go_on(folder: Path) -> None:
     """Begin the run, or resume it."""
     console = Console(file=io.StringIO())
     if (folder / "config.yaml").exists():
-        train.resume(run_folder.RunFolder.of(folder), console)
+        stage.resume(run_folder.RunFolder.of(folder), console)
     else:
         with initialize_config_dir(str(resource("conf")), version_base="1.3"):
-            train.train(conversion.to_typed(compose("train", RUN)), folder, console)
+            stage.train(conversion.to_typed(compose("train", RUN)), run_folder.RunFolder(folder), console)
 
 
 def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:
-    """Go on with the run in a forked process; False if it came to its end."""
+    """Continue the run in a forked process; False if it came to its end."""
     child = os.fork()
     if child:
         status = os.waitpid(child, 0)[1]
@@ -101,7 +113,7 @@ def main(seed: int, n_kills: int) -> None:
     random.seed(seed)
     conversion.register()
     moments = Moments()
-    loop.picture = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
+    curves.picture = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
     go_on(Path("whole"))
     n_moments, kills, run = moments.count, 0, 0
     while kills < n_kills:

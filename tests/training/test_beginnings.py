@@ -8,7 +8,8 @@ import torch
 from entry_points import SMALL, Trained, call
 
 from informer import checkpoint
-from informer.training.precision import Precision
+from informer.config.training import Precision
+from informer.training.precision import resolve_precision
 
 SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=1", "run_dir=run"]
 
@@ -85,9 +86,9 @@ def test_what_cannot_be_frozen(names: str, words: str, folder: Path) -> None:
 
 def test_a_head_that_starts_at_zero_is_not_frozen(folder: Path) -> None:
     """Nothing below it would ever get a gradient."""
-    outcome = call("train", *SAMPLE, "model.highway=linear", "trainer.freeze=[head]")
+    outcome = call("train", *SAMPLE, "model.skip=linear", "trainer.freeze=[head]")
     assert outcome.status == 2
-    assert "trainer.freeze: expected a head that learns with model.highway=linear" in outcome.err
+    assert "trainer.freeze: expected a head that learns with model.skip=linear" in outcome.err
 
 
 def test_bf16_trains_float32_weights(folder: Path) -> None:
@@ -111,7 +112,7 @@ def test_auto_is_bf16_where_the_processor_has_it(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    assert Precision.auto.on(torch.device("cpu")) is taken
+    assert resolve_precision(Precision.auto, torch.device("cpu")) is taken
 
 
 def test_deterministic_is_asked_of_torch(folder: Path) -> None:

@@ -9,24 +9,19 @@ import torch
 from stores import one_series
 from torch import Tensor, nn
 
-from informer.data.windows import Windows, WindowSizes
+from informer.config.lengths import WindowSizes
+from informer.config.training import LossConfig, LossKind, OptimConfig, Schedule, TrainerConfig
+from informer.data.windows import Windows
 from informer.errors import InputError
-from informer.training.config import TrainerConfig, n_steps
+from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
-from informer.training.early_stopping import EarlyStopping
-from informer.training.keeper import Keeper
 from informer.training.loop import window_order
-from informer.training.loss import LossConfig, LossKind, build_loss
-from informer.training.optim import (
-    OptimConfig,
-    Schedule,
-    build_optimizer,
-    gradient_norm,
-    learning_rate,
-    set_learning_rate,
-)
+from informer.training.loss import build_loss
+from informer.training.optim import build_optimizer, gradient_norm, learning_rate, set_learning_rate
 from informer.training.signals import StopRequest
 from informer.training.state import State
+from informer.training.steps import n_steps
+from informer.training.stopping import EarlyStopping
 from informer.training.validation import mean_loss
 
 
@@ -148,14 +143,14 @@ def test_another_seed_or_epoch_is_another_order() -> None:
 def test_a_save_is_due_every_so_many_minutes() -> None:
     """By a clock in hand; red if it forgets when it saved last."""
     now, saved = [100.0], []
-    keeper = Keeper(
+    checkpointer = Checkpointer(
         lambda state, is_best: saved.append(now[0]), every_minutes=10.0, stop=StopRequest(), processes=Processes(),
         device=torch.device("cpu"), clock=lambda: now[0],
     )  # fmt: skip
     model = network()
     state = State(model=model, optimizer=build_optimizer(OptimConfig(), model), stopping=EarlyStopping(3))
     for now[0], due in ((699.0, False), (700.0, True), (1299.0, False), (1300.0, True)):
-        assert keeper.is_due(together=True) == due
+        assert checkpointer.is_due(together=True) == due
         if due:
-            keeper.keep(state)
+            checkpointer.save(state)
     assert saved == [700.0, 1300.0]

@@ -1,4 +1,4 @@
-"""One run in two processes on the CPU is the run of one process: losses, metrics, who writes, who goes on."""
+"""One run in two processes on the CPU is the run of one process: losses, metrics, who writes, who continues."""
 
 import os
 import subprocess
@@ -19,7 +19,8 @@ RUN = ["dataset=sample", *SMALL, "model.dropout=0", "trainer.max_epochs=2", "tra
 """171 training windows: ten batches of 17, which two cannot divide, and one of a single window.
 
 The rate is the small default: gradients that are zero but for rounding (of keys' biases, of the bias before BatchNorm)
-become steps of Adam as large as the rate, and eval, with its running statistics, sees the latter.
+become steps of Adam as large as the rate. Evaluation, with its running statistics, sees the latter, so that its losses
+are compared to four digits and those of training to five.
 """
 ROWS, WIDTH = 11, 3
 
@@ -49,7 +50,8 @@ def _losses(run_dir: str) -> dict[str, np.ndarray]:
 def _assert_same(one: str, other: str) -> None:
     first, second = _losses(one), _losses(other)
     for tag in first:
-        np.testing.assert_allclose(first[tag], second[tag], rtol=1e-5, err_msg=tag)
+        seen_by_eval = tag.startswith(("val/", "test/"))
+        np.testing.assert_allclose(first[tag], second[tag], rtol=1e-4 if seen_by_eval else 1e-5, err_msg=tag)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import torch
 from entry_points import ROOT, SMALL, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from informer import checkpoint, train
+from informer import checkpoint
 
 
 def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
@@ -31,6 +31,12 @@ def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
     return found
 
 
+def table(run_dir: Path) -> list[str]:
+    """The rows of curves.csv but for the throughput."""
+    lines = (run_dir / "curves.csv").read_text().splitlines()
+    return [line for line in lines if not line.startswith("train/samples_per_second")]
+
+
 def assert_same_run(one: Path, other: Path) -> None:
     """Two run directories hold the same run."""
     assert {path.name for path in one.iterdir()} == {path.name for path in other.iterdir()}
@@ -42,6 +48,8 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert all(torch.equal(first.weights[key], second.weights[key]) for key in first.weights), name
         assert (first.epoch, first.step, first.val_loss) == (second.epoch, second.step, second.val_loss), name
     assert curves(one) == curves(other)
+    if (one / "curves.csv").exists():
+        assert table(one) == table(other)
 
 
 @pytest.mark.slow
@@ -68,7 +76,7 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypat
     def killed(*arguments: object, **settings: object) -> None:
         raise RuntimeError("killed")
 
-    monkeypatch.setattr(train, "fit", killed)
+    monkeypatch.setattr("informer.training.run.fit", killed)
     with pytest.raises(RuntimeError, match="killed"):
         call("train", *SAMPLE, "seed=5", "run_dir=runs/one")
     monkeypatch.undo()
@@ -77,7 +85,7 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypat
     assert call("train", "resume=runs/latest").status == 0
     assert call("train", *SAMPLE, "seed=5", "run_dir=whole").status == 0
     assert_same_run(Path("whole"), Path("runs/one"))
-    assert Path("runs/latest").readlink() == Path("one")
+    assert Path("runs/latest").read_text() == "one\n"
 
 
 def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:
@@ -104,7 +112,7 @@ def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
     [
         (["resume=none"], ["resume=none: expected a run directory or its last.pt", "found no run there"]),
         (["resume=."], ["found no run there"]),
-        (["resume=run", "seed=3", "optim.lr=1"], ["keeps its own configuration; leave out seed, optim.lr"]),
+        (["resume=run", "seed=3", "optim.lr=1"], ["the configuration comes from the run; leave out seed, optim.lr"]),
     ],
 )
 def test_what_cannot_be_resumed(arguments: list[str], parts: list[str], folder: Path, trained: Trained) -> None:
@@ -128,7 +136,7 @@ def test_data_that_changed_are_refused(folder: Path) -> None:
 
 
 def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> None:
-    """Red if `data_dir=` beside `resume=` is read and not used."""
+    """Red if `data_dir=` next to `resume=` is read and not used."""
     Path("before").mkdir()
     shutil.copy(ROOT / "data" / "sample.csv", "before/own.csv")
     arguments = ["dataset=csv", "dataset.file=own.csv", "data_dir=before", *SMALL, "trainer.max_steps=1", "run_dir=run"]
@@ -138,3 +146,62 @@ def test_data_that_moved_are_found_where_they_are_said_to_be(folder: Path) -> No
     assert call("train", "resume=run").status == 2
     outcome = call("train", "resume=run", "data_dir=after")
     assert outcome.status == 0, outcome.err
+
+
+CONSTANT = [
+    "dataset=sample",
+    *SMALL,
+    "optim.schedule=constant",
+    "trainer.patience=9",
+    "trainer.tracker=[tensorboard,csv]",
+]
+
+
+def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
+    """Red if weights, scores, curves or config.yaml differ in a bit, or a point of a curve is there twice."""
+    assert call("train", *CONSTANT, "trainer.max_epochs=4", "run_dir=whole").status == 0
+    assert call("train", *CONSTANT, "trainer.max_epochs=2", "run_dir=run").status == 0
+    outcome = call("train", "resume=run", "trainer.max_epochs=4")
+    assert outcome.status == 0, outcome.err
+    assert "goes on from step" not in outcome.out
+    assert_same_run(Path("whole"), Path("run"))
+    for name in ("best.pt", "last.pt"):
+        assert checkpoint.load(Path("run") / name).config["trainer"]["max_epochs"] == 4
+    assert "is finished" in call("train", "resume=run").out
+    assert json.loads(Path("run/run.json").read_text())["digests"]
+
+
+def test_a_refused_length_leaves_the_run_as_it_is(
+    folder: Path, trained: Trained, tree: Callable[[Path], object]
+) -> None:
+    shutil.copytree(trained.run_dir, "run")
+    before = tree(Path("run"))
+    outcome = call("train", "resume=run", "trainer.max_epochs=2")
+    assert outcome.status == 2
+    assert "trainer.max_epochs=2, expected more than the 2 epochs that the run has" in outcome.err
+    assert call("train", "resume=run", "trainer.max_steps=3").status == 2
+    assert tree(Path("run")) == before
+
+
+def test_after_an_early_stop_patience_is_named(folder: Path) -> None:
+    """Red if the patience of the checkpoint wins over the one given: the run would end at once."""
+    early = [*CONSTANT, "trainer.patience=1", "trainer.max_epochs=9", "optim.lr=0.5", "run_dir=run"]
+    assert call("train", *early).status == 0
+    epochs = checkpoint.load(Path("run/last.pt")).epoch
+    assert epochs < 9
+    outcome = call("train", "resume=run", "trainer.max_epochs=12")
+    assert outcome.status == 2
+    assert "trainer.patience=1, expected more than the 1 epochs since the lowest validation loss" in outcome.err
+    assert call("train", "resume=run", "trainer.patience=2").status == 0
+    assert checkpoint.load(Path("run/last.pt")).epoch > epochs
+
+
+def test_a_schedule_over_the_whole_run_says_how_it_goes_on(folder: Path) -> None:
+    """The rate of half a cosine: 0 at its end, half of lr in its middle."""
+    arguments = ["dataset=sample", *SMALL, "optim.schedule=cosine", "optim.lr=0.001", "trainer.max_steps=3"]
+    assert call("train", *arguments, "trainer.patience=9", "run_dir=run").status == 0
+    outcome = call("train", "resume=run", "trainer.max_steps=6")
+    assert outcome.status == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert "optim.schedule=cosine, whose rate changes from 0 to 0.0005: depends on the total length" in said
+    assert "goes on from step 3 of now 6" in said

@@ -1,4 +1,4 @@
-"""How a run ends before its end: numbers that are not finite, a full disk, signals; and what it goes on from."""
+"""How a run ends before its end: numbers that are not finite, a full disk, signals; and what it continues from."""
 
 import errno
 import os
@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import ROOT, SMALL, call
 from test_resume import assert_same_run
 
-from informer import checkpoint, files
+from informer import checkpoint, console, files
+from informer.config.training import OptimConfig
 from informer.training import loop
-from informer.training.optim import GuardedAdam, OptimConfig, build_optimizer
+from informer.training.optim import GuardedAdam, build_optimizer
 from informer.training.step_log import READ_EVERY
 
 SAMPLE = ["dataset=sample", *SMALL, "trainer.batch_size=8", "run_dir=run"]
@@ -114,7 +115,7 @@ def test_a_save_that_fails_leaves_the_one_before(
     outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
     assert outcome.status == 2
     assert outcome.err.count("\n") == 1
-    assert f"run/last.pt: expected a place that can be written, found: {words}" in outcome.err
+    assert f"run/last.pt: expected a writable path, found: {words}" in outcome.err
     assert checkpoint.load(Path("run/last.pt")).epoch == 1
     assert not list(Path("run").glob(".*"))
     monkeypatch.undo()
@@ -135,26 +136,24 @@ def files_limited_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize(("size", "name"), [(500, "config.yaml"), (20_000, "events.out.tfevents.run")])
+@pytest.mark.parametrize(
+    ("size", "name"), [(500, "run.json"), (2_000, "config.yaml"), (20_000, "events.out.tfevents.run")]
+)
 def test_a_full_disk_is_one_line(size: int, name: str, folder: Path) -> None:
     with files_limited_to(size):
         outcome = call("train", *SAMPLE, "trainer.max_steps=2")
     assert outcome.status == 2
-    assert (
-        outcome.err
-        == f"error: run/{name}: expected a place that can be written, found: File too large; choose another\n"
-    )
+    assert outcome.err == f"error: run/{name}: expected a writable path, found: File too large; choose another\n"
     assert not list(Path("run").glob(".*"))
     assert not list(Path("run").glob("*.pt"))
 
 
-def test_a_log_that_cannot_be_written_is_one_line(folder: Path) -> None:
-    Path("run").mkdir()
-    Path("run/train.log").symlink_to("/dev/full")
+def test_a_log_that_cannot_be_written_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "refuse_link", lambda path: path.symlink_to("/dev/full"))
     outcome = call("train", *SAMPLE, "trainer.max_steps=2")
     assert outcome.status == 2
     assert outcome.err.endswith(
-        "run/train.log: expected a place that can be written, found: No space left on device; choose another\n"
+        "run/train.log: expected a writable path, found: No space left on device; choose another\n"
     )
     assert outcome.err.count("\n") == 1
 
@@ -181,12 +180,16 @@ def test_a_signal_saves_between_two_steps(
     _signalled(name, lambda: next(calls) == at, number, monkeypatch, owner)
     outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
     assert outcome.status == status
-    assert "saved. Go on with: python -m informer.train resume=run" in outcome.out
+    assert outcome.out.rstrip().endswith("saved. Continue with: python -m informer.train resume=run")
     assert outcome.err == ""
+    sample = f"input={ROOT / 'data' / 'sample.csv'}"
+    said = "run: interrupted, or still training: best.pt is what it has so far; continue with: python -m informer.train"
+    assert said in " ".join(call("predict", "checkpoint=run", sample, "output=forecasts").out.split())
     last = checkpoint.load(Path("run/last.pt"))
     assert (last.epoch, last.step) == (1, 30 if where == "step" else 2 * STEPS)
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert call("train", "resume=run/last.pt").status == 0
+    assert "interrupted" not in call("predict", "checkpoint=run", sample, "output=forecasts").out
     assert call("train", *SAMPLE[:-1], "trainer.max_epochs=2", "run_dir=whole").status == 0
     assert_same_run(Path("whole"), Path("run"))

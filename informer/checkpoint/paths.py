@@ -1,0 +1,110 @@
+"""Where checkpoints are found, and the names of the files next to them; imports no torch."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from informer.config.dataset import is_plain_name
+from informer.errors import InputError
+from informer.files import expanded, write_atomic
+
+BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
+"""Scored on the test part; the last state of training; fitted once more on the rows of all parts."""
+CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
+REPORT = ("metrics.json", "metrics.csv")
+BY_SERIES = "metrics_by_series.csv"
+SEARCH = "search.csv"
+EVENTS = "events.out.tfevents.run"
+"""TensorBoard reads every file with `tfevents` in its name."""
+CURVES, MLFLOW = "curves.csv", "mlflow_run.txt"
+"""Of `trainer.tracker`: the points as a table; the id of the run in MLflow."""
+FILES = (CONFIG, FACTS, LOG, EVENTS, CURVES, MLFLOW, BEST, LAST, REFIT, *REPORT, BY_SERIES, SEARCH)
+"""All that a run writes."""
+
+
+LATEST = "latest"
+"""A text file among the runs that contains the name of the newest one. A link would make it appear twice in
+TensorBoard, which follows links; links of older versions are still read."""
+
+_LONGEST_NAME = 255
+
+
+def pointed(place: Path) -> str | None:
+    """The name that a file `latest`, or a link of an older version, contains; None if it is something else."""
+    if place.is_symlink():
+        return str(place.readlink())
+    if not place.is_file():
+        return None
+    with place.open("rb") as file:
+        content = file.read(_LONGEST_NAME + 2)
+    try:
+        name = content.decode().removesuffix("\n")
+    except UnicodeDecodeError:
+        return None
+    return name if name.isprintable() and is_plain_name(name) and len(content) <= _LONGEST_NAME + 1 else None
+
+
+def point(place: Path, name: str) -> bool:
+    """Make `latest` name another run, in one step; False if it is something else, which stays."""
+    if place.exists() and pointed(place) is None:
+        return False
+    write_atomic(place, name + "\n", durable=False)
+    return True
+
+
+def followed(path: str | Path) -> Path:
+    """`runs/latest`, or a path below it, as that of the run it names; any other path as it is, with `~` expanded."""
+    path = expanded(path)
+    for place in (path, *path.parents):
+        if place.name == LATEST and not place.is_symlink() and (name := pointed(place)) is not None:
+            return place.with_name(name) / path.relative_to(place)
+    return path
+
+
+def locate(path: str | Path) -> Path:
+    """The checkpoint file that `checkpoint=` means: a file, or the best of a run directory."""
+    path = followed(path)
+    if path.is_dir():
+        if not (path / BEST).is_file():
+            if (path / CONFIG).is_file():
+                raise InputError(
+                    f"checkpoint: {path} was interrupted before its first epoch ended; {how_to_go_on(path)}"
+                )
+            raise InputError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a .pt file")
+        return path / BEST
+    if not path.exists():
+        raise InputError(f"checkpoint: {path} does not exist; give a run directory or a .pt file")
+    if not path.is_file():  # reading a pipe would block
+        raise InputError(f"checkpoint: {path} is not a regular file; give a run directory or a .pt file")
+    return path
+
+
+def how_to_go_on(run: Path) -> str:
+    """The command that continues a run, as the end of a sentence."""
+    return f"continue with: python -m informer.train resume={run}"
+
+
+def unfinished(path: str | Path) -> str | None:
+    """One line on the run of a checkpoint that has no scores yet; None for others, and for files outside of runs."""
+    file = locate(path)
+    run = file.parent
+    if not all((run / name).is_file() for name in (CONFIG, LAST)) or all((run / name).exists() for name in REPORT):
+        return None
+    return f"{run}: interrupted, or still training: {file.name} is what it has so far; {how_to_go_on(run)}"
+
+
+def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
+    """Raise the InputError of an output that would be taken for a file of a run, finished or not.
+
+    Args:
+        setting: the key that says where outputs go.
+    """
+    for output in outputs:
+        holds_a_run = any((output.parent / name).exists() for name in (CONFIG, BEST, LAST))
+        if holds_a_run and output.name.lower() in FILES:
+            raise InputError(f"{setting}: expected another place, found {output}, a file of a run; choose one")
+
+
+def newest(path: str | Path) -> Path:
+    """For forecasts: of a run directory the checkpoint that was fitted on all rows, if there is one; else `path`."""
+    path = followed(path)
+    return path / REFIT if (path / REFIT).exists() else path

@@ -1,0 +1,179 @@
+"""From the content of a checkpoint, which may come from anyone, to the network: checked first, then built.
+
+The network is laid out without memory (every array is only a shape), its arrays are compared with the weights that the
+file really holds, and only then is it built.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from informer.build import attention_class, build_model
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.weights import check_numbers, differing_shape
+from informer.config.conversion import model_of
+from informer.config.model import ModelConfig
+from informer.config.schema import SLOTS
+from informer.data.read.frequency import Frequency
+from informer.data.scaler import PanelScaler
+from informer.errors import InputError, reason_of
+from informer.models.base import ForecastModel, ModelDims, network_class
+
+MAX_LENGTH = 1 << 20
+"""Rows of a window that a network is built for."""
+MAX_TABLE_BYTES = 1 << 30
+"""Of the arrays that are computed rather than saved: positions, fixed samples."""
+DO_NOT_FIT = "checkpoint: its parts do not fit"
+
+
+def restore_model(checkpoint: Checkpoint) -> ForecastModel:
+    """The trained network of a checkpoint, in eval mode on the CPU.
+
+    Raises:
+        InputError: columns, lengths, configuration and weights do not fit one another or this program.
+    """
+    try:
+        model_config, dims = _sizes(checkpoint)
+        slots = {slot: checkpoint.config[slot] for slot in SLOTS}
+    except InputError:
+        raise
+    except Exception as error:  # values of types that no training run saves can fail anywhere
+        raise _no_network(error) from error
+    check_layout(model_config, dims, slots, checkpoint.weights, quantiles=checkpoint.quantiles)
+    model = build_model(model_config, dims, **slots, quantiles=checkpoint.quantiles)
+    model.load_state_dict(checkpoint.weights)
+    model.non_negative = _non_negative(checkpoint)
+    return model.eval()
+
+
+def _non_negative(checkpoint: Checkpoint) -> tuple[int, ...]:
+    """Places of the targets that are; files from before they were recorded have none."""
+    names = checkpoint.data.get("non_negative", [])
+    if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
+        raise InputError("checkpoint: non_negative: expected names of targets")
+    return tuple(checkpoint.targets.index(name) for name in names)
+
+
+def check_layout(
+    config: ModelConfig,
+    dims: ModelDims,
+    slots: Mapping[str, Any],
+    weights: Mapping[str, torch.Tensor],
+    *,
+    quantiles: Sequence[float] = (),
+) -> None:
+    """Refuse weights that are not those of a network, and a network that is large for its weights, before it is built.
+
+    Args:
+        config, dims, slots, quantiles: what `build_model` is to be given.
+        weights: by name, of all that the network keeps in a checkpoint.
+
+    Raises:
+        InputError: sizes that are too large, or weights of other names, shapes or kinds.
+    """
+    found = []
+    if max(dims.seq_len, dims.dec_len) > MAX_LENGTH:
+        found.append(f"a window of {max(dims.seq_len, dims.dec_len)} rows: expected at most {MAX_LENGTH}")
+    if config.n_layers > len(weights):
+        found.append(f"{config.n_layers} layers, but only {len(weights)} weights")
+    if found:
+        raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
+    try:
+        # imported before anything is laid out, so that constants of a module keep their values
+        network_class(config)
+        for slot in slots.values():
+            attention_class(slot["_target_"])
+        with torch.device("meta"), _OnlyShapes():
+            skeleton = build_model(config, dims, **slots, quantiles=quantiles)
+    except InputError:
+        raise
+    except Exception as error:  # as above
+        raise _no_network(error) from error
+    _check_weights(skeleton, weights)
+
+
+def _no_network(error: Exception) -> InputError:
+    return InputError(f"checkpoint: no network fits its configuration: {type(error).__name__}: {reason_of(error)}")
+
+
+def dims_in(checkpoint: Checkpoint) -> ModelDims:
+    """What the data decided of the network.
+
+    Raises:
+        InputError: it is something else.
+    """
+    sizes: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in checkpoint.dims.items()}
+    for name, size in sizes.items():
+        if not all(type(one) is int and one >= 0 for one in (size if isinstance(size, tuple) else (size,))):
+            raise InputError(f"checkpoint: {name}: expected whole numbers of at least 0, found {size!r:.80}")
+    try:
+        return ModelDims(**sizes)
+    except TypeError as error:
+        raise InputError(f"checkpoint: dims: no network fits its configuration: {reason_of(error)}") from error
+
+
+class _OnlyShapes(TorchFunctionMode):
+    """Arrays without memory are given no random numbers: to draw them, torch would import its compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.Tensor.normal_, torch.Tensor.uniform_) and args[0].is_meta:
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
+    """The two size records, where they agree with each other and with the columns."""
+    config = model_of(checkpoint.config["model"])
+    dims = dims_in(checkpoint)
+    found = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
+    found += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
+    found += _series_problems(checkpoint.series, dims)
+    if found:
+        raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
+    return config, dims
+
+
+def _series_problems(names: Any, dims: ModelDims) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return ["names of series: expected a list of text"]
+    number = max(len(names), 1)
+    return [] if number == dims.n_series else [f"series: expected {dims.n_series}, found the names of {number}"]
+
+
+def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
+    Frequency.parse(checkpoint.frequency)
+    scaler = PanelScaler.from_state(checkpoint.scaler)
+    scalers = [*scaler.own.values(), *([scaler.shared] if scaler.shared else [])]
+    pairs = [
+        ("columns read", len(checkpoint.inputs), dims.enc_in),
+        ("columns forecast", len(checkpoint.targets), dims.c_out),
+        *(("columns of a scaler", part.size, dims.enc_in) for one in scalers for part in (one.center, one.scale)),
+    ]
+    found = [f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected]
+    used = [*checkpoint.targets, *checkpoint.future_covariates]
+    return found + [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
+
+
+def _length_problems(config: Mapping[str, Any], dims: ModelDims) -> list[str]:
+    return [
+        f"{name}: expected {config[name]} as configured, found {getattr(dims, name)}"
+        for name in ("seq_len", "label_len", "pred_len")
+        if config[name] != getattr(dims, name)
+    ]
+
+
+def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Refuse weights that are not those of the network, and a network that is large for its weights."""
+    expected = skeleton.state_dict()
+    if differ := differing_shape(expected, weights):
+        name, needed, found = differ
+        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {needed}, found {found}")
+    check_numbers(expected, weights)
+    computed = sum(
+        buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected
+    )
+    if computed > MAX_TABLE_BYTES:
+        raise InputError(f"checkpoint: its network needs {computed >> 20} MiB of tables besides its weights; refused")

@@ -1,0 +1,118 @@
+"""A new run that begins with the weights of another: all that fit, on other columns and with other attention too."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from informer.build import complete_node
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import dims_in
+from informer.checkpoint.weights import check_numbers, differing_shape
+from informer.errors import InputError, counted
+from informer.models.base import SLOT_OF, ForecastModel
+
+
+class Transfer(NamedTuple):
+    """Names of the tensors taken over, of those that stay fresh, and of the checkpoint's that have no place."""
+
+    kept: list[str]
+    fresh: list[str]
+    left_out: list[str]
+    swapped: list[str]
+    """Slots whose mechanism is another, or has other parameters."""
+
+    def __str__(self) -> str:
+        lists = {"other attention": self.swapped, "fresh": self.fresh, "left out": self.left_out}
+        named = "".join(f"; {what}: {', '.join(names)}" for what, names in lists.items() if names)
+        return f"{counted(len(self.kept), 'tensor')} kept, {len(self.fresh)} fresh{named}"
+
+
+def warm_start(
+    model: ForecastModel,
+    checkpoint: Checkpoint,
+    *,
+    inputs: Sequence[str],
+    targets: Sequence[str],
+    mark_sizes: Sequence[int],
+    slots: Mapping[str, Mapping[str, Any]],
+) -> Transfer:
+    """Give `model` the checkpoint's weights, but for what belongs to other columns or to another mechanism.
+
+    Args:
+        model: with fresh weights; updated in place.
+        checkpoint: of a network with the same sizes.
+        inputs, targets: columns of the new data. Other inputs than the checkpoint's leave the value embeddings fresh,
+            other targets the head, and so do other quantiles.
+        mark_sizes: of the new data's calendar; others than the checkpoint's leave the calendar embeddings fresh.
+        slots: `_target_` and parameters of the model's three mechanisms. Where the checkpoint has another one, or other
+            parameters of it, what both learn is taken over (same name, same shape), and the rest is fresh: what the
+            old one did not learn, and buffers.
+
+    Raises:
+        InputError: another tensor is missing, left over or of another shape.
+    """
+    columns = _of_other_columns(model, checkpoint, inputs=inputs, targets=targets, mark_sizes=mark_sizes)
+    own = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
+    saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
+    swapped = _swapped_slots(checkpoint.config, slots)
+    for prefix, may_stay in _swapped_parts(model, swapped).items():
+        for name in [name for name in {**own, **saved} if name.startswith(prefix)]:
+            both = name in own and name in saved and own[name].shape == saved[name].shape
+            if not (both and name in may_stay):
+                own.pop(name, None)
+                saved.pop(name, None)
+    if shapes := differing_shape(own, saved):
+        name, here, there = shapes
+        raise InputError(
+            f"init_from: expected the network of the checkpoint, but {name} is {here} here and {there} there; give the "
+            "checkpoint's model settings"
+        )
+    fresh = [name for name in model.state_dict() if name not in own]
+    check_numbers(own, saved)
+    model.load_state_dict(saved, strict=False)
+    left_out = [name for name in checkpoint.weights if name not in own and name not in fresh]
+    return Transfer([*own], fresh, left_out, [*swapped])
+
+
+def _of_other_columns(
+    model: ForecastModel,
+    checkpoint: Checkpoint,
+    *,
+    inputs: Sequence[str],
+    targets: Sequence[str],
+    mark_sizes: Sequence[int],
+) -> tuple[str, ...]:
+    """How the names of the tensors begin that belong to columns, a calendar or a head other than the checkpoint's."""
+    differ = {
+        "columns": (list(inputs) != checkpoint.inputs, model.INPUT_PARTS),
+        "calendar": (tuple(mark_sizes) != dims_in(checkpoint).mark_sizes, model.CALENDAR_PARTS),
+        "targets or quantiles": (
+            list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], model.HEAD_PARTS
+        ),
+    }  # fmt: skip
+    for what, (is_other, parts) in differ.items():
+        if is_other and not parts:
+            raise InputError(
+                f"init_from: expected the {what} of the checkpoint, found others; {type(model).__name__} does not say "
+                "which of its weights belong to them"
+            )
+    return tuple(part for is_other, parts in differ.values() if is_other for part in parts)
+
+
+def _swapped_slots(config: Mapping[str, Any], slots: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+    """Slots that have not the mechanism of `config` with its parameters; True where its class is the same."""
+    pairs = {slot: (complete_node(node), complete_node(config[slot])) for slot, node in slots.items()}
+    return {slot: new["_target_"] == old["_target_"] for slot, (new, old) in pairs.items() if new != old}
+
+
+def _swapped_parts(model: ForecastModel, swapped: Mapping[str, bool]) -> dict[str, set[str]]:
+    """How the names of each swapped mechanism's tensors begin, and those of them that may be the checkpoint's."""
+    names = {layer: name for name, layer in model.named_modules()}
+    parts = {}
+    for place, layer in model.attention_layers().items():
+        slot = SLOT_OF[place.partition(" ")[0]]
+        if slot in swapped:
+            learnt = [name for name, _ in layer.attention.named_parameters(remove_duplicate=False)]
+            moved = layer.attention.MOVED if swapped[slot] else ()
+            prefix = f"{names[layer]}.attention."
+            parts[prefix] = {f"{prefix}{name}" for name in (*learnt, *moved)}
+    return parts

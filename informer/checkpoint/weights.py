@@ -1,0 +1,40 @@
+"""Weights by name, as networks and files hold them: whether they are those of a network."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from informer.errors import InputError
+
+REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+"""Kinds of numbers that weights may be saved in."""
+
+
+def differing_shape(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
+    """The first name under which two sets of weights hold arrays of different shapes, and both; None if they agree."""
+    for name in {**one, **other}:
+        shapes = [str(tuple(part[name].shape)) if name in part else "nothing" for part in (one, other)]
+        if shapes[0] != shapes[1]:
+            return name, shapes[0], shapes[1]
+    return None
+
+
+def check_numbers(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    """Refuse saved weights that would be cast to something else without a word, or give no forecast.
+
+    Args:
+        own: of the network, values or only shapes.
+        saved: the same names, possibly more.
+
+    Raises:
+        InputError: whole or complex numbers where real ones belong, or numbers that are not finite.
+    """
+    for name, one in own.items():
+        kinds = REAL if one.dtype in REAL else (one.dtype,)
+        if saved[name].dtype not in kinds:
+            raise InputError(
+                f"checkpoint: weights do not fit the network: {name}: expected {one.dtype}, found {saved[name].dtype}"
+            )
+        if one.dtype in REAL and saved[name].numel() and not all(bound.isfinite() for bound in saved[name].aminmax()):
+            raise InputError(f"checkpoint: {name} holds numbers that are not finite; use another checkpoint")

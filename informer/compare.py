@@ -1,0 +1,30 @@
+"""`python -m informer.compare runs/*`: finished runs sorted by skill, with the differences in their configuration."""
+
+from informer import start
+
+if __name__ == "__main__":  # before the imports that take time
+    start.begin()
+
+import sys
+
+from informer.config.compose import run_command
+from informer.config.positional import quoted_list, split_positional
+from informer.config.reports import CompareConfig
+from informer.console import main_console
+
+
+def main() -> None:
+    """Console script `informer-compare`."""
+    paths, others = split_positional(sys.argv[1:])
+    sys.argv[1:] = [*others, *([f"runs={quoted_list(paths)}"] if paths else [])]
+    run_command("compare", _act)
+
+
+def _act(settings: CompareConfig) -> None:
+    from informer.reporting.comparison import compare  # not needed for the help
+
+    compare(settings, main_console())
+
+
+if __name__ == "__main__":
+    start.run(main)

@@ -1,0 +1,248 @@
+"""Composition by Hydra: the command line, or Python values, to a checked configuration."""
+
+import logging
+import os
+import re
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Container, Mapping
+from pathlib import Path
+from string import Template
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn, cast
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from informer.config import conversion
+from informer.config.literal import literal_path
+from informer.config.messages import explained, one_line
+from informer.config.overrides import overrides_of, written
+from informer.config.plain import escaped
+from informer.config.renames import rename_composed, renamed_overrides
+from informer.console import main_console, refuse, refuse_os_error, say, writable_output
+from informer.errors import InputError, ReportError, is_out_of_memory
+from informer.runtime import resource
+from informer.start import EXIT_INTERRUPTED, end_quietly, interrupt
+
+log = logging.getLogger(__name__)
+
+
+def run_command(name: str, act: Callable[[Any], object]) -> None:
+    """Compose `conf/<name>.yaml` with the command line, `act` on the typed result; ends the process on a mistake."""
+    signal.signal(signal.SIGINT, interrupt)
+    # Hydra prints its own traceback and exits with 1 unless asked to raise
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    conversion.register()
+    acting = False
+
+    def typed(composed: Any) -> None:
+        nonlocal acting
+        acting = True
+        # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
+        try:
+            notices = _rename(composed, given_keys())
+            for notice in notices:
+                say(main_console(), notice)
+            act(conversion.to_typed(composed))
+        except ReportError as error:
+            refuse(*(_job() + line for line in error.lines))
+        except (InputError, OmegaConfBaseException) as error:
+            refuse(_job() + explained(name, error))
+        except OSError as error:
+            refuse_os_error(error)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = one_line(error)[:200] or "no details"
+            refuse(f"{_job()}out of memory ({reason}); use a smaller batch_size, model or horizon, or fewer rows")
+
+    # the place where Hydra's sweeper keeps its notes; runs keep their own
+    with writable_output(), TemporaryDirectory() as scratch:
+        OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
+        try:
+            options = _options()
+            sys.argv[1:] = _overrides(name, is_sweep=bool(options.multirun))
+            _compose_and_act(name, options, typed)
+        except InputError as error:
+            refuse(str(error))
+        except (HydraException, OmegaConfBaseException) as error:
+            refuse(explained(name, error))
+        except ValueError as error:  # Hydra's own, for options that exclude each other
+            if acting:
+                raise
+            refuse(one_line(error))
+        except KeyboardInterrupt:
+            Console(stderr=True).print("interrupted")
+            signal.signal(signal.SIGINT, end_quietly)
+            sys.exit(EXIT_INTERRUPTED)
+
+
+def _overrides(name: str, *, is_sweep: bool) -> list[str]:
+    """The command line as Hydra reads it: keys by their names of today, text in quotes."""
+    arguments, notices = renamed_overrides(sys.argv[1:])
+    for notice in notices:
+        say(main_console(), notice)
+    check_groups(name, arguments)
+    texts = conversion.text_keys(name)
+    literal = (literal_path(argument, texts, is_sweep=is_sweep) for argument in arguments)
+    return [as_is or _quoted(argument, texts) for as_is, argument in zip(literal, arguments, strict=True)]
+
+
+def compose(name: str, settings: Mapping[str, Any]) -> Any:
+    """The typed configuration of an entry point from Python values.
+
+    Args:
+        name: train, eval or predict.
+        settings: by the keys of the command line; `{"trainer": {"max_epochs": 3}}` and `{"trainer.max_epochs": 3}` are
+            one, and `{"model": "small"}` chooses from a group.
+
+    Raises:
+        InputError: an unknown key, or a value out of range.
+    """
+    conversion.register()
+    overrides, notices = renamed_overrides(list(overrides_of(settings)))
+    for notice in notices:
+        log.warning(notice)
+    check_groups(name, overrides)
+    try:
+        with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
+            return conversion.to_typed(hydra.compose(name, overrides=overrides))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise InputError(explained(name, error)) from error
+
+
+def _rename(composed: Any, given: Container[str]) -> list[str]:
+    """Replace old keys, which come from a file of the user's; returns a notice for each."""
+    renamed, notices = rename_composed(cast(dict[str, Any], OmegaConf.to_container(composed)), given)
+    if notices:
+        with open_dict(composed):
+            for key in [key for key in composed if composed[key] != renamed[key]]:
+                composed[key] = renamed[key]
+    return notices
+
+
+def _quoted(argument: str, texts: Container[str]) -> str:
+    """`key=value` as it is where Hydra reads all of it, else with the value in quotes: file names, separators.
+
+    Args:
+        texts: keys whose value is text, in which `${...}` is plain text: a file may be called so, and its name may
+            come from anyone.
+    """
+    key, sign, value = argument.partition("=")
+    if not sign or not re.fullmatch(r"[\w.@/+]+", key):
+        return argument
+    if "${" in value and key.lstrip("+") in texts:
+        return f"{key}={written(escaped(_unquoted(value)))}"
+    try:
+        OverridesParser.create().parse_override(argument)
+        # a comma within a format would make a list of values to sweep over
+        if value == value.strip() and not (key == "dataset.time_format" and "," in value and value[0] not in "'\""):
+            return argument
+    except HydraException:
+        pass
+    return "{}='{}'".format(key, value.replace("'", "\\'"))
+
+
+def _unquoted(value: str) -> str:
+    """The text between the quotes of Hydra's grammar, where a value is quoted."""
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1].replace(f"\\{value[0]}", value[0])
+    return value
+
+
+def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]) -> None:
+    """Print the help, or call `typed` on what Hydra composes: once, or for each job of a `--multirun`.
+
+    `hydra.main` composes a single run twice and lists config groups in seconds, so it is left what only it can do.
+    """
+    given = {option for option, value in vars(options).items() if value} - {"overrides"}
+    overrides = sys.argv[1:]
+    if given == {"help"}:
+        print(help_of(name))
+    elif given or any(re.match(r"[+~]*hydra\b", override) for override in overrides):
+        hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)()
+    else:
+        with hydra.initialize_config_dir(str(resource("conf").resolve()), job_name=name, version_base="1.3"):
+            loader = GlobalHydra.instance().config_loader()
+            composed = loader.load_configuration(config_name=name, overrides=overrides, run_mode=RunMode.RUN)
+        state = HydraConfig.instance()
+        state.set_config(composed)
+        with open_dict(composed):
+            del composed["hydra"]
+        try:
+            typed(composed)
+        finally:
+            state.cfg = None
+
+
+def help_of(name: str) -> str:
+    """The help of an entry point, from its yaml file, with the options of every config group."""
+    folders = sorted(path for path in resource("conf").iterdir() if path.is_dir() and path.name != "hydra")
+    groups = "".join(f"{folder.name}: {', '.join(_options_of(folder))}\n" for folder in folders)
+    template = conversion.read_yaml(resource("conf") / f"{name}.yaml")["hydra"]["help"]["template"]
+    return Template(template).substitute(APP_CONFIG_GROUPS=groups)
+
+
+def _options_of(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def _options() -> Namespace:
+    """Hydra's own options, refused in one line; its parser would print its usage."""
+    parser = get_args_parser()
+    parser.error = _refuse_options  # type: ignore[method-assign]
+    return parser.parse_args()
+
+
+def check_groups(name: str, overrides: list[str]) -> None:
+    """Refuse `attn=null` where a group has no null among its options; Hydra would say nothing of the group."""
+    written: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
+    chosen = {
+        group: option for entry in written["defaults"] if isinstance(entry, dict) for group, option in entry.items()
+    }
+    for key, _, value in (override.partition("=") for override in overrides):
+        if value == "null" and chosen.get(key) is not None:
+            folder = resource("conf") / key.partition("@")[0]
+            raise InputError(f"{key}: expected one of {', '.join(_options_of(folder))}, found null")
+
+
+def _refuse_options(message: str) -> NoReturn:
+    refuse(f"{message}; options (see --hydra-help) go before the first key=value")
+
+
+def _job() -> str:
+    """Which job of a `--multirun` speaks; nothing in a single run."""
+    number = job_number()
+    return "" if number is None else f"job {number} ({' '.join(HydraConfig.get().overrides.task)}): "
+
+
+def job_number() -> int | None:
+    """Number of the job in a `--multirun`, from 0; None in a single run."""
+    if HydraConfig.initialized() and HydraConfig.get().mode is RunMode.MULTIRUN:
+        return int(HydraConfig.get().job.num)
+    return None
+
+
+def job_overrides() -> list[str]:
+    """What the command line sets in this job, `key=value` each."""
+    return list(HydraConfig.get().overrides.task)
+
+
+def given_keys() -> list[str]:
+    """The keys that the command line sets."""
+    return [argument.partition("=")[0].lstrip("+~") for argument in job_overrides()]
+
+
+def choice(group: str) -> str | None:
+    """The option that was chosen for a config group (`attn`, `model`, ...); None where no option was."""
+    return HydraConfig.get().runtime.choices.get(group)

@@ -1,0 +1,243 @@
+"""A configuration in its four forms: composed by Hydra, typed, plain containers (checkpoints), yaml for a new run.
+
+Results of this module are checked, and never a DictConfig.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, field, is_dataclass, make_dataclass
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from informer.config.commands import EvalConfig, ExportConfig, InspectConfig, PredictConfig
+from informer.config.dataset import without_places
+from informer.config.families import config_class, family_of
+from informer.config.forecast import ForecastConfig
+from informer.config.model import ModelConfig
+from informer.config.plain import check_plain, escaped
+from informer.config.renames import renamed_keys
+from informer.config.reports import CompareConfig, ReportConfig, ScoreConfig
+from informer.config.schema import TrainConfig, check
+from informer.config.serving import ServeConfig
+from informer.errors import MOST_SHOWN, InputError, reason_of
+
+Node = TypeVar("Node")
+
+OPEN = "${auto:"
+"""Prefix of values in `conf/model/auto.yaml` that a search chooses unless another value is given."""
+
+SCHEMAS: dict[str, type] = {
+    "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig,
+    "inspect": InspectConfig, "report": ReportConfig, "compare": CompareConfig, "score": ScoreConfig,
+    "forecast": ForecastConfig, "serve": ServeConfig,
+}  # fmt: skip
+
+Composed = make_dataclass(
+    "Composed", [("model", dict[str, Any], field(default_factory=dict))], bases=(TrainConfig,), kw_only=True
+)
+"""`TrainConfig` while Hydra composes it: the type of the node `model` is only known after composition."""
+Composed.__module__ = __name__  # so that worker processes of a launcher unpickle this class, not a copy
+
+
+def register() -> None:
+    """Register the types with Hydra; the files of `conf/` start from them."""
+    from hydra.core.config_store import ConfigStore  # Hydra is slow to import, and only needed here
+
+    store = ConfigStore.instance()
+    for name, schema in SCHEMAS.items():
+        store.store(name=f"{name}_schema", node=_train_node() if schema is TrainConfig else schema)
+    OmegaConf.register_new_resolver("auto", lambda start: start, replace=True)
+    OmegaConf.register_new_resolver("half", lambda rows: int(rows) // 2, replace=True)
+
+
+def _train_node() -> Any:
+    """`Composed` with the start token as half of the history, unless it is given."""
+    node = OmegaConf.structured(Composed)
+    node.label_len = "${half:${seq_len}}"
+    return node
+
+
+def to_typed(composed: Any) -> Any:
+    """A composed DictConfig as its dataclass, checked; refuses keys added with `+key=`."""
+    plain = OmegaConf.create(
+        escaped(renamed_keys(cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))))
+    )
+    schema = OmegaConf.get_type(composed)
+    strict = _strict(plain.model) if schema is Composed else OmegaConf.structured(schema)
+    written = flat(OmegaConf.to_container(composed))
+    left_open = [key for key, value in written.items() if isinstance(value, str) and value.startswith(OPEN)]
+    if left_open:
+        plain.search = left_open
+    return check(_to_object(OmegaConf.merge(strict, plain)))
+
+
+def _strict(model: Any) -> Any:
+    """`TrainConfig` with the `model` node of the family named there."""
+    strict = OmegaConf.structured(TrainConfig)
+    strict.model = OmegaConf.structured(config_class(family_of(model)))
+    return strict
+
+
+def to_plain(config: TrainConfig) -> dict[str, Any]:
+    """Plain containers, for yaml and checkpoints; text is `escaped`, so that it contains no references."""
+    return cast(dict[str, Any], escaped(_named_enums(asdict(config))))
+
+
+def _named_enums(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _named_enums(part) for key, part in node.items()}
+    if isinstance(node, list):
+        return [_named_enums(part) for part in node]
+    return node.name if isinstance(node, Enum) else node
+
+
+SAVED = "saved configuration"
+RECORDED = ("run_dir", "resume", "data_dir")
+"""Keys of a saved configuration that depend on the machine; not taken over when it is read again."""
+
+
+def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
+    """The inverse of `to_plain`, checked; also for saved configurations with keys that were renamed since.
+
+    They may come from an untrusted source: none of their paths is used (folders, the files of the dataset).
+    `data.recorded` finds the data again.
+
+    Raises:
+        InputError: unknown keys, values out of range, code, references.
+    """
+    check_plain(plain, SAVED)
+    own = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
+    if isinstance(own.get("dataset"), Mapping):
+        own["dataset"] = without_places(own["dataset"])
+    return check(cast(TrainConfig, _merged(_strict(own.get("model")), own)))
+
+
+def model_of(plain: Mapping[str, Any]) -> ModelConfig:
+    """The node `model` of a saved configuration; its values are not checked.
+
+    Raises:
+        InputError: see `node_of`, or an unknown family.
+    """
+    return node_of(config_class(family_of(plain)), plain)
+
+
+def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
+    """One node of a saved configuration as the dataclass `schema`; missing keys get their defaults.
+
+    Raises:
+        InputError: an unknown key, or a value of another type.
+    """
+    return cast(Node, _merged(OmegaConf.structured(schema), plain))
+
+
+def _merged(strict: Any, plain: Mapping[str, Any]) -> Any:
+    try:
+        return _to_object(OmegaConf.merge(strict, dict(plain)))
+    except InputError:
+        raise
+    except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves
+        raise InputError(f"{SAVED}: {reason_of(error)}") from error
+
+
+def _to_object(merged: Any) -> Any:
+    """A merged node as its dataclass. OmegaConf checks all types but those of lists within lists."""
+    typed = OmegaConf.to_object(merged)
+    _check_lists(typed)
+    return typed
+
+
+def _check_lists(typed: Any, prefix: str = "") -> None:
+    for key, hint in get_type_hints(type(typed)).items():
+        value = getattr(typed, key)
+        if is_dataclass(value):
+            _check_lists(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and any(isinstance(part, list | dict) for part in value):
+            wanted = next(part for part in (hint, *get_args(hint)) if get_origin(part) is list)
+            if get_origin(get_args(wanted)[0]) is not dict:
+                raise InputError(f"{prefix}{key}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The keys of a yaml file.
+
+    Raises:
+        InputError: it cannot be read, or contains no keys.
+    """
+    try:
+        content = OmegaConf.to_container(OmegaConf.load(path))
+    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
+        raise InputError(f"{path}: expected a yaml file, found: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected keys and values, found a list")
+    return {str(key): value for key, value in content.items()}
+
+
+RERUN = """\
+# The same run again: python -m informer.train --config-dir=FOLDER_OF_THIS_FILE --config-name=config
+defaults: [train_schema, hydra/quiet, _self_]
+
+"""
+
+
+def to_yaml(config: TrainConfig) -> str:
+    """The resolved configuration as text that `informer.train` reads; without the run directory."""
+    return plain_to_yaml(to_plain(config) | {"run_dir": None})
+
+
+def plain_to_yaml(plain: Mapping[str, Any]) -> str:
+    """A saved configuration as the text of its file."""
+    return RERUN + OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
+
+
+def flat(nested: Any, prefix: str = "") -> dict[str, Any]:
+    """{"model": {"d_model": 8}} -> {"model.d_model": 8}; empty mappings are kept."""
+    found: dict[str, Any] = {}
+    for key, value in nested.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+    return found
+
+
+def known_keys(name: str) -> list[str]:
+    """All dotted keys of an entry point, without the parameters of attention mechanisms."""
+    return list(flat(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name]))))
+
+
+def text_keys(name: str) -> set[str]:
+    """The keys of an entry point that take arbitrary text: names of files and columns, formats."""
+    options = {key: get_args(hint) if get_origin(hint) is UnionType else (hint,) for key, hint in _hints(SCHEMAS[name])}
+    return {key for key, hints in options.items() if str in hints}
+
+
+def _hints(schema: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """All dotted keys of a dataclass with their types."""
+    found: list[tuple[str, Any]] = []
+    for key, hint in get_type_hints(schema).items():
+        found += _hints(hint, f"{prefix}{key}.") if is_dataclass(hint) else [(prefix + key, hint)]
+    return found
+
+
+def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:
+    """What type of value a key of an entry point takes, in words; `model`: the dataclass of the node `model`."""
+    hint: Any = SCHEMAS[name]
+    for part in re.findall(r"[^.\[\]]+", key):
+        hint = get_args(hint)[0] if part.isdigit() else get_type_hints(model if hint is ModelConfig else hint)[part]
+    return _in_words(hint)
+
+
+def _in_words(hint: Any) -> str:
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "null"}
+    if hint in words:
+        return words[hint]
+    if get_origin(hint) is UnionType:
+        return " or ".join(_in_words(part) for part in get_args(hint))
+    if get_origin(hint) is list:
+        return f"a list [...], each element {_in_words(get_args(hint)[0])}"
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return f"one of {', '.join(hint.__members__)}"
+    return "nested keys (list them with --cfg job)"

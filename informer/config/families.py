@@ -1,0 +1,75 @@
+"""Model families by name, and the dataclass of each; a family is imported only when it is chosen.
+
+A family is a module of `informer.models`, or defined by a module that the user names in INFORMER_MODELS or has
+imported. A configuration, which may come from an untrusted checkpoint, names a family and never a module.
+"""
+
+import importlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from informer.config.model import InformerConfig, ModelConfig
+from informer.errors import InputError, one_of
+
+VARIABLE = "INFORMER_MODELS"
+"""Environment variable: comma-separated modules to import that define further families."""
+
+FOLDER = Path(__file__).parents[1] / "models"
+
+_configs: dict[str, type[ModelConfig]] = {"informer": InformerConfig}
+
+
+def register(config: type[ModelConfig]) -> None:
+    """Register a family by its configuration dataclass, whose field `family` has the name as its default.
+
+    Raises:
+        ValueError: another family has the name.
+    """
+    name = config.__dataclass_fields__["family"].default
+    if not isinstance(name, str) or _configs.setdefault(name, config) is not config:
+        raise ValueError(f"{config.__name__}.family: another family is called {name!r}")
+
+
+def config_class(family: Any) -> type[ModelConfig]:
+    """The dataclass of a family.
+
+    Raises:
+        InputError: there is no such family, or a module of INFORMER_MODELS cannot be imported.
+    """
+    if not isinstance(family, str) or family not in _configs:
+        load(family)
+    return _configs[family]
+
+
+def load(family: Any) -> None:
+    """Import the module of a family.
+
+    Raises:
+        InputError: see `config_class`.
+    """
+    if family in own():
+        importlib.import_module(f"informer.models.{family}")
+        return
+    for module in filter(None, re.split(r"[\s,]+", os.environ.get(VARIABLE, ""))):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise InputError(f"{VARIABLE}: expected modules that can be imported, found {module} ({error})") from error
+    if not isinstance(family, str) or family not in _configs:
+        what = f"model.family (for one outside the package, name its module in {VARIABLE})"
+        raise one_of(what, family, sorted({*own(), *_configs}))
+
+
+def family_of(node: Any) -> Any:
+    """The family of a `model` node; configurations from before there were several name none."""
+    return node.get("family", "informer") if isinstance(node, Mapping | DictConfig) else "informer"
+
+
+def own() -> list[str]:
+    """The families of this package."""
+    return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "base"))

@@ -1,0 +1,111 @@
+"""User settings for the format of a file: separators, encoding and the format of times."""
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from informer.errors import InputError
+
+DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", "'", " ")
+"""Characters allowed within numbers."""
+
+TAB = r"\t"
+"""A tab as written on the command line."""
+
+ISO = "ISO8601"
+"""ISO 8601 dates, year first, down to a day or to fractions of a second."""
+
+EXCEL = "excel"
+"""Days since 1899-12-30, as in spreadsheets, with the time of day as a fraction."""
+
+EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
+"""Values of `time_format` for counts since 1970."""
+
+_DIRECTIVES = "aAwdbBmyYHIpMSfzZjUWVGu%"
+"""Letters of strptime that pandas supports."""
+
+
+def format_problems(time_format: str) -> list[str]:
+    """Problems of a given format, one sentence each."""
+    if time_format in (ISO, EXCEL, *EPOCHS):
+        return []
+    directives = re.findall(r"%(.?)", time_format)
+    unknown = [letter for letter in directives if letter == "" or letter not in _DIRECTIVES]
+    repeated = sorted({letter for letter in directives if letter != "%" and directives.count(letter) > 1})
+    if unknown or repeated or not directives:
+        wrong = f"%{unknown[0]}" if unknown else f"%{repeated[0]} twice" if repeated else repr(time_format)
+        return [
+            f"dataset.time_format: expected ISO8601, excel, s, ms, us, ns or one such as %d/%m/%Y %H:%M, found {wrong}"
+        ]
+    return []
+
+
+def hint_problems(separator: str | None, decimal: str | None, thousands: str | None, encoding: str | None) -> list[str]:
+    """Invalid separators or encodings of a CSV file, one sentence each."""
+    found: list[str] = []
+    if separator is not None and separator != TAB and len(separator) != 1:
+        found.append(f"dataset.separator: expected one character, found {separator!r}")
+    elif separator is not None and separator != TAB and not _may_separate(separator):
+        found.append(f"dataset.separator: expected a separator such as , ; | or a tab, found {separator!r}")
+    for setting, mark, allowed in (("decimal", decimal, DECIMALS), ("thousands", thousands, THOUSANDS)):
+        if mark is not None and mark not in allowed:
+            found.append(f"dataset.{setting}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}")
+    if thousands and thousands == decimal:
+        found.append(f"dataset.thousands: must differ from dataset.decimal={decimal!r}")
+    if encoding is not None and not _is_text_encoding(encoding):
+        found.append(f"dataset.encoding: expected a text encoding such as latin-1, found {encoding!r}")
+    return found
+
+
+def _may_separate(mark: str) -> bool:
+    return mark.isascii() and not mark.isalnum() and mark not in "\"'\r\n\0+-."
+
+
+def _is_text_encoding(name: str) -> bool:
+    """Whether Python can decode text with it incrementally."""
+    try:
+        codec = codecs.lookup(name)
+        return codec._is_text_encoding and codec.incrementaldecoder is not None and bool("a".encode(name))
+    except (LookupError, ValueError, TypeError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Given CSV format; None is detected from the file.
+
+    Raises:
+        InputError: an invalid separator or encoding.
+    """
+
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        for problem in hint_problems(self.separator, self.decimal, self.thousands, self.encoding):
+            raise InputError(problem)
+        if self.separator == TAB:
+            object.__setattr__(self, "separator", "\t")
+
+
+NO_HINTS = Hints()
+
+
+def zone_problems(zone: str | None) -> list[str]:
+    """A sentence if this is not the name of a zone."""
+    if zone is None or _exists(zone):
+        return []
+    return [f"dataset.timezone: expected the name of a time zone such as Europe/Berlin, found {zone!r}"]
+
+
+def _exists(zone: str) -> bool:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True

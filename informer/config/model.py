@@ -1,0 +1,270 @@
+"""Sizes and parts of the network: the node `model`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+
+class Activation(Enum):
+    """Nonlinearity of the feed-forward blocks."""
+
+    gelu = "gelu"
+    relu = "relu"
+
+
+class CalendarEmbed(Enum):
+    """How calendar marks enter the model; `informer.data.calendar` computes the marks of the same name."""
+
+    timeF = "timeF"
+    """Real numbers in [-0.5, 0.5] through one linear map."""
+    fixed = "fixed"
+    """Integer fields, each looked up in a sinusoid table."""
+    learned = "learned"
+    """Integer fields, each looked up in a learned table."""
+    none = "none"
+    """No marks: the model knows positions in the window but no dates, so it cannot memorise events by date."""
+
+
+MOST_ROWS = 8192
+"""Of a window that linear maps are fitted on: its moments are this many squared."""
+
+
+class LinearSkip(Enum):
+    """A linear map from each target's history to its forecast, added to the network's output.
+
+    linear: learnt with the network; ridge: fitted before training and fixed, so that the network learns the residuals;
+    maps: the same with the maps of model=linear, for each column or series its own.
+    """
+
+    none = "none"
+    linear = "linear"
+    ridge = "ridge"
+    maps = "maps"
+
+
+class Recompute(Enum):
+    """What the backward pass recomputes."""
+
+    nothing = "nothing"
+    layers = "layers"
+    """Every layer, from its input."""
+    stretches = "stretches"
+    """Every stack of reversible layers, from its output."""
+
+
+class Shortening(Enum):
+    """How the sequence is halved between the encoder's layers; `informer.layers.shortening` defines each."""
+
+    conv = "conv"
+    max = "max"
+    avg = "avg"
+    strided = "strided"
+    none = "none"
+    funnel = "funnel"
+    eliminate = "eliminate"
+
+    @classmethod
+    def of(cls, chosen: str | bool) -> "Shortening":
+        """The shortening of a configuration value; true means conv, false none.
+
+        Raises:
+            ValueError: an unknown name.
+        """
+        name = str(chosen).lower()
+        if name not in (*cls.__members__, "true", "false"):
+            raise ValueError(f"expected one of {', '.join(cls.__members__)}, found {chosen!r}")
+        return cls({"true": "conv", "false": "none"}.get(name, name))
+
+
+class Decoding(Enum):
+    """How the decoder comes to the rows of the horizon."""
+
+    one_pass = "one_pass"
+    """All in one pass, from the start token and their timestamps."""
+    step = "step"
+    """One after the other, each from a start token that ends with the forecasts before it."""
+
+
+class GlobalProjections(Enum):
+    """Whether attention among and between global tokens and rows has the rows' projections."""
+
+    shared = "shared"
+    own = "own"
+    """Each of the four parts (tokens or rows asking tokens or rows) has its own queries, keys and values."""
+
+
+@dataclass(kw_only=True, slots=True)
+class ModelConfig:
+    """The keys of the node `model` common to all families; each family has a subclass with its own sizes."""
+
+    family: str
+    """Name of the family: the module in `informer.models`, or of a module named in INFORMER_MODELS."""
+    embed: CalendarEmbed = CalendarEmbed.timeF
+    """How calendar marks enter."""
+    offset: int = 0
+    """Rows between the start token and the horizon: they are neither read nor forecast."""
+    skip: LinearSkip = LinearSkip.none
+    """A linear map from history to forecast, added to the network, whose own output then starts at zero."""
+
+    maps: list[dict[str, Any]] = field(default_factory=list)
+    """Strengths of the closed-form linear maps, written by the program where model=auto chose them; none: they are
+    chosen when the maps are fitted."""
+
+    floor: bool = False
+    """With linear maps: no forecast is below the smallest value of its history."""
+
+    HAS_SKIP: ClassVar[bool] = False
+    """Whether the family has a linear skip."""
+    CLOSED_FORM: ClassVar[bool] = False
+    """Whether the family is fitted in closed form and needs no training steps."""
+
+    @property
+    def is_fitted_first(self) -> bool:
+        """Before the first step something is fitted that forecasts by itself."""
+        return self.CLOSED_FORM or self.skip in (LinearSkip.ridge, LinearSkip.maps)
+
+    @property
+    def marks(self) -> CalendarEmbed:
+        """How the data's calendar marks are written; linear maps read them where the network does not."""
+        without = self.embed is CalendarEmbed.none and self.skip is LinearSkip.maps
+        return CalendarEmbed.timeF if without else self.embed
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers; a checkpoint has at least as many weights."""
+        return 0
+
+    def problems(self) -> list[str]:
+        """All values out of range, one sentence each."""
+        if self.floor and not (self.CLOSED_FORM or self.skip is LinearSkip.maps):
+            return [f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"]
+        if self.skip is not LinearSkip.none and not self.HAS_SKIP:
+            return [f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"]
+        return []
+
+    def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
+        """Problems with these lengths of history, start token and horizon, one sentence each."""
+        return []
+
+
+@dataclass(kw_only=True, slots=True)
+class InformerConfig(ModelConfig):
+    """The Informer; the defaults are the paper's size."""
+
+    HAS_SKIP: ClassVar[bool] = True
+
+    family: str = "informer"
+    d_model: int = 512
+    """Width of every layer."""
+    n_heads: int = 8
+    """Attention heads; divides d_model."""
+    d_ff: int = 2048
+    """Hidden width of the feed-forward blocks."""
+    encoder_stacks: list[int] = field(default_factory=lambda: [2])
+    """Layers of each encoder stack; stack i reads the last seq_len / 2^i rows. [2] Informer, [3, 2, 1] its pyramid."""
+    stack_fractions: list[float] | None = None
+    """Fraction of the history that each stack reads, instead of 1, 1/2, 1/4, ...; [1, 0.25] for stacks [3, 1]."""
+    decoder_layers: int = 1
+    decoding: Decoding = Decoding.one_pass
+    """one_pass, or step: a pass of the decoder for each token, and each forecast fed back; in training as in
+    prediction."""
+    dropout: float = 0.05
+    activation: Activation = Activation.gelu
+    distil: str | bool = "conv"
+    """How the sequence is halved between the layers of a stack: conv, max, avg, strided, none, funnel or eliminate (see
+    `informer.layers.shortening`); true means conv, false none."""
+    distil_norm: bool = True
+    """BatchNorm in distil=conv, as in the authors' code; the paper's formula has none."""
+    global_tokens: int = 0
+    """Learned tokens of each encoder stack, from layer to layer; with attn=etc or bigbird_etc and attn.n_global=0."""
+    global_projections: GlobalProjections = GlobalProjections.shared
+    mix: bool = False
+    """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
+    activation_checkpointing: bool = False
+    """Store only the input of every layer and recompute the layer in the backward pass: same numbers, less memory,
+    slower."""
+    reversible: bool = False
+    """Reversible layers (LayerNorm before attention and feed-forward, two streams): the backward pass recovers
+    activations
+    from the output of each run of layers between distilling steps."""
+
+    instance_norm: bool = False
+    """Normalise each window by its own history, and undo it for the forecast."""
+    patch_len: int = 1
+    """Rows per token; divides seq_len, label_len and pred_len."""
+    channel_independent: bool = False
+    """Forecast each target from its own history (and the columns that are not targets), with one network for all."""
+
+    @property
+    def recompute(self) -> Recompute:
+        """What the backward pass recomputes."""
+        if self.reversible:
+            return Recompute.stretches
+        return Recompute.layers if self.activation_checkpointing else Recompute.nothing
+
+    @property
+    def n_layers(self) -> int:
+        """Layers of encoder stacks and decoder."""
+        return sum(self.encoder_stacks) + self.decoder_layers
+
+    def problems(self) -> list[str]:
+        """All values out of range, one sentence each."""
+        found = [
+            f"model.{name}: expected at least 1, found {value}"
+            for name, value in [
+                ("d_model", self.d_model),
+                ("n_heads", self.n_heads),
+                ("d_ff", self.d_ff),
+                ("decoder_layers", self.decoder_layers),
+                ("patch_len", self.patch_len),
+                *((f"encoder_stacks[{i}]", n) for i, n in enumerate(self.encoder_stacks)),
+            ]
+            if value < 1
+        ]
+        if self.global_tokens < 0:
+            found.append(f"model.global_tokens: expected at least 0, found {self.global_tokens}")
+        if not self.global_tokens and self.global_projections is GlobalProjections.own:
+            found.append("model.global_projections: expected shared without model.global_tokens, found own")
+        if not self.encoder_stacks:
+            found.append("model.encoder_stacks: expected at least one stack, found []")
+        if self.n_heads >= 1 and self.d_model % self.n_heads:
+            found.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
+        if not 0.0 <= self.dropout < 1.0:
+            found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+        try:
+            Shortening.of(self.distil)
+        except ValueError as error:
+            found.append(f"model.distil: {error}")
+        if self.stack_fractions is not None:
+            found += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
+        if self.reversible and self.activation_checkpointing:
+            found.append("model.reversible: cannot be combined with model.activation_checkpointing=true")
+        return found
+
+    def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
+        """Problems with these lengths of history, start token and horizon, one sentence each."""
+        lengths = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
+        found = [
+            f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
+            for name, length in lengths.items()
+            if length % max(1, self.patch_len)
+        ]
+        if self.skip is LinearSkip.maps and seq_len + pred_len > MOST_ROWS:
+            found.append(
+                f"seq_len + pred_len: expected at most {MOST_ROWS} with model.skip=maps, found {seq_len + pred_len}"
+            )
+        least = 2 ** (len(self.encoder_stacks) - 1) * self.patch_len
+        if self.encoder_stacks and self.stack_fractions is None and seq_len < least:
+            found.append(
+                f"seq_len: expected at least {least} for {len(self.encoder_stacks)} encoder stacks, found {seq_len}"
+            )
+        return found
+
+
+def _fraction_problems(fractions: Sequence[float | int], n_stacks: int) -> list[str]:
+    """Problems of the stacks' fractions of the history, at most one sentence."""
+    if len(fractions) == n_stacks and all(0 < fraction <= 1 for fraction in fractions):
+        return []
+    wanted = f"expected a number above 0 and at most 1 for each of {n_stacks} stacks"
+    return [f"model.stack_fractions: {wanted}, found {list(fractions)}"]

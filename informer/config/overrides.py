@@ -1,0 +1,58 @@
+"""Python values as Hydra's overrides, key=value."""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from typing import Any
+
+from informer.config.plain import escaped
+
+
+def overrides_of(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """`key=value` of nested settings, with dotted keys."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from overrides_of(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={written(escaped(value))}"
+
+
+def written(value: Any) -> str:
+    """A Python value in Hydra's grammar."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(written, value))}]"
+    if isinstance(value, int | float):
+        return repr(value)
+    # a backslash escapes only before a quote or the end
+    text = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), str(value))
+    return f"'{text}'"
+
+
+def readable(value: Any) -> str:
+    """The same for display: quotes only where a list needs them."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, list):
+        return "[" + ",".join(name if _is_plain(name) else written(name) for name in value) + "]"
+    if value is None or isinstance(value, bool):
+        return written(value)
+    return r"\t" if value == "\t" else str(value)
+
+
+def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+    """`key=value`, for display, of all values of a node that are not the defaults."""
+    found: list[str] = []
+    for key, value in values.items():
+        name = f"{node}.{key}" if node else key
+        if isinstance(value, Mapping):
+            found += changed_settings(name, value, defaults[key])
+        elif value != defaults[key]:
+            found.append(f"{name}={readable(value)}")
+    return found
+
+
+def _is_plain(name: Any) -> bool:
+    words = ("null", "true", "false", "nan", "inf")
+    return isinstance(name, str) and bool(re.fullmatch(r"[A-Za-z_]\w*", name)) and name.lower() not in words

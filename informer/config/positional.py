@@ -1,0 +1,23 @@
+"""Paths given to a command without a key."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Paths, and everything else: `key=value` (unless a file of that name exists), options and their values."""
+    paths: list[str] = []
+    others: list[str] = []
+    for place, argument in enumerate(arguments):
+        is_key = "=" in argument and not Path(argument).exists()
+        is_option = argument.startswith("-") or (place > 0 and arguments[place - 1].startswith("-"))
+        (others if is_key or is_option else paths).append(argument)
+    return paths, others
+
+
+def quoted_list(values: Sequence[str]) -> str:
+    """A list in Hydra's grammar, for texts with any characters."""
+    # a backslash escapes only before a quote or the end
+    texts = (re.sub(r"(\\*)('|$)", lambda end: end[1] * 2 + end[2].replace("'", "\\'"), each) for each in values)
+    return "[" + ",".join(f"'{each}'" for each in texts) + "]"

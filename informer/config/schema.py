@@ -1,0 +1,172 @@
+"""The configuration of a training run, composed of its nodes, and the validation of every command's configuration.
+
+Hydra composes the yaml files of `conf/` into these classes; nothing here imports torch or any other large library.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
+from informer.config.lengths import WindowSizes
+from informer.config.model import InformerConfig, LinearSkip, ModelConfig
+from informer.config.training import Device, LossConfig, OptimConfig, Precision, TrainerConfig
+from informer.errors import InputError
+
+SLOTS = ("attn", "decoder_attn", "cross_attn")
+"""Nodes of the configuration for an attention mechanism, `_target_` and parameters."""
+
+
+@dataclass(kw_only=True, slots=True)
+class TrainConfig:
+    """`python -m informer.train`: everything a run depends on; saved with the run and in the checkpoint."""
+
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+    attn: dict[str, Any] = field(default_factory=dict)
+    """The encoder's mechanism: `_target_` and parameters."""
+    decoder_attn: dict[str, Any] = field(default_factory=dict)
+    decoder_attn_reason: str | None = None
+    """Why decoder_attn differs from the requested mechanism; set by the program."""
+    cross_attn: dict[str, Any] = field(default_factory=dict)
+    model: ModelConfig = field(default_factory=InformerConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    scaler: ScalerConfig = field(default_factory=ScalerConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    seq_len: int = 96
+    """Rows of history the encoder reads."""
+    label_len: int = 48
+    """Rows of history the decoder starts from."""
+    pred_len: int = 24
+    """Rows to forecast."""
+    features: Features | None = None
+    """null: MS where a target is given, else M."""
+    target: str | None = None
+    """Column to forecast (S, MS) or to plot first; null: the dataset's."""
+    targets: list[str] | None = None
+    """Columns to forecast, instead of features and target."""
+    past_covariates: list[str] = field(default_factory=list)
+    """Columns to read but not forecast."""
+    future_covariates: list[str] = field(default_factory=list)
+    """Columns to read whose future values are known; predict reads them from `future`."""
+    non_negative: NonNegative = NonNegative.auto
+    """Targets whose forecasts and intervals do not go below zero."""
+    seed: int = 0
+    device: Device = Device.auto
+    data_dir: str = "data"
+    run_dir: str | None = None
+    """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
+    precision: Precision = Precision.float32
+    """Number format of the products in training."""
+    compile: bool = False
+    """Compile the network before training."""
+    init_from: str | None = None
+    """A run directory or a checkpoint file whose weights initialise a new run."""
+    resume: str | None = None
+    """A run directory, or its last.pt, to continue; its configuration is used."""
+    search: list[str] = field(default_factory=list)
+    """Keys to choose on validation data before training; set by the program for model=auto."""
+
+    @property
+    def used_features(self) -> Features:
+        """Which columns are read and forecast, also where `features` is not given."""
+        if self.features is not None:
+            return self.features
+        return Features.M if self.target is None else Features.MS
+
+    @property
+    def sizes(self) -> WindowSizes:
+        """The lengths of a window."""
+        return WindowSizes(
+            seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len, offset=self.model.offset
+        )
+
+    def problems(self) -> list[str]:
+        """All values out of range, one sentence each."""
+        parts = (self.dataset, self.loss, self.trainer, self.optim)
+        found = [problem for part in parts for problem in part.problems()]
+        if not 0 <= self.seed < 2**32:
+            found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
+        if self.search:  # lengths and sizes are not chosen yet
+            return found + self._search_problems()
+        if self.trainer.time_budget_minutes is not None:
+            found.append("trainer.time_budget_minutes: only used with model=auto, found another model")
+        found += self.model.problems()
+        if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
+            found.append(
+                f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "
+                "starts it at zero; remove head, or start from another run's weights with init_from"
+            )
+        if self.trainer.max_steps == 0 and not self.model.is_fitted_first:
+            found.append(
+                "trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"
+            )
+        maps = self.model.CLOSED_FORM or self.model.skip is LinearSkip.maps
+        for name in ("refit", "combine"):
+            if getattr(self.trainer, name) and not maps:
+                found.append(
+                    f"trainer.{name}: expected model=linear or model.skip=maps with it, found {self.model.family} with "
+                    f"model.skip={self.model.skip.value}"
+                )
+        try:
+            sizes = self.sizes
+        except InputError as error:
+            return [*found, str(error)]
+        return found + self.model.length_problems(sizes.seq_len, sizes.label_len, sizes.pred_len)
+
+    def _search_problems(self) -> list[str]:
+        unknown = sorted(set(self.search) - set(SEARCHED))
+        found = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
+        if self.init_from is not None:
+            found.append("init_from: expected a model with the sizes of that run, found model=auto")
+        if not isinstance(self.model, InformerConfig):
+            return [*found, f"search: expected model.family=informer, found {self.model.family}"]
+        if self.model.patch_len < 1:
+            found.append(f"model.patch_len: expected at least 1, found {self.model.patch_len}")
+        if self.model.skip is not LinearSkip.maps:
+            found.append(f"model.skip: expected maps with model=auto, found {self.model.skip.value}")
+        return found
+
+
+SEARCHED = (
+    "seq_len",
+    "label_len",
+    *(f"model.{name}" for name in ("d_model", "n_heads", "d_ff", "dropout", "embed")),
+    *(f"model.{name}" for name in ("patch_len", "channel_independent")),
+    "optim.lr",
+    *(f"trainer.{name}" for name in ("max_epochs", "max_steps", "patience")),
+)
+"""Keys that a search can choose."""
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A configuration that knows what is wrong with it."""
+
+    def problems(self) -> list[str]:
+        """All values out of range, one sentence each."""
+
+
+Config = TypeVar("Config", bound=Checkable)
+
+
+def check(config: Config) -> Config:
+    """Raise one InputError with all problems of a configuration."""
+    # comparisons with NaN are false, whatever range they ask for
+    found = [f"{key}: expected a number, found nan" for key in _nans(config)] or config.problems()
+    if found:
+        raise InputError("; ".join(found))
+    return config
+
+
+def _nans(node: Any) -> Iterator[str]:
+    """The dotted keys whose value is NaN."""
+    if is_dataclass(node):
+        node = {field.name: getattr(node, field.name) for field in fields(node)}
+    if isinstance(node, list):
+        node = dict(enumerate(node))
+    for key, value in node.items() if isinstance(node, dict) else ():
+        if isinstance(value, float) and math.isnan(value):
+            yield str(key)
+        yield from (f"{key}.{inner}" for inner in _nans(value))

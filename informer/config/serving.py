@@ -1,0 +1,46 @@
+"""The configuration of `informer serve`: forecasts over HTTP."""
+
+from dataclasses import dataclass, field
+
+from informer.config.dataset import InputFormat
+from informer.config.training import Device
+
+
+@dataclass(kw_only=True, slots=True)
+class ServeConfig:
+    """`informer serve checkpoint=RUN`."""
+
+    checkpoint: str = "runs/latest"
+    """A run directory or a checkpoint file."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 is every address of the machine."""
+    port: int = 8000
+    """0: any free port, which the first line names."""
+    device: Device = Device.auto
+    dataset: InputFormat = field(default_factory=InputFormat)
+    """How tables in requests are written, if different from the training data."""
+    batch_size: int = 16
+    """Series per forward pass; every pass is padded to this size, so that no answer depends on other requests."""
+    timeout: float = 30.0
+    """Seconds from the first byte of a request to its answer."""
+    max_mb: float = 10.0
+    """Maximum size of a request's body."""
+    max_series: int = 1000
+    """Maximum number of series in a request."""
+    max_horizon: int = 1000
+    """Maximum number of rows to forecast."""
+    max_requests: int = 128
+    """Maximum number of requests in progress; others are refused at once."""
+
+    def problems(self) -> list[str]:
+        """All values out of range, one sentence each."""
+        found = self.dataset.problems()
+        if not 0 <= self.port <= 65535:
+            found.append(f"port: expected 0 to 65535, found {self.port}")
+        for name in ("batch_size", "max_series", "max_horizon", "max_requests"):
+            if (value := getattr(self, name)) < 1:
+                found.append(f"{name}: expected at least 1, found {value}")
+        for name in ("timeout", "max_mb"):
+            if not 0 < (value := getattr(self, name)) <= 1e6:
+                found.append(f"{name}: expected more than 0, at most 1e6, found {value}")
+        return found

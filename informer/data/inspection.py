@@ -1,0 +1,268 @@
+"""Reports on files and their problems, and the command that trains on them."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from informer.config.commands import InspectConfig
+from informer.config.dataset import DatasetConfig, Short
+from informer.config.lengths import WindowSizes
+from informer.config.overrides import changed_settings
+from informer.console import logging_to, say
+from informer.data.panel import series_tables
+from informer.data.read.advice import fitting_sizes, repaired_config
+from informer.data.read.download import list_files
+from informer.data.read.report import Report
+from informer.data.read.source import Series, inspect_table, table_of_file, text_columns
+from informer.data.read.table import Table, name_of
+from informer.data.seasonality import find_seasons
+from informer.data.survey import series_column
+from informer.errors import InputError, counted, listed, printable
+from informer.files import expanded
+
+MOST_SEASONS = 12
+"""Maximum number of columns whose seasons are reported, from the last: the target is the last by default."""
+
+MOST_REPORTS, MOST_ROWS = 3, 40
+"""Of the series of one file: reports, after which only those with problems have one, and rows of the table."""
+
+TOO_FEW = "rows are too few to train on"
+
+MOST_CELL = 80
+"""Maximum length of a cell in the table of all files."""
+
+
+def inspect(settings: InspectConfig, console: Console) -> bool:
+    """Print the reports, with a table for many files; returns whether all can be trained on unchanged.
+
+    Raises:
+        InputError: no such files, or a single file that cannot be read as a table.
+    """
+    wanted = settings.input or ""
+    many = list_files("input", wanted)
+    several = many is not None or settings.dataset.series_col is not None
+    found: list[Finding] = []
+    n_reports = 0
+    for path in [expanded(wanted)] if many is None else many:
+        for finding in _findings_of(path, settings, console, alone=many is None):
+            if many is not None or len(found) < MOST_REPORTS or (not finding.is_sound and n_reports < 2 * MOST_REPORTS):
+                say(console, "\n".join([*finding.lines, *([""] if several else [])]))
+                n_reports += 1
+            found.append(replace(finding, lines=()))
+    if len(found) > n_reports:
+        say(console, f"and {len(found) - n_reports} more series, which the table shows\n")
+    if several:
+        console.print(_summary(found))
+        for line in _advice_for_all(Path(wanted), found, settings):
+            say(console, line)
+    return all(finding.is_sound for finding in found)
+
+
+Advice = tuple[DatasetConfig, WindowSizes | None]
+"""Settings that train on a file, and the windows that fit into it; None where no window does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The findings on one file, or on one series of a file with several.
+
+    Args:
+        name: of the file or the series.
+        lines: of its report.
+        n_rows, n_problems: that it has.
+        span: first time, last time and step; empty where they are not known.
+        columns: of numbers.
+        advice: what trains on it, if anything does.
+        is_short: its rows are sound and too few.
+    """
+
+    name: str
+    lines: Sequence[str]
+    n_rows: int = 0
+    n_problems: int = 1
+    span: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    advice: Advice | None = None
+    is_short: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be trained on unchanged."""
+        return self.n_problems == 0
+
+
+def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone: bool) -> Iterator[Finding]:
+    """Findings on a file, or on each of its series. `alone`: an unreadable file raises an error."""
+    dataset = settings.dataset
+    try:
+        table = table_of_file(path, dataset)
+        if dataset.series_col is None:
+            yield _finding(path, table, name_of(path), settings, console)
+            return
+        with logging_to(console):
+            table = table.without(text_columns([table], dataset))
+        parts = list(series_tables(table, dataset.series_col))
+    except InputError as error:
+        if alone:
+            raise
+        yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
+        return
+    yield from (_finding(None, own, one, settings, console) for own, one in parts)
+
+
+def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
+    """`path`: the file, if it has a single series."""
+    with logging_to(console):
+        series, report = inspect_table(table, settings.dataset, name, sizes=settings.sizes)
+    key = None if series is None or path is None else series_column(table, settings.dataset)
+    if key is None:
+        advice, verdict = _advice(table, name, settings, report)
+        command = [] if advice is None or path is None else _commands(path, *advice, target=settings.target)
+    else:
+        advice, verdict = None, f"series:   {key!r} separates the series"
+        known = replace(settings.dataset, series_col=key)
+        command = [
+            *_forecast_lines(str(path), known, settings.target),
+            "inspect:  each of them",
+            f"  {_command('inspect', [str(path), *_dataset_settings(known)])}",
+        ]
+    span = () if series is None else (*_ends(series.timestamps), series.frequency.code)
+    return Finding(
+        name=table.name,
+        lines=[*_facts(table, series), *_problems(report), *filter(None, [verdict]), *command],
+        n_rows=len(table.frame),
+        n_problems=len(report.problems),
+        span=span,
+        columns=() if series is None else series.columns,
+        advice=advice,
+        is_short=advice is None and verdict.endswith(TOO_FEW),
+    )
+
+
+def _summary(found: Sequence[Finding]) -> RichTable:
+    """One row per finding."""
+    table = RichTable(title=f"{len(found)} in all, {sum(one.is_sound for one in found)} sound", title_justify="left")
+    for heading in ("", "rows", "columns", "problems", "from", "to", "step"):
+        table.add_column(heading, overflow="fold")
+    shown = sorted(found, key=lambda one: one.is_sound) if len(found) > MOST_ROWS else found
+    if len(found) > MOST_ROWS:
+        table.caption = f"{len(found) - MOST_ROWS} more; those with problems come first"
+    for one in shown[:MOST_ROWS]:
+        name = one.name if len({each.name.split(", ")[0] for each in found}) > 1 else one.name.partition(", ")[2]
+        numbers = (one.n_rows, len(one.columns) or "", one.n_problems or "none")
+        table.add_row(*(Text(printable(str(cell), MOST_CELL)) for cell in (name or one.name, *numbers, *one.span)))
+    return table
+
+
+def _ends(timestamps: pd.DatetimeIndex) -> tuple[str, ...]:
+    """First and last, without times of day where both are midnight."""
+    ends = timestamps[[0, -1]]
+    return tuple(ends.strftime("%Y-%m-%d")) if (ends == ends.normalize()).all() else tuple(map(str, ends))
+
+
+def _advice_for_all(path: Path, found: Sequence[Finding], wanted: InspectConfig) -> Iterator[str]:
+    """The commands that forecast and train on all with one model, where the same settings serve every one."""
+    advice = [one.advice for one in found if one.advice is not None]
+    if len(advice) > len(found) / 2:  # those that are only too short are padded
+        short = (advice[0][0], None)
+        found = [replace(one, advice=short) if one.is_short and not one.advice else one for one in found]
+        advice = [one.advice for one in found if one.advice is not None]
+    kinds = {(*one.columns, *one.span[2:]) for one in found}
+    if len(advice) < len(found):
+        yield "train:    first fix those without a command, or apply the suggested settings; then train on all"
+    elif len(kinds) > 1 or len({str(dataset.columns) for dataset, _ in advice}) > 1:
+        yield "train:    one model needs the same columns and step in all; list common columns in dataset.columns"
+    else:
+        yield from _commands(path, *_serving_all(advice, wanted.sizes), target=wanted.target)
+
+
+def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
+    """Every repair that one asks for, which changes nothing where nothing is amiss; windows as wanted, with padding
+    of the few series that are too short for them, or those that fit into the shortest."""
+    datasets, sizes = zip(*advice, strict=True)
+    fit = sum(size == wanted for size in sizes)
+    known = [size for size in sizes if size is not None]
+    pads = len(known) < len(sizes) or len(sizes) / 2 < fit < len(sizes)
+    dataset = replace(
+        datasets[0],
+        sort=any(one.sort for one in datasets),
+        duplicates=next((one.duplicates for one in datasets if one.duplicates), None),
+        fill=next((one.fill for one in datasets if one.fill), None),
+        timezone=next((one.timezone for one in datasets if one.timezone), None),
+        short=Short.pad if pads else datasets[0].short,
+    )
+    return dataset, wanted if 2 * fit > len(sizes) else min(known, key=lambda size: size.seq_len)
+
+
+def _facts(table: Table, series: Series | None) -> Iterator[str]:
+    yield f"file:     {table.name}, {counted(len(table.frame), 'row')}, {counted(len(table.columns), 'column')}"
+    if table.dialect.uncommon():
+        yield f"format:   {table.dialect.uncommon()}"
+    if series is None:
+        return
+    first, last = series.timestamps[[0, -1]]
+    yield f"time:     {series.time_col}, {first} to {last}, step {series.frequency.code}"
+    yield f"columns:  {listed(series.columns)}"
+    for column, values in [*zip(series.columns, series.values.T, strict=True)][-MOST_SEASONS:]:
+        # an estimate across gaps is enough to see a season
+        whole = pd.Series(values).where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0)
+        seasons = find_seasons(whole.to_numpy())
+        if seasons:
+            found = ", ".join(f"{season.period} rows ({season.strength:.2f})" for season in seasons)
+            yield f"seasons:  {column} repeats after {found}"
+
+
+def _problems(report: Report) -> Iterator[str]:
+    yield from (f"repaired: {line}" for line in report.repairs)
+    yield from (f"warning:  {line}" for line in report.warnings)
+    yield f"problems: {len(report.problems) or 'none'}"
+    yield from (problem.line for problem in report.problems)
+
+
+def _advice(table: Table, name: str, settings: InspectConfig, report: Report) -> tuple[Advice | None, str]:
+    """Settings for training on a table, and a line about them."""
+    found = repaired_config(table, settings.dataset, name)
+    if found is None:
+        return None, "train:    fix the file, or apply the suggested settings, and run this again"
+    dataset, series = found
+    sizes = fitting_sizes(series, dataset, settings.sizes)
+    if sizes is None:
+        return None, f"train:    {len(series)} {TOO_FEW}"
+    how = "the settings below repair it on the way" if report.problems else ""
+    return (dataset, sizes), how
+
+
+def _commands(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, *, target: str | None) -> list[str]:
+    """What forecasts with a report in one go, then what only trains."""
+    train = f"  {training_command(path, dataset, sizes, target)}"
+    return [*_forecast_lines(str(path), dataset, target), "train:    without forecasts and report", train]
+
+
+def _forecast_lines(path: str, dataset: DatasetConfig, target: str | None) -> list[str]:
+    named = [] if target is None else [f"target={target}"]
+    hint = "" if named else "; add target=COLUMN to forecast one column from all"
+    command = _command("forecast", [path, *_dataset_settings(dataset), *named])
+    return [f"forecast: with a report, by the model that held-out rows choose{hint}", f"  {command}"]
+
+
+def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, target: str | None = None) -> str:
+    """The command for a shell that trains on a file with these settings; those that are the defaults are left out."""
+    lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
+    words = [f"dataset.path={path}", *_dataset_settings(dataset), *lengths, "model=auto"]
+    return _command("train", ["dataset=csv", *words, *([] if target is None else [f"target={target}"])])
+
+
+def _command(name: str, arguments: Sequence[str]) -> str:
+    """For a shell."""
+    return shlex.join(["informer", name, *arguments])
+
+
+def _dataset_settings(dataset: DatasetConfig) -> list[str]:
+    return changed_settings("dataset", asdict(dataset), asdict(DatasetConfig()))

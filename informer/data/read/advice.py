@@ -1,0 +1,62 @@
+"""How to train on a file that may have problems: settings that fix them, tried before they are suggested."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from informer.config.dataset import DatasetConfig, Duplicates, Fill
+from informer.config.lengths import WindowSizes
+from informer.data.read.report import Problem
+from informer.data.read.source import Series, inspect_table
+from informer.data.read.table import Table
+from informer.data.split import cut_rows, shortage
+
+ROUNDS = 4
+"""Repairs uncover further problems: gaps after sorting, columns that cannot be filled."""
+
+ZONE = "dataset.timezone="
+
+LEAST_SEQ_LEN = 4
+"""Minimum rows of history for a useful model."""
+
+
+def repaired_config(table: Table, config: DatasetConfig, name: str) -> tuple[DatasetConfig, Series] | None:
+    """`config` with repairs, without columns that cannot be repaired, and the resulting series; None if nothing
+    helps."""
+    for _ in range(ROUNDS):
+        series, report = inspect_table(table, config, name)
+        if series is not None and not report.problems:
+            return config, series
+        columns = () if series is None else series.columns
+        config = _changed(config, columns, report.problems)
+    return None
+
+
+def fitting_sizes(series: Series, config: DatasetConfig, wanted: WindowSizes) -> WindowSizes | None:
+    """The requested windows, or shorter ones if the parts of the split are too short; None if none fit."""
+    sizes = wanted
+    while _too_few_rows(series, config, sizes):
+        seq_len, pred_len = sizes.seq_len * 3 // 4, max(sizes.pred_len * 3 // 4, 1)
+        if seq_len < LEAST_SEQ_LEN:
+            return None
+        sizes = WindowSizes(seq_len=seq_len, label_len=min(sizes.label_len, seq_len // 2), pred_len=pred_len)
+    return sizes
+
+
+def _changed(config: DatasetConfig, columns: Sequence[str], problems: Sequence[Problem]) -> DatasetConfig:
+    """With the repairs for these problems, and without columns that they cannot repair."""
+    asked = {setting for problem in problems for setting in problem.settings}
+    bad = {problem.column for problem in problems if not problem.settings or config.fill is not None}
+    kept = [column for column in columns if column not in bad]
+    return replace(
+        config,
+        sort=config.sort or "dataset.sort=true" in asked,
+        duplicates=config.duplicates or (Duplicates.first if "dataset.duplicates=first" in asked else None),
+        fill=config.fill or (Fill.linear if "dataset.fill=linear" in asked else None),
+        timezone=config.timezone or next((one.partition("=")[2] for one in asked if one.startswith(ZONE)), None),
+        columns=kept if 0 < len(kept) < len(columns) else config.columns,
+    )
+
+
+def _too_few_rows(series: Series, config: DatasetConfig, sizes: WindowSizes) -> bool:
+    split = cut_rows(series.timestamps, series.frequency, config.split)
+    return shortage(split, len(series), config.split, sizes=sizes, name=series.name) is not None

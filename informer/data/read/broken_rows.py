@@ -1,0 +1,54 @@
+"""Rows of a CSV file that cannot be split into the cells of its header."""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SHOWN = 60
+"""Characters of a row that a message shows."""
+
+
+class BrokenRow(ValueError):
+    """The first such row: its number, where the header is row 1, and what is wrong with it."""
+
+    def __init__(self, row: int, problem: str) -> None:
+        super().__init__(f"row {row}: {problem}")
+        self.row, self.problem = row, problem
+
+
+def find_broken_row(content: io.BufferedIOBase, encoding: str, separator: str, message: str) -> BrokenRow | None:
+    """The row that pandas stopped at.
+
+    Args:
+        content: the file.
+        message: of pandas.
+    """
+    if opened := re.search(r"EOF inside string starting at row (\d+)", message):
+        return BrokenRow(int(opened[1]) + 1, "a quotation mark has no partner; add or remove one")
+    content.seek(0)
+    # not a TextIOWrapper, which closes the file
+    lines = codecs.getreader(encoding)(content)
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    expected = len(next(rows))
+    before = rows.line_num
+    for cells in rows:
+        if len(cells) > expected:
+            return BrokenRow(
+                before + 1,
+                f"expected {expected} cells as in the header, found {len(cells)} in "
+                f"{separator.join(cells)[:SHOWN]!r}; quote the cells that contain the separator {separator!r}",
+            )
+        before = rows.line_num
+    return None
+
+
+@contextmanager
+def rows_before(number: int) -> Iterator[None]:
+    """Count rows from the start of the file, where a piece is read that has `number` rows before it."""
+    try:
+        yield
+    except BrokenRow as error:
+        raise BrokenRow(error.row + number, error.problem) from error

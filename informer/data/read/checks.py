@@ -1,0 +1,220 @@
+"""Checks of rows: times that repeat, go back or do not follow the step, and cells that are not finite numbers.
+
+Each check adds its problems to a report: the first place, the count, what to do, which setting helps.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from informer.data.read.frequency import Frequency
+from informer.data.read.number_marks import are_smoother_as_thousands, grouping_advice
+from informer.data.read.report import Report, several
+from informer.data.read.rows import Rows
+from informer.data.read.table import Table, shown
+from informer.data.read.zone import changing_zone
+from informer.errors import InputError
+
+LARGEST = 1e30
+"""Larger values, scaled by a training scaler, could overflow the network's float32."""
+
+
+def check_times(name: str, unread: pd.Series, time_format: str | None, report: Report) -> None:
+    """Every cell of the time column must be a time.
+
+    Args:
+        name: of the table.
+        unread: cells of the column that are not times, by line number.
+        time_format: the expected format.
+    """
+    if len(unread):
+        expected = f" like {time_format}" if time_format not in (None, "ISO8601") else ""
+        report.add(
+            f"{name}, row {unread.index[0]}, column {unread.name!r}: expected a date{expected}, "
+            f"found {shown(unread.iloc[0])}{several(len(unread), 'such cells')}; "
+            "fix the cell, or set dataset.time_format"
+        )
+
+
+def check_order(rows: Rows, report: Report) -> None:
+    """Every time must occur once, after the previous times."""
+    if rows.is_increasing:
+        return
+    again = rows.timestamps.duplicated()
+    if again.any():
+        row = int(again.argmax())
+        report.add(
+            f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}"
+            f"{several(int(again.sum()), 'rows repeat a time')}; "
+            "keep one row per time, or set dataset.duplicates=first or mean; "
+            "where a column names the series of a row, dataset.series_col",
+            "dataset.duplicates=first",
+        )
+    once = np.flatnonzero(~again)
+    back = np.flatnonzero(np.diff(rows.timestamps.asi8[once]) < 0)
+    if len(back):
+        before, row = int(once[back[0]]), int(once[back[0] + 1])
+        report.add(
+            f"{rows.at(row)}: expected a time after {rows.timestamps[before]}, found {rows.timestamps[row]}"
+            f"{several(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true",
+            "dataset.sort=true",
+        )
+
+
+def check_clock_changes(rows: Rows, report: Report) -> bool:
+    """Whether local times repeat and lack hours as a zone's clock changes make them; reported as one problem."""
+    zone = None if rows.is_increasing else changing_zone(rows.timestamps)
+    if zone is None:
+        return False
+    row = int(rows.timestamps.duplicated().argmax())
+    report.add(
+        f"{rows.at(row)}: local time {rows.timestamps[row]} occurs twice, as where clocks are set back; set "
+        f"dataset.timezone={zone}, or another zone with the same clock changes",
+        f"dataset.timezone={zone}",
+    )
+    return True
+
+
+def choose_step(rows: Rows, wanted: str | None) -> Frequency:
+    """The step of sorted rows: the one that most of them follow.
+
+    Args:
+        wanted: the step expected. If its anchor (weekday, month's start or end) is not the file's, the file's holds.
+
+    Raises:
+        InputError: the rows follow another step than expected, or are too few to determine one.
+    """
+    times = rows.timestamps
+    frequency = Frequency.parse(wanted) if wanted is not None else None
+    if frequency is not None and frequency.follows(times) == len(times):
+        return frequency
+    if len(times) < 2:
+        raise InputError(f"{rows.name}: one row does not determine a step; set dataset.frequency, such as h or D")
+    closest, kept = Frequency.closest(times)
+    if frequency is None or _same_step(closest, frequency):
+        return closest
+    if kept == len(times):
+        raise InputError(
+            f"{rows.name}, column {rows.time_col!r}: expected steps of {frequency.code}, found steps of "
+            f"{closest.code}; use rows at that step, or train a model on these (dataset.frequency)"
+        )
+    return frequency
+
+
+def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], advice: str, report: Report) -> None:
+    """There must be exactly one step from each row to the next.
+
+    Args:
+        rows: sorted.
+        unread: line numbers of unreadable times; gaps around them are not reported.
+        advice: what to do about missing rows.
+    """
+    strides = frequency.strides(rows.timestamps)
+    if (strides == 1).all():
+        return
+    beside = np.searchsorted(unread, rows.lines)
+    strides = np.where(beside[1:] == beside[:-1], strides, 1)
+    gaps, uneven = np.flatnonzero(strides > 1), np.flatnonzero(strides == 0)
+    if len(gaps):
+        missing = int((strides[gaps] - 1).sum())
+        rows_missing = "1 row is missing" if missing == 1 else f"{missing} rows are missing"
+        report.add(
+            f"{_unexpected(rows, frequency, int(gaps[0]) + 1)}: {rows_missing}"
+            f"{f' in {len(gaps)} gaps' if len(gaps) > 1 else ''}; {advice}",
+            "dataset.fill=linear",
+        )
+    if len(uneven):
+        report.add(
+            f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{several(len(uneven), 'steps of another length')}; "
+            "write rows at equal steps, or set dataset.frequency"
+        )
+
+
+def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str, report: Report) -> None:
+    """Every value must be a number in the range of the network's float32.
+
+    Args:
+        text: by column, its text cells, indexed by line number.
+        advice: what to do about empty cells.
+    """
+    sound = (np.abs(rows.values) <= LARGEST).all(axis=0)
+    for place, column in enumerate(rows.columns):
+        if not sound[place] or column in text:  # a text cell may have been filled
+            _check_column(rows, place, text.get(column, pd.Series(dtype=object)), advice, report)
+
+
+def _check_column(rows: Rows, place: int, text: pd.Series, advice: str, report: Report) -> None:
+    column, values = rows.columns[place], rows.values[:, place]
+    worded = np.isin(rows.lines, text.index)
+    empty, infinite = np.isnan(values) & ~worded, np.isinf(values)
+    huge = (np.abs(values) > LARGEST) & ~infinite
+    leave_out = "or exclude the column with dataset.exclude"
+    for bad, expected in ((worded, "a number"), (infinite, "a number"), (huge, f"a number of at most {LARGEST:g}")):
+        if bad.any():
+            row = int(bad.argmax())
+            found = shown(text[rows.lines[row]] if bad is worded else values[row])
+            report.add(
+                f"{rows.at(row, column)}: expected {expected}, found {found}{several(int(bad.sum()), 'such cells')}; "
+                f"{_decimal_advice(found)}, {leave_out}",
+                column=column,
+            )
+    if empty.any():
+        report.add(
+            f"{rows.at(int(empty.argmax()), column)}: expected a number, found an empty cell or NaN"
+            f"{several(int(empty.sum()), 'such cells')}; {advice}, {leave_out}",
+            "dataset.fill=linear",
+            column=column,
+        )
+
+
+def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
+    """No column may be ambiguous by a factor of thousand.
+
+    Among commas the point is nearly always decimal: then it is only a warning, if the rows vary less the other way.
+    """
+    for column in columns:
+        doubt = table.doubts.get(column)
+        if doubt is None:
+            continue
+        mark = table.dialect.decimal
+        both = f"{doubt.cell.replace(mark, '')} or {doubt.cell.replace(mark, '.')}"
+        line = (
+            f"{table.name}, row {doubt.row + table.first_row}, column {column!r}: {doubt.cell!r} may be {both}, "
+            f"because three digits follow every {mark!r} of the column; set dataset.thousands='{mark}' or "
+            f"dataset.decimal='{mark}'"
+        )
+        if table.dialect.separator != ",":
+            report.add(line)
+        else:
+            values = table.frame[column].dropna().to_numpy()
+            if are_smoother_as_thousands(values, values != np.floor(values)):
+                report.warnings.append(line)
+
+
+def constant_columns(rows: Rows) -> list[str]:
+    """A warning for each constant column, which is of no use to a model."""
+    still = rows.values.min(axis=0) == rows.values.max(axis=0) if len(rows) > 1 else []
+    return [
+        f"{rows.name}, column {rows.columns[place]!r}: {rows.values[0, place]:g} in every row; "
+        "exclude it with dataset.exclude unless it will change"
+        for place in np.flatnonzero(still)
+    ]
+
+
+def _decimal_advice(found: str) -> str:
+    comma = re.fullmatch(r"'\s*[+-]?\d+,\d+\s*'", found) is not None
+    of_commas = "if the comma is its decimal mark, set dataset.decimal=','" if comma else "fix the cell"
+    return grouping_advice(found.strip("'\"")) or of_commas
+
+
+def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:
+    expected = frequency.future(rows.timestamps[row - 1], 1)[0]
+    return f"{rows.at(row)}: expected {expected} (step {frequency.code}), found {rows.timestamps[row]}"
+
+
+def _same_step(one: Frequency, other: Frequency) -> bool:
+    # the season distinguishes business hours from all hours, and half-months from weeks
+    return (one.unit, one.multiple, one.season) == (other.unit, other.multiple, other.season)

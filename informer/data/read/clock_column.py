@@ -1,0 +1,47 @@
+"""Times stored in two columns, one of dates and one of times of day, joined into one."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import pandas as pd
+
+from informer.data.read.date_text import date_formats, has_clock
+from informer.data.read.table import Table
+
+CLOCK = r"\s*\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?\s*"
+"""A time of day."""
+
+NAMES = {"time", "clock", "hour", "time of day", "zeit", "uhrzeit", "heure", "hora", "ora", "tijd", "tid", "klockslag"}
+"""Column names (any case) for a time of day; a column right after the dates needs none of them."""
+
+
+def find_clock_column(table: Table, time_col: str, apart: Collection[str]) -> str | None:
+    """The column of times of day for a column of dates, if a date by itself does not identify a row.
+
+    That is if dates have no time of day and repeat from row to row. A column of sunrises has one date per row.
+
+    Args:
+        apart: columns with other roles.
+    """
+    dates = table.frame[time_col]
+    if not len(dates) or not isinstance(dates.dtype, pd.StringDtype):
+        return None
+    formats = date_formats(str(dates.iloc[0]).strip())
+    if not formats or has_clock(str(dates.iloc[0])) or not (dates == dates.shift()).any():
+        return None
+    following = table.columns[table.columns.index(time_col) + 1 :][:1]
+    named = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
+    return next((one for one in [*named, *following] if one not in apart and _has_clocks(table.frame[one])), None)
+
+
+def joined(table: Table, time_col: str, clock_col: str) -> Table:
+    """The table with times of day appended to its dates, without their column."""
+    frame = table.frame
+    both = frame[time_col].astype(str).str.strip() + " " + frame[clock_col].astype(str).str.strip()
+    times = both.where(frame[time_col].notna() & frame[clock_col].notna())
+    return replace(table, frame=frame.assign(**{time_col: times}).drop(columns=clock_col))
+
+
+def _has_clocks(cells: pd.Series) -> bool:
+    text = cells.dropna()
+    return isinstance(text.dtype, pd.StringDtype) and len(text) > 0 and bool(text.str.fullmatch(CLOCK).all())

@@ -1,0 +1,26 @@
+"""CSV text that is not in a file, such as the body of a request."""
+
+import io
+from pathlib import Path
+
+from informer.config.dataset import DatasetConfig
+from informer.data.read.cells import check_lengths
+from informer.data.read.limits import bounded
+from informer.data.read.source import prepared
+from informer.data.read.table import Table, csv_table, read_errors
+
+
+def table_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
+    """The cells of CSV text that is written as `config` says; neither compressed nor parquet.
+
+    Args:
+        name: what errors call it.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    label, hints = Path(name), config.hints
+    with read_errors(label, hints.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
+        table = csv_table(label, file, hints, config.series_col)
+        check_lengths(label, table.frame, config.limits)
+    return prepared(table, config)

@@ -1,0 +1,115 @@
+"""Choosing among several readings of a column of dates: by all rows, then by the step between them.
+
+A reading is valid if no other one reads cells that it does not. If several are valid, as for the first twelve days of a
+month, the one with equal steps is chosen, if there is only one. Dates that start with the year are read as ISO 8601,
+unless the rows contradict it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from informer.config.file_format import ISO
+from informer.data.read.date_text import order
+from informer.data.read.frequency import Frequency
+from informer.data.read.table import Table, shown
+from informer.errors import InputError
+
+HEAD = 10_000
+"""Rows checked first: they settle most columns."""
+
+FEWEST = 3
+"""Distinct times needed to determine a step."""
+
+Parse = Callable[[pd.Series, str], pd.DatetimeIndex]
+"""Cells and a format to times, NaT for cells in another format."""
+
+
+def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, trained: str | None = None) -> str:
+    """The intended format, among those that read one cell of the column.
+
+    Args:
+        formats: the usual one first.
+        trained: the format of a model's training data: it settles what the rows leave ambiguous.
+
+    Raises:
+        InputError: the rows contradict each other or the training data, or leave the order ambiguous.
+    """
+    if len(formats) == 1:
+        return formats[0]
+    cells = table.frame[column]
+    if formats[0] == ISO and trained in (None, ISO) and _has_day_above_12(cells):
+        return ISO
+    for part in (cells.iloc[:HEAD], cells):
+        times = {one: parse(part, one) for one in formats}
+        holding = _holding(table, column, part, times)
+        if len(holding) == 1:
+            return _as_trained(table, column, holding[0], formats, trained)
+    alike = [one for one in holding if trained is not None and order(one) == order(trained)]
+    if alike:
+        return alike[0]
+    return _by_step(table, column, {one: times[one] for one in holding})
+
+
+def _has_day_above_12(cells: pd.Series) -> bool:
+    """Fast check of ISO dates: whether the last part is a day in some row, and the middle one a month in all."""
+    dates = pd.Series(cells.astype(str).str.slice(0, 10).unique())
+    parts = dates.str.extract(r"^\s*\d{4}-(\d\d)-(\d\d)").astype(float)
+    return bool((parts[1] > 12).any() and not (parts[0] > 12).any())
+
+
+def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd.DatetimeIndex]) -> list[str]:
+    """The formats that read every cell that any of them reads."""
+    read: dict[str, np.ndarray] = {one: np.asarray(found.notna()) for one, found in times.items()}
+    readable = np.logical_or.reduce(list(read.values()))
+    holding = [one for one, mask in read.items() if (mask == readable).all()]
+    if holding:
+        return holding
+    best, other = sorted(read, key=lambda one: -int(read[one].sum()))[:2]
+    first, second = (int((read[a] & ~read[b]).argmax()) for a, b in ((best, other), (other, best)))
+    row, before = max(first, second), min(first, second)
+    raise InputError(
+        f"{table.at(row, column)}: day and month are swapped, {shown(cells.iloc[row])} against "
+        f"{shown(cells.iloc[before])} in row {table.lines[before]}; use one order for all dates"
+    )
+
+
+def _as_trained(table: Table, column: str, found: str, formats: Sequence[str], trained: str | None) -> str:
+    """`found`, unless training dates of this kind had another order."""
+    if trained in formats and trained != found:
+        raise InputError(
+            f"{table.name}, column {column!r}: expected dates like {trained} as in training, found dates like {found}; "
+            f"if that is right, set dataset.time_format='{found}'"
+        )
+    return found
+
+
+def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -> str:
+    """The only format with equal steps; ISO 8601 if it is among several."""
+    usual, two_digits = next(iter(times)), any("%y" in one for one in times)
+    regular = [one for one, found in times.items() if not two_digits and has_equal_steps(found)]
+    # eight digits may start or end with their year
+    year_first = order(usual) == ("year", "month", "day") and all(order(one)[0] == "year" for one in times)
+    if year_first and not two_digits and (usual in regular or not regular):
+        return usual
+    if len(regular) == 1 and not year_first:
+        return regular[0]
+    cell = shown(table.frame[column].iloc[0])
+    named = " or ".join(f"'{one}'" for one in times)
+    raise InputError(
+        f"{table.name}, column {column!r}: {cell} leaves the order of day, month and year open, as do all rows; "
+        f"set dataset.time_format={named}"
+    )
+
+
+def has_equal_steps(times: pd.DatetimeIndex) -> bool:
+    """Whether the distinct sorted times are one step apart; the same day of every nth month counts."""
+    known = times[times.notna()].unique().sort_values()
+    if len(known) < FEWEST:
+        return False
+    months = known.year.to_numpy() * 12 + known.month.to_numpy()
+    same_day = len(np.unique(known.day)) == 1 and len(np.unique((known - known.normalize()).asi8)) == 1
+    if same_day and len(set(np.diff(months).tolist())) == 1:
+        return True
+    return Frequency.closest(known)[1] == len(known)

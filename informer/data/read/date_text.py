@@ -1,0 +1,174 @@
+"""Possible readings of a date: every strptime format that reads its text, the usual one first.
+
+Nothing is guessed: a text with two possible orders of day, month and year gives both, and the rows of its column
+decide (see `date_order`). Formats are pandas'; a final `Z` means UTC, as in ISO 8601.
+"""
+
+import calendar
+import re
+
+from informer.config.file_format import ISO
+
+_ISO = re.compile(r"\d{4}-\d{2}(-\d{2}([ T]\d{2}(:\d{2}(:\d{2}(\.\d+)?)?)?( ?(Z|[+-]\d{2}(:?\d{2})?))?)?)?")
+
+_LONG_NAMES = "|".join(calendar.month_name[1:])
+_MONTHS = "(?i:" + "|".join([*calendar.month_name[1:], *calendar.month_abbr[1:]]) + ")"
+_DAYS = "(?i:" + "|".join([*calendar.day_name, *calendar.day_abbr]) + ")"
+
+_WEEKDAY = rf"(?:(?P<weekday>{_DAYS})(?P<after>,? ))?"
+_GAP = r"(?P<gap>T|_|:|-| - |[,;]? {1,3}(?:at )?|,)"
+_CLOCK = (
+    r"(?P<hour>\d{1,2})(?:(?P<mark>[:.h])\d{2}(?P<seconds>(?P=mark)\d{2}(?:(?P<point>[.,])\d{1,9})?)?)?"
+    r"(?P<half> ?[AaPp][Mm])?"
+)
+_COMPACT_CLOCK = r"(?P<compact>\d{4}(?:\d{2})?)"
+_ZONE = r"(?P<zone> ?(?:Z|z|UTC|GMT|[+-]\d{2}:?\d{2}))?"
+_TIME = rf"(?:{_GAP}(?:{_CLOCK}|{_COMPACT_CLOCK}){_ZONE})?"
+
+_BETWEEN = r"(?:[/.-] ?| )"
+_PARTS = rf"(?P<one>\d{{1,4}})(?P<sep>{_BETWEEN})(?P<two>\d{{1,2}})(?P=sep)(?P<three>\d{{1,4}})(?P<end>\.?)"
+_NUMERIC = re.compile(_WEEKDAY + _PARTS + _TIME)
+_EIGHT = re.compile(r"(?P<digits>\d{8})" + _TIME)
+_MONTH_ONLY = re.compile(r"(?P<one>\d{1,4})(?P<sep>[/.-])(?P<two>\d{1,4})")
+_JOINT = r"[ ./,-]{0,2}"
+_NAMED = re.compile(
+    rf"{_WEEKDAY}(?:(?P<day>\d{{1,2}})(?P<j1>{_JOINT})(?P<name>{_MONTHS})(?P<j2>{_JOINT})(?P<year>\d{{4}}|\d{{2}})"
+    rf"|(?P<name3>{_MONTHS})(?P<j5>{_JOINT})(?P<day3>\d{{1,2}})(?P<j6>,? ?|[/-])(?P<year3>\d{{4}})"
+    rf"|(?P<year4>\d{{4}})(?P<j7>{_JOINT})(?P<name4>{_MONTHS})(?P<j8>{_JOINT})(?P<day4>\d{{1,2}}))" + _TIME
+)
+_NAMED_MONTH = re.compile(
+    rf"(?:(?P<name>{_MONTHS})(?P<j1>{_JOINT})(?P<year>\d{{4}})|(?P<year2>\d{{4}})(?P<j2>{_JOINT})(?P<name2>{_MONTHS}))"
+)
+_ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y": "year"}
+
+
+_YEARS = range(1800, 2200)
+"""Years that eight digits may start or end with: 14022002 could be 1402 or 2002."""
+
+
+def date_formats(text: str) -> tuple[str, ...]:
+    """The formats that may read a date with its time of day; empty if it is not a date.
+
+    Years have four digits, or two if three numbers or a month's name form a date. Numbers without separators are dates
+    if
+    a time of day follows.
+    """
+    if _ISO.fullmatch(text):
+        return (ISO,) if len(text) < len("2024-01-01") else (ISO, _swapped(text))
+    for pattern, formats in (
+        (_NUMERIC, _numeric),
+        (_NAMED, _named),
+        (_EIGHT, _eight),
+        (_NAMED_MONTH, _named_month),
+        (_MONTH_ONLY, _month_only),
+    ):
+        found = pattern.fullmatch(text)
+        if found is not None:
+            return formats(found)
+    return ()
+
+
+def has_clock(text: str) -> bool:
+    """Whether a date has a time of day."""
+    return any(re.search("%[HI]", one) for one in date_formats(text)[-1:])
+
+
+def order(time_format: str) -> tuple[str, ...]:
+    """Order of day, month and year in a format."""
+    if time_format == ISO:
+        return "year", "month", "day"
+    return tuple(_ORDERS[letter] for letter in re.findall(r"%([dmbByY])", time_format))
+
+
+def _swapped(text: str) -> str:
+    """An ISO date with its day before its month."""
+    found = _NUMERIC.fullmatch(text)
+    return "%Y-%d-%m" + (_time(found) if found is not None else "")
+
+
+def _numeric(found: re.Match[str]) -> tuple[str, ...]:
+    one, three = len(found["one"]), len(found["three"])
+    sep, rest = found["sep"], found["end"] + _time(found)
+    if one == 4 and three <= 2:
+        orders = ["Ymd", "Ydm"]
+    elif one <= 2 and three == 4:
+        orders = ["dmY", "mdY"]
+    elif one <= 2 and three == 2:
+        orders = ["dmy", "mdy", "ymd"]
+    else:
+        return ()
+    before = _weekday(found)
+    return tuple(before + sep.join(f"%{letter}" for letter in letters) + rest for letters in orders)
+
+
+def _eight(found: re.Match[str]) -> tuple[str, ...]:
+    """Only with a time of day: eight digits may be any number."""
+    if found["gap"] is None:
+        return ()
+    first, last = int(found["digits"][:4]), int(found["digits"][4:])
+    dates = ["%Y%m%d", "%Y%d%m"] * (first in _YEARS) + ["%d%m%Y", "%m%d%Y"] * (last in _YEARS)
+    return tuple(date + _time(found) for date in dates)
+
+
+def _named(found: re.Match[str]) -> tuple[str, ...]:
+    before, rest = _weekday(found), _time(found)
+    if found["name"] is not None:
+        first, second, month = found["j1"], found["j2"], _month(found["name"])
+        if len(found["year"]) == 4:
+            return (f"{before}%d{first}{month}{second}%Y{rest}",)
+        return tuple(f"{before}%{a}{first}{month}{second}%{b}{rest}" for a, b in ("dy", "yd"))
+    if found["name3"] is not None:
+        return (f"{before}{_month(found['name3'])}{found['j5']}%d{found['j6']}%Y{rest}",)
+    return (f"{before}%Y{found['j7']}{_month(found['name4'])}{found['j8']}%d{rest}",)
+
+
+def _named_month(found: re.Match[str]) -> tuple[str, ...]:
+    if found["name"] is not None:
+        return (f"{_month(found['name'])}{found['j1']}%Y",)
+    return (f"%Y{found['j2']}{_month(found['name2'])}",)
+
+
+def _month_only(found: re.Match[str]) -> tuple[str, ...]:
+    lengths = len(found["one"]), len(found["two"])
+    if lengths[0] == 4 and lengths[1] <= 2:
+        return (f"%Y{found['sep']}%m",)
+    return (f"%m{found['sep']}%Y",) if lengths[0] <= 2 and lengths[1] == 4 else ()
+
+
+def _month(name: str) -> str:
+    return "%B" if re.fullmatch(_LONG_NAMES, name, re.IGNORECASE) and name.lower() != "may" else "%b"
+
+
+def _weekday(found: re.Match[str]) -> str:
+    if found["weekday"] is None:
+        return ""
+    return ("%A" if found["weekday"].title() in calendar.day_name else "%a") + found["after"]
+
+
+def _time(found: re.Match[str]) -> str:
+    """The format of what follows the date."""
+    if found["gap"] is None:
+        return ""
+    return found["gap"] + _clock(found) + _zone(found["zone"] or "")
+
+
+def _clock(found: re.Match[str]) -> str:
+    if found["compact"] is not None:
+        return "%H%M%S" if len(found["compact"]) == 6 else "%H%M"
+    half = found["half"] or ""
+    hour, half = ("%I", half[:-2] + "%p") if half else ("%H", "")
+    if found["mark"] is None:
+        return hour + half
+    mark = found["mark"]
+    seconds = f"{mark}%S" if found["seconds"] else ""
+    fraction = f"{found['point']}%f" if found["point"] else ""
+    return f"{hour}{mark}%M{seconds}{fraction}{half}"
+
+
+def _zone(zone: str) -> str:
+    """A Z is kept as written, and means UTC."""
+    space = " " * zone.startswith(" ")
+    name = zone.strip()
+    if not name or name in "Zz":
+        return space + name
+    return space + ("%Z" if name.isalpha() else "%z")

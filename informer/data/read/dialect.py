@@ -1,0 +1,126 @@
+"""Format of a CSV file: encoding, separator and decimal mark, detected from the first bytes of the file."""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from informer.config.file_format import Hints
+from informer.data.read.date_text import date_formats
+from informer.data.read.number_marks import find_marks
+
+SEPARATORS = "\t;|,"
+"""Possible separators; if two fit the rows equally well, the one less common within cells comes first."""
+
+SAMPLED_LINES = 20
+
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Separators and encoding of a CSV file; the defaults are the common ones."""
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    thousands: str = ""
+    is_settled: bool = field(default=False, compare=False)
+    """The decimal mark was given, or is unambiguous in some cell of the file."""
+
+    def uncommon(self) -> str:
+        """Differences from the common format, for the log; empty if there are none."""
+        found = [
+            f"separator {self.separator!r}" if self.separator != COMMON.separator else "",
+            f"decimal mark {self.decimal!r}" if self.decimal != COMMON.decimal else "",
+            f"thousands separator {self.thousands!r}" if self.thousands else "",
+            f"encoding {self.encoding}" if self.encoding not in (COMMON.encoding, "utf-8-sig") else "",
+        ]
+        return ", ".join(filter(None, found))
+
+
+COMMON = Dialect()
+
+
+def known_marks(dialect: Dialect) -> list[str] | None:
+    """Decimal and thousands separator, if unambiguous in the file: stored in checkpoints."""
+    return [dialect.decimal, dialect.thousands] if dialect.is_settled else None
+
+
+def find_encoding(content: bytes) -> str:
+    """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, GBK or Latin-1.
+
+    Every byte sequence is valid Latin-1, and much of it valid GBK: bytes above 127 are Chinese if nearly all of them
+    form
+    pairs of the 3755 usual characters or of their punctuation, which accented letters hardly ever do.
+    """
+    marked = next((encoding for bom, encoding in _BOMS.items() if content.startswith(bom)), None)
+    if marked is not None:
+        return marked
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(content)  # incremental: the last character may be cut
+        return "utf-8"
+    except UnicodeDecodeError:
+        return "gbk" if _is_chinese(content) else "latin-1"
+
+
+def find_dialect(text: str, hints: Hints) -> Dialect:
+    """The format of a file, from its first lines and the given hints."""
+    separator = hints.separator or find_separator(sampled_lines(text))
+    if hints.decimal is not None or hints.thousands is not None:
+        thousands = hints.thousands or ""
+        decimal = hints.decimal or ("," if thousands == "." else find_marks(text, separator).decimal)
+        if decimal == thousands:
+            decimal = "."
+        return Dialect(separator, decimal, hints.encoding or COMMON.encoding, thousands, is_settled=True)
+    marks = find_marks(text, separator)
+    encoding = hints.encoding or COMMON.encoding
+    return Dialect(separator, marks.decimal, encoding, marks.thousands, is_settled=marks.settled)
+
+
+def sampled_lines(text: str) -> list[str]:
+    """The first lines of a file: its header and some rows."""
+    return list(islice(io.StringIO(text, newline=""), SAMPLED_LINES))
+
+
+def find_separator(lines: Sequence[str]) -> str:
+    """The character that splits the header and most rows into equally many cells without another separator.
+
+    Args:
+        lines: the header and some rows.
+    """
+    present = [mark for mark in SEPARATORS if mark in lines[0]]
+    if len(present) < 2:
+        return present[0] if present else ","
+    return max(present, key=lambda mark: _agreement(lines, mark))
+
+
+def _is_chinese(content: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder("gbk")().decode(content)
+    except UnicodeDecodeError:
+        return False
+    pairs = [sign.encode("gbk") for sign in text if sign > "\x7f"]
+    # rows of the GB 2312 table: A1-A3 punctuation, B0-D7 the usual characters
+    usual = sum(first in b"\xa1\xa2\xa3" or 0xB0 <= first <= 0xD7 for first, second in pairs if second >= 0xA1)
+    return usual > 0.8 * len(pairs)
+
+
+def _agreement(lines: Sequence[str], separator: str) -> tuple[float, float, int]:
+    """Share of rows with as many cells as the header, share of their cells that are whole, and their number.
+
+    A cell is whole if it is a number, a date, empty or text without another separator.
+    """
+    rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
+    cells = [cell.strip() for row in rows[1:] for cell in row]
+    others = SEPARATORS.replace(separator, "")
+    whole = sum(not any(mark in cell for mark in others) or _is_value(cell) for cell in cells)
+    width = len(rows[0])
+    return sum(len(row) == width for row in rows) / len(rows), whole / max(len(cells), 1), width
+
+
+def _is_value(cell: str) -> bool:
+    return bool(date_formats(cell)) or re.fullmatch(r"[+-]?[\d.,]+(?:[eE][+-]?\d+)?", cell) is not None

@@ -1,0 +1,119 @@
+"""Cells -> rows with one step: the requested repairs, then every check, all in one report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from informer.config.dataset import Repairs
+from informer.data.read.checks import (
+    check_cells,
+    check_clock_changes,
+    check_order,
+    check_steps,
+    check_times,
+    choose_step,
+)
+from informer.data.read.frequency import Frequency
+from informer.data.read.numeric import numbers
+from informer.data.read.repair import repair
+from informer.data.read.report import Report
+from informer.data.read.rows import Rows
+from informer.data.read.table import Table
+from informer.data.read.timestamps import find_format, parse_timestamps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSpec:
+    """Requirements on the rows.
+
+    Args:
+        time_format: of the time column; None detects it.
+        trained_format: format of a model's training data, which settles what the rows leave ambiguous.
+        timezone: of local times; None: they are as written.
+        frequency: the expected step; None infers it.
+        repairs: made before the checks.
+        history: number of rows needed, from the end: of older rows only the times are checked; their values are neither
+            checked nor read. None: all rows.
+    """
+
+    time_format: str | None
+    trained_format: str | None
+    timezone: str | None = None
+    frequency: str | None
+    repairs: Repairs
+    history: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Sorted rows, their step (None if unknown), and the format of the timestamps.
+
+    `n_rows` also counts rows with unreadable or duplicate times.
+    """
+
+    rows: Rows
+    frequency: Frequency | None
+    time_format: str | None
+    n_rows: int
+
+
+def examine(table: Table, time_col: str, columns: Sequence[str], demands: ReadSpec, report: Report) -> Examined | None:
+    """Read, repair and check. The rows are valid if the report has no problems; None if no time can be read."""
+    # repairs may move rows, or fill from older ones
+    recent = table if demands.history is None or demands.repairs else table.end(demands.history)
+    with report.gathering():
+        # by all rows: the last ones may be ambiguous
+        time_format = find_format(table, time_col, demands.time_format, trained=demands.trained_format)
+        times = parse_timestamps(table, time_col, time_format, timezone=demands.timezone)
+        unread = table.cells(time_col, np.flatnonzero(times.isna()))
+        whole = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), table.lines)
+        rows, text = read_cells(recent, time_col, columns, times[len(times) - len(recent.frame) :])
+        return _examine_rows(rows, whole, unread, text, demands, time_format, report)
+    rows, text = read_cells(recent, time_col, columns, timeless(len(recent.frame)))
+    check_cells(rows, text, demands.repairs.advice, report)
+    return None
+
+
+def timeless(n: int) -> pd.DatetimeIndex:
+    """n unknown times."""
+    return pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]"))
+
+
+def read_cells(
+    table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
+) -> tuple[Rows, dict[str, pd.Series]]:
+    """Columns as numbers, at these times; and by column the cells that are text, for `check_cells`."""
+    values, positions = numbers(table, columns)
+    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
+    return rows, {column: table.cells(column, where) for column, where in positions.items()}
+
+
+def _examine_rows(
+    rows: Rows,
+    whole: Rows,
+    unread: pd.Series,
+    text: Mapping[str, pd.Series],
+    demands: ReadSpec,
+    time_format: str | None,
+    report: Report,
+) -> Examined:
+    """`whole`: all rows of the table, without values; `unread`: cells that are not times, by line number."""
+    read = repair(rows.timed, demands.repairs, demands.frequency, report)
+    check_times(rows.name, unread, time_format, report)
+    # the last rows are the latest only if all are sorted
+    every = read if len(rows) == len(whole) else whole.timed
+    changes = check_clock_changes(every, report)
+    if not changes:
+        check_order(every, report)
+    if demands.history is not None:
+        read = read.take(slice(-demands.history, None))
+    ordered, frequency = read.in_order(), None
+    with report.gathering():
+        if len(ordered):
+            frequency = choose_step(ordered, demands.frequency)
+            if not changes:
+                check_steps(ordered, frequency, unread.index.to_numpy(), demands.repairs.advice, report)
+    check_cells(read, text, demands.repairs.advice, report)
+    return Examined(ordered, frequency, time_format, len(read) + len(unread))

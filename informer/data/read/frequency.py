@@ -1,0 +1,268 @@
+"""The step of a series: any pandas offset, old spelling or new, given or inferred; what follows from it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import tzinfo
+from enum import Enum
+from math import gcd, lcm
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+from pandas.tseries.frequencies import to_offset
+from pandas.tseries.offsets import BaseOffset
+
+from informer.data.read.steps import DAY, MODERN, SECOND, UNIT_NANOS, candidates, canonical, nanos_of
+from informer.errors import InputError
+
+FARTHEST = 100
+"""Steps a row, on average, up to which calendar steps are counted; what lies beyond is on no step."""
+
+
+class Unit(Enum):
+    """The calendar unit that a step is counted in."""
+
+    second = "second"
+    minute = "minute"
+    hour = "hour"
+    day = "day"
+    business_day = "business_day"
+    week = "week"
+    month = "month"
+    quarter = "quarter"
+    year = "year"
+
+
+_FIXED = {Unit.second: SECOND, Unit.minute: 60 * SECOND, Unit.hour: 3600 * SECOND}
+
+# prefix of the code -> unit, steps in a season; half-months carry a day of the month, as weeks do
+_CALENDAR = {
+    **dict.fromkeys(["B", "C"], (Unit.business_day, 5)),
+    **dict.fromkeys(["bh", "cbh"], (Unit.hour, 8)),
+    "W": (Unit.week, 52),
+    **dict.fromkeys(["SME", "SMS"], (Unit.week, 24)),
+    **dict.fromkeys(["ME", "MS", "BME", "BMS", "CBME", "CBMS", "WOM", "LWOM"], (Unit.month, 12)),
+    **dict.fromkeys(["QE", "QS", "BQE", "BQS", "REQ"], (Unit.quarter, 4)),
+    **dict.fromkeys(["HYE", "HYS", "BHYE", "BHYS"], (Unit.quarter, 2)),
+    **dict.fromkeys(["YE", "YS", "BYE", "BYS", "RE"], (Unit.year, 1)),
+}
+
+LONGEST = 100
+"""Years of a step; of one that is counted in months or weeks, so many of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """A step between rows.
+
+    `code` is canonical: equal steps have equal codes (60min and h, 24h and D) and `parse(f.code) == f`.
+    """
+
+    offset: BaseOffset
+
+    @classmethod
+    def parse(cls, text: str) -> "Frequency":
+        """A pandas offset alias, with or without a multiple: h, H, 15min, 30T, D, B, W-MON, M, ME, MS, QS, Y ...
+
+        Raises:
+            InputError: not an offset, or not a step forward.
+        """
+        modern = re.sub(r"(?<![-A-Za-z])[A-Za-z]+", lambda alias: MODERN.get(alias[0], alias[0]), text.strip())
+        try:
+            offset = to_offset(modern)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InputError(
+                f"frequency {text!r}: expected a pandas offset such as h, 15min, D, B, W, MS, ME, QS or YE"
+            ) from error
+        if offset is None or offset.n < 1:
+            raise InputError(f"frequency {text!r}: expected a step forward in time")
+        if (nanos_of(offset) or 0) > LONGEST * 366 * DAY or (nanos_of(offset) is None and offset.n > LONGEST):
+            raise InputError(f"frequency {text!r}: expected a step of at most {LONGEST} years")
+        return cls(canonical(offset))
+
+    @classmethod
+    def infer(cls, timestamps: pd.DatetimeIndex) -> "Frequency":
+        """The step that every row follows, from seconds to years, business days and month ends included.
+
+        Raises:
+            ValueError: fewer than two rows, or no step that they all follow (`closest` says which comes nearest).
+        """
+        frequency, kept = cls.closest(timestamps)
+        if kept < len(timestamps):
+            raise ValueError(f"no regular step: {frequency.code} holds for the first {kept} rows only")
+        return frequency
+
+    @classmethod
+    def closest(cls, timestamps: pd.DatetimeIndex) -> tuple["Frequency", int]:
+        """The step that the most leading rows follow, and their number.
+
+        Args:
+            timestamps: two or more, increasing.
+        """
+        if len(timestamps) < 2:
+            raise ValueError(f"timestamps: expected at least 2 to see a step, found {len(timestamps)}")
+        best: tuple[int, Frequency, np.ndarray] | None = None
+        for offset in candidates(timestamps):
+            frequency = cls(canonical(offset))
+            regular = frequency.strides(timestamps) == 1
+            if best is None or regular.sum() > best[0]:
+                best = int(regular.sum()), frequency, regular
+        assert best is not None
+        _, frequency, regular = best
+        return frequency, _leading(regular)
+
+    def follows(self, timestamps: pd.DatetimeIndex) -> int:
+        """How many leading rows continue by this step, the first row being where it starts."""
+        return _leading(self.strides(timestamps) == 1) if len(timestamps) > 1 else len(timestamps)
+
+    def strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
+        """Steps from each row to the next: 1 as it should be, more over a gap, 0 where they are no whole number.
+
+        Args:
+            timestamps: increasing.
+        """
+        nanos = nanos_of(self.offset)
+        # days are days of the calendar, which in a zone need not have 24 hours
+        if nanos is None or (nanos % DAY == 0 and timestamps.tz is not None):
+            return self._calendar_strides(timestamps)
+        # 1.5 s in stamps of whole seconds: 3 halves
+        part = gcd(nanos, UNIT_NANOS[timestamps.unit])
+        distances = np.diff(timestamps.asi8) * (UNIT_NANOS[timestamps.unit] // part)
+        steps, rest = np.divmod(distances, nanos // part)
+        return np.where(rest == 0, steps, 0)
+
+    def _calendar_strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
+        if len(timestamps) < 2:
+            return np.zeros(0, dtype=np.int64)
+        stamps = timestamps.asi8
+        step = int(np.diff(self.grid(timestamps[0], 2).as_unit(timestamps.unit).asi8)[0])
+        first, zone = self._clock(timestamps[0], like=timestamps[1])
+        # a date in another age would take minutes to reach
+        end = min(int(stamps[0]) + FARTHEST * len(stamps) * step, int(stamps[-1]))
+        last = timestamps[int(stamps.searchsorted(end, side="right")) - 1]
+        grid = _in_zone(pd.date_range(first, self._clock(last)[0], freq=self.offset), zone)
+        # by the clock, an hour that occurs twice may be either
+        places = grid.tz_localize(None).get_indexer(timestamps.tz_localize(None))
+        known = (places[1:] >= 0) & (places[:-1] >= 0)
+        return np.where(known, np.diff(places), 0)
+
+    def grid(self, first: pd.Timestamp, n: int) -> pd.DatetimeIndex:
+        """n timestamps on this step, from `first` on.
+
+        In a time zone, steps of days and more keep the time of day. Where a clock change leaves it out, the row is
+        at the end of the gap; where it makes it stand twice, at the first of the two.
+        """
+        start, zone = self._clock(first)
+        return _in_zone(pd.date_range(start, periods=n + 1, freq=self.offset), zone)[:n]
+
+    def future(self, last: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
+        """The n timestamps after `last`.
+
+        Args:
+            like: another row, whose time of day holds where a clock change has moved `last`.
+
+        Raises:
+            InputError: they lie beyond what the unit of `last` can count, 2262 for nanoseconds.
+        """
+        end, zone = self._clock(last, like=like)
+        with _countable(last):
+            return _in_zone(pd.date_range(end + self.offset, periods=n + 1, freq=self.offset), zone)[:n]
+
+    def past(self, first: pd.Timestamp, n: int, *, like: pd.Timestamp | None = None) -> pd.DatetimeIndex:
+        """The n timestamps before `first`; `like` and errors as in `future`."""
+        start, zone = self._clock(first, like=like)
+        with _countable(first):
+            return _in_zone(pd.date_range(end=start, periods=n + 2, freq=self.offset), zone)[-n - 1 : -1]
+
+    def _clock(self, row: pd.Timestamp, *, like: pd.Timestamp | None = None) -> tuple[pd.Timestamp, tzinfo | None]:
+        """Where steps are counted from: the row, or what its clock shows, and the zone of that."""
+        if row.tz is None or self.unit in _FIXED:
+            return row, None
+        wall = row.tz_localize(None)
+        if like is not None:
+            other = like.tz_localize(None)
+            meant = wall.normalize() + (other - other.normalize())
+            wall = meant if row in _in_zone(pd.DatetimeIndex([meant]), row.tz) else wall
+        return wall, row.tz
+
+    @property
+    def code(self) -> str:
+        """Canonical pandas spelling."""
+        return self.offset.freqstr
+
+    @property
+    def unit(self) -> Unit:
+        """The coarsest unit that the step is a whole number of; fractions of a second count as seconds."""
+        nanos = nanos_of(self.offset)
+        if nanos is None:
+            return self._calendar[0]
+        if nanos % DAY == 0:
+            return Unit.week if nanos % (7 * DAY) == 0 else Unit.day
+        return next((unit for unit in (Unit.hour, Unit.minute) if nanos % _FIXED[unit] == 0), Unit.second)
+
+    @property
+    def multiple(self) -> int:
+        """Units in a step: 15 for 15min (and 1 below a second)."""
+        nanos = nanos_of(self.offset)
+        if nanos is None:
+            return self.offset.n
+        sizes = _FIXED | {Unit.day: DAY, Unit.week: 7 * DAY}
+        return max(1, nanos // sizes[self.unit])
+
+    @property
+    def season(self) -> int:
+        """Rows after which a naive seasonal forecast repeats, at least 1.
+
+        An hour for steps below a minute, a day below a day, a week for days (5 for business days), a year above.
+        A step that does not divide the season takes as many whole seasons as it needs (2D: 7 rows, two weeks).
+        """
+        nanos = nanos_of(self.offset)
+        if nanos is None:
+            return _rows(self.offset.n, self._calendar[1])
+        if self.unit is Unit.week:
+            return _rows(self.multiple, 52)
+        cycle = 7 * DAY if self.unit is Unit.day else 3600 * SECOND if self.unit is Unit.second else DAY
+        return _rows(nanos, cycle)
+
+    @property
+    def per_day(self) -> int | None:
+        """Rows in a day where that is a whole number, else None."""
+        nanos = nanos_of(self.offset)
+        return DAY // nanos if nanos is not None and DAY % nanos == 0 else None
+
+    @property
+    def _calendar(self) -> tuple[Unit, int]:
+        return _CALENDAR[self.offset.rule_code.partition("-")[0]]
+
+
+@contextmanager
+def _countable(row: pd.Timestamp) -> Iterator[None]:
+    """The InputError of steps from a row to times that its unit cannot count."""
+    try:
+        yield
+    except pd.errors.OutOfBoundsDatetime as error:
+        raise InputError(
+            f"{row}: expected a time that steps can be counted from, found one at the end of what {row.unit} hold; "
+            "check the year, or keep times in a coarser unit"
+        ) from error
+
+
+def _in_zone(wall: pd.DatetimeIndex, zone: tzinfo | None) -> pd.DatetimeIndex:
+    """The times at which clocks of a zone show these; as they are without a zone."""
+    if zone is None:
+        return wall
+    first = np.ones(len(wall), dtype=bool)
+    times = wall.tz_localize(zone, nonexistent="shift_forward", ambiguous=first)
+    # a whole date that a zone left out (Samoa, 30 December 2011) has no row
+    return times[times.tz_localize(None) - wall < pd.Timedelta("12h")]
+
+
+def _leading(regular: np.ndarray) -> int:
+    """Rows before the first step that is not regular."""
+    return int(regular.argmin()) + 1 if not regular.all() else len(regular) + 1
+
+
+def _rows(step: int, cycle: int) -> int:
+    return lcm(step, cycle) // step

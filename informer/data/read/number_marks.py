@@ -1,0 +1,168 @@
+"""Separators within numbers: the decimal mark and, if any, the thousands separator.
+
+`1.011` is about one in one file and a thousand and eleven in another. A cell with only one reading settles it for the
+file (0.5, 12.25, 1.011.012, 1.011,50); if every cell of a column is ambiguous, the user is asked.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+import pandas as pd
+
+SPACES, APOSTROPHES = " \u00a0\u202f", "'\u2019"
+
+GROUPING = ".," + SPACES + APOSTROPHES
+"""All separators that occur in numbers."""
+
+_GROUPED = re.compile(
+    rf"\d{{1,3}}(?P<mark>[{GROUPING}])\d{{3}}(?P<more>(?:(?P=mark)\d{{3}})*)(?:(?P<decimal>[.,])\d*)?"
+)
+_NUMBER = re.compile(rf"\s*[+-]?([\d.,][\deE{GROUPING}+-]*?)\s*")
+_TIME = re.compile(
+    r"(?:[01]\d|2[0-3])\.[0-5]\d|(?:0?[1-9]|1[0-2])\.(?:1[89]|20|21)\d{2}|(?:1[89]|20|21)\d{2}\.(?:0[1-9]|1[0-2])"
+)
+"""Times of day and months with a point, which say nothing about the points of numbers."""
+
+_DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """`decimal` is the decimal mark, `thousands` ("": none) groups digits; `settled`: some cell is unambiguous."""
+
+    decimal: str
+    thousands: str
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A column whose numbers may be a thousand times as large: one of its cells, and that cell's row of the frame."""
+
+    cell: str
+    row: int
+
+
+def find_marks(text: str, separator: str) -> Marks:
+    """The separators of the numbers in some lines of a file."""
+    decimals: set[str] = set()
+    groups: set[str] = set()
+    open_marks: set[str] = set()
+    for number in _numbers(text, separator):
+        grouped = _GROUPED.fullmatch(number)
+        if grouped is None or number.startswith("0"):
+            decimals |= {found["decimal"] for found in [_DECIMAL.fullmatch(number)] if found}
+        elif grouped["decimal"] == grouped["mark"]:
+            continue  # 1.011.01 is not a number
+        elif grouped["decimal"] or grouped["more"] or grouped["mark"] not in ".,":
+            groups.add(grouped["mark"])
+            decimals |= {grouped["decimal"]} - {None}
+        else:
+            open_marks.add(grouped["mark"])
+    kinds = {_kind(mark) for mark in groups}
+    if len(decimals) > 1 or len(kinds) > 1 or decimals & kinds:
+        return Marks(".", "", settled=False)  # cells in the other format are then not numbers
+    if not groups and separator == "," and "," in decimals:
+        return Marks(".", "", settled=False)  # a quoted "1,250" may be a thousand
+    thousands = next(iter(kinds), "")
+    usual = {".": ",", ",": "."}.get(thousands) or ("," if open_marks == {","} and separator != "," else ".")
+    decimal = next(iter(decimals), usual)
+    return Marks(decimal, thousands, settled=bool(decimals or groups))
+
+
+def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
+    """Text of numbers as pandas reads them; text whose digits are not in groups of three becomes empty."""
+    marks, point = _class(thousands), re.escape(decimal)
+    pattern = rf"\s*[+-]?(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)?(?:{point}\d*)?(?:[eE][+-]?\d+)?\s*"
+    text = cells.astype(str)
+    sound = text.where(text.str.fullmatch(pattern).astype(bool))
+    return sound.str.replace(marks, "", regex=True).str.replace(decimal, ".", regex=False)
+
+
+def may_be_thousands(frame: pd.DataFrame) -> list[int]:
+    """Indices of the columns whose decimals may be the last digits of thousands, judging by their values.
+
+    Empty if a value of any column shows that the character is a decimal mark.
+    """
+    found: list[int] = []
+    for place, dtype in enumerate(frame.dtypes):
+        if not (isinstance(dtype, np.dtype) and dtype.kind == "f"):
+            continue
+        values = np.abs(frame.iloc[:, place].to_numpy(dtype=np.float64))
+        values = values[np.isfinite(values)]
+        broken = values[values != np.floor(values)]
+        if len(broken) and _may_be_times(values):
+            continue
+        thousandths = broken * 1000
+        if ((broken < 1) | (broken >= 1000)).any() or (np.abs(thousandths - np.rint(thousandths)) > 1e-6).any():
+            return []
+        if len(values) and values.max() < 1000:
+            found.append(place)
+    return found
+
+
+def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, Doubt]:
+    """Text columns in which every separator comes after one to three digits and before three digits."""
+    mark = re.escape(decimal)
+    found: dict[str, Doubt] = {}
+    for column, cells in text.items():
+        marked = cells[cells.str.contains(decimal, regex=False, na=False)]
+        shaped = marked.str.fullmatch(rf"\s*[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}\s*")
+        if len(marked) and shaped.all():
+            found[str(column)] = Doubt(marked.iloc[0].strip(), int(marked.index[0]))
+    return found
+
+
+def are_smoother_as_thousands(values: np.ndarray, marked: np.ndarray) -> bool:
+    """Whether values vary less between rows, relative to their size, with the ambiguous ones a thousand times larger.
+
+    Without whole numbers among them both readings have the same shape.
+    """
+    if marked.all() or len(values) < 2:
+        return False
+    larger = np.where(marked, values * 1000, values)
+    jumps = [np.abs(np.diff(one)).sum() / max(np.abs(one).sum(), 1e-300) for one in (values, larger)]
+    return bool(jumps[1] < jumps[0])
+
+
+def grouping_advice(cell: str) -> str | None:
+    """What to set for a cell that is a number except for its thousands separator; None for other cells."""
+    grouped = _GROUPED.fullmatch(cell.strip().lstrip("+-"))
+    if grouped is None:
+        return None
+    mark = _kind(grouped["mark"])
+    or_decimal = f", if it is the decimal mark dataset.decimal='{mark}'" if mark in ".," and not grouped["more"] else ""
+    return f'if {mark!r} groups thousands, set dataset.thousands="{mark}"{or_decimal}'
+
+
+def _kind(mark: str) -> str:
+    return " " if mark in SPACES else "'" if mark in APOSTROPHES else mark
+
+
+def _class(thousands: str) -> str:
+    kind = _kind(thousands)
+    return f"[{re.escape({' ': SPACES, chr(39): APOSTROPHES}.get(kind, kind))}]"
+
+
+def _numbers(text: str, separator: str) -> Iterator[str]:
+    """Cells of digits and separators only, without their signs; not those of columns that may be times."""
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))[1:]
+    for column in zip_longest(*rows, fillvalue=""):
+        cells = [found[1] for found in map(_NUMBER.fullmatch, column) if found]
+        if not all(map(_TIME.fullmatch, cells)):
+            yield from cells
+
+
+def _may_be_times(values: np.ndarray) -> bool:
+    """Whether numbers may be times of day such as 13.45, or months such as 12.2024 or 2024.12."""
+    whole, hundredths, rest = np.floor(values), (values % 1) * 100, (values % 1) * 10_000
+    has_two_digits = np.abs(hundredths - np.rint(hundredths)) < 1e-6
+    of_day = (whole < 24) & (hundredths < 59.5) & has_two_digits
+    of_year = (whole >= 1) & (whole <= 12) & (rest > 1799.5) & (rest < 2199.5)
+    of_month = (whole >= 1800) & (whole < 2200) & (hundredths < 12.5) & has_two_digits
+    return bool(of_day.all() or of_year.all() or of_month.all())

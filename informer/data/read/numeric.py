@@ -1,0 +1,108 @@
+"""Columns of a table as numbers, and which of them are meant as such."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+from pandas.api.types import (
+    is_bool_dtype,
+    is_complex_dtype,
+    is_datetime64_any_dtype,
+    is_numeric_dtype,
+    is_object_dtype,
+    is_string_dtype,
+    is_timedelta64_dtype,
+)
+
+from informer.data.read.dialect import Dialect
+from informer.data.read.number_marks import without_thousands
+from informer.data.read.table import Table
+from informer.errors import InputError
+
+
+def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
+    """Columns as numbers, NaN for every cell that is none; and for each column the positions of those that are text."""
+    frame = table.frame[list(columns)]
+    if all(map(_is_plain_type, frame.dtypes.array)):
+        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64)), {}
+    found = {column: frame[column] for column in columns}
+    values = np.stack([_to_numbers(cells, table.dialect) for cells in found.values()], axis=1)
+    texts: dict[str, np.ndarray] = {}
+    for i, (column, cells) in enumerate(found.items()):
+        if not _is_plain(cells):
+            positions = np.flatnonzero(np.isnan(values[:, i]) & cells.notna().to_numpy())
+            texts |= {column: positions} if len(positions) else {}
+    return values, texts
+
+
+def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of the columns that are meant as numbers: some cell is one, or none has a letter."""
+    # not by cells: of a hundred thousand columns, each takes pandas a while to find
+    types = table.frame.dtypes
+    numeric = {name for name, dtype in zip(types.index, types.array, strict=True) if is_numeric_dtype(dtype)}
+    return tuple(
+        column for column in columns if column in numeric or not has_words(table, column) or has_numbers(table, column)
+    )
+
+
+def has_numbers(table: Table, column: str) -> bool:
+    """Whether some cell is a number."""
+    cells = table.frame[column]
+    if is_numeric_dtype(cells):
+        return bool(cells.notna().any())
+    return _may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
+
+
+def has_words(table: Table, column: str) -> bool:
+    """Whether some cell has a letter, or all are of a type other than text and numbers, such as times."""
+    cells = table.frame[column]
+    if is_numeric_dtype(cells):
+        return False
+    return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(r"[^\s\d.,'\u2019+-]").any())
+
+
+def check_no_times(table: Table, columns: Sequence[str]) -> None:
+    """Times and durations of a typed table are no numbers, and the reader cannot know which unit is meant.
+
+    Raises:
+        InputError: the first such column.
+    """
+    for column in columns:
+        dtype = table.frame[column].dtype
+        if is_datetime64_any_dtype(dtype) or is_timedelta64_dtype(dtype):
+            raise InputError(
+                f"{table.name}, column {column!r}: expected numbers, found {dtype}; write it as a number,"
+                f" or leave it out with dataset.exclude=[{column}]"
+            )
+
+
+def _may_be_text(cells: pd.Series) -> bool:
+    return is_string_dtype(cells) or is_object_dtype(cells)
+
+
+def _is_plain(cells: pd.Series) -> bool:
+    """Numbers of numpy's, which may be NaN and are never text."""
+    return _is_plain_type(cells.dtype)
+
+
+def _is_plain_type(dtype: object) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "iuf"
+
+
+def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
+    if _is_plain(cells):
+        return cells.to_numpy(dtype=np.float64)
+    if is_bool_dtype(cells):
+        cells = cells.astype("float64")
+    elif not is_numeric_dtype(cells):
+        if not _may_be_text(cells):  # times and durations, which pandas counts in nanoseconds
+            return np.full(len(cells), np.nan)
+        if dialect.thousands:
+            cells = without_thousands(cells, dialect.thousands, dialect.decimal)
+        elif dialect.decimal != ".":
+            # swapped, so that a point does not pass for a decimal mark
+            cells = cells.astype(str).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
+    elif is_complex_dtype(cells):
+        return np.full(len(cells), np.nan)
+    return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)

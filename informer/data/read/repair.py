@@ -1,0 +1,140 @@
+"""Repairs of rows: made only on request, and reported: what, how many, and where first."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Int
+
+from informer.config.dataset import Duplicates, Fill, Repairs
+from informer.data.read.checks import choose_step
+from informer.data.read.frequency import Frequency
+from informer.data.read.report import Report
+from informer.data.read.rows import Rows
+from informer.errors import InputError
+
+MOST_NEW = 10
+"""Maximum number of missing rows per existing row that are inserted: a larger gap is a wrong date."""
+
+
+FEW_ROWS, FEW_SHARE = 10, 0.01
+"""Rows that an unconfirmed repair may drop: this many, or this share of all."""
+
+
+def repair(rows: Rows, repairs: Repairs, frequency: str | None, report: Report) -> Rows:
+    """Rows after the requested repairs, as far as possible; the checks report the remaining problems.
+
+    Args:
+        frequency: the expected step; None infers it.
+    """
+    if repairs.sort and not rows.is_increasing:
+        rows = _sorted(rows, report)
+    if repairs.duplicates is not None and not rows.is_increasing:
+        rows = _merged(rows, repairs, report)
+    if repairs.fill is None:
+        return rows
+    try:
+        step = choose_step(rows, frequency) if rows.is_increasing else None
+    except InputError:  # the checks report it
+        step = None
+    new = np.zeros(len(rows), dtype=bool)
+    if step is not None:
+        rows, new = _with_missing_rows(rows, step, repairs, report)
+    return _filled(rows, new, repairs.fill, repairs.max_gap, report)
+
+
+def _sorted(rows: Rows, report: Report) -> Rows:
+    back = np.flatnonzero(np.diff(rows.timestamps.asi8) < 0) + 1
+    if len(back):
+        report.repairs.append(f"{rows.name}: sort=true moved rows, the first out of order is row {rows.lines[back[0]]}")
+    return rows.take(rows.timestamps.argsort(kind="stable"))
+
+
+def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
+    again, duplicates = rows.timestamps.duplicated(), repairs.duplicates
+    if duplicates is None or not again.any():
+        return rows
+    lost = int(again.sum())
+    if lost > max(FEW_ROWS, FEW_SHARE * len(rows)) and "duplicates" not in repairs.confirmed:
+        report.add(
+            f"{rows.name}: duplicates={duplicates.value} would drop {lost} of {len(rows)} rows; if the file has many "
+            "series, set dataset.series_col; if times of day are in a separate column, dataset.clock_col; to "
+            "drop them anyway, dataset.confirm=[duplicates]"
+        )
+    first = rows.lines[again.argmax()]
+    report.repairs.append(f"{rows.name}: duplicates={duplicates.value} dropped {again.sum()} rows, first row {first}")
+    kept = rows.take(~again)
+    if duplicates is Duplicates.first:
+        return kept
+    # sort=False: groups in the order of their first rows, as they are kept
+    means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
+    return replace(kept, values=means.to_numpy())
+
+
+def _with_missing_rows(
+    rows: Rows, step: Frequency, repairs: Repairs, report: Report
+) -> tuple[Rows, Bool[np.ndarray, "t"]]:
+    """Empty rows at the timestamps that are missing, and which rows they are."""
+    missing = np.maximum(step.strides(rows.timestamps) - 1, 0)
+    if repairs.max_gap is not None:
+        missing = np.where(missing > repairs.max_gap, 0, missing)
+    if not 0 < missing.sum() <= MOST_NEW * len(rows):
+        return rows, np.zeros(len(rows), dtype=bool)
+    # the new positions of the old rows, and which old row each new one comes before
+    places = np.concatenate([[0], np.cumsum(missing + 1)])
+    n = int(places[-1]) + 1
+    values = np.full((n, len(rows.columns)), np.nan)
+    values[places] = rows.values
+    new = np.ones(n, dtype=bool)
+    new[places] = False
+    first = int(np.flatnonzero(missing)[0])
+    report.repairs.append(
+        f"{rows.name}: fill={repairs.fill.value if repairs.fill else ''} put {missing.sum()} missing rows in, first "
+        f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
+    )
+    lines = rows.lines[np.searchsorted(places, np.arange(n))]
+    return replace(rows, timestamps=_continued(rows.timestamps, missing, step), values=values, lines=lines), new
+
+
+def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: Frequency) -> pd.DatetimeIndex:
+    """With `missing[i]` steps after row i."""
+    pieces: list[pd.DatetimeIndex] = []
+    done = 0
+    for row in map(int, np.flatnonzero(missing)):
+        pieces += [times[done : row + 1], step.future(times[row], int(missing[row]))]
+        done = row + 1
+    return pd.DatetimeIndex(times[:0].append([*pieces, times[done:]]))
+
+
+def _filled(rows: Rows, new: Bool[np.ndarray, "t"], fill: Fill, max_gap: int | None, report: Report) -> Rows:
+    empty = np.isnan(rows.values)
+    if not empty.any():
+        return rows
+    frame = pd.DataFrame(rows.values)
+    filled = {
+        Fill.ffill: frame.ffill,
+        Fill.linear: lambda: frame.interpolate(limit_area="inside"),
+        Fill.zero: lambda: frame.fillna(0.0),
+    }[fill]()
+    values = np.where(_in_long_run(empty, max_gap), np.nan, filled.to_numpy())
+    done = empty & ~np.isnan(values) & ~new[:, None]
+    if done.any():
+        row = int(done.any(axis=1).argmax())
+        column = rows.columns[int(done[row].argmax())]
+        report.repairs.append(
+            f"{rows.name}: fill={fill.value} filled {done.sum()} empty cells, first row {rows.lines[row]}, "
+            f"column {column!r}"
+        )
+    return replace(rows, values=values)
+
+
+def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np.ndarray, "t c"]:
+    """Cells in runs of more than `max_gap` empty cells, per column."""
+    long = np.zeros_like(empty)
+    if max_gap is None:
+        return long
+    for place in np.flatnonzero(empty.any(axis=0)):
+        edges = np.flatnonzero(np.diff(empty[:, place].astype(np.int8), prepend=0, append=0))
+        for start, stop in edges.reshape(-1, 2):
+            long[start:stop, place] = stop - start > max_gap
+    return long

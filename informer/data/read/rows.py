@@ -1,0 +1,51 @@
+"""The rows of a table before they become a series; they may still have problems."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Timestamps and values [t c] with their place in the file.
+
+    `lines` [t] are row numbers as in an editor (from 0 for a frame); an inserted row has the number of the row after
+    it.
+    """
+
+    name: str
+    time_col: str
+    columns: tuple[str, ...]
+    timestamps: pd.DatetimeIndex
+    values: Float64[np.ndarray, "t c"]
+    lines: Int[np.ndarray, "t"]
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def take(self, which: slice | np.ndarray) -> "Rows":
+        """Some rows, in the order given."""
+        return replace(self, timestamps=self.timestamps[which], values=self.values[which], lines=self.lines[which])
+
+    @property
+    def timed(self) -> "Rows":
+        """The rows with a time."""
+        return self.take(np.asarray(self.timestamps.notna())) if self.timestamps.hasnans else self
+
+    def at(self, row: int, column: str | None = None) -> str:
+        """The place of a cell, to start an error message; without a column, of the timestamp."""
+        return f"{self.name}, row {self.lines[row]}, column {self.time_col if column is None else column!r}"
+
+    @property
+    def is_increasing(self) -> bool:
+        """Whether every timestamp is after the one before."""
+        return bool((np.diff(self.timestamps.asi8) > 0).all())
+
+    def in_order(self) -> "Rows":
+        """Sorted by time, keeping the first of rows with equal times."""
+        if self.is_increasing:
+            return self
+        ordered = self.take(self.timestamps.argsort(kind="stable"))
+        return ordered.take(~ordered.timestamps.duplicated())

@@ -1,0 +1,278 @@
+"""File or frame -> Series: the only way in, the same for training, evaluation and prediction.
+
+A file has a time column with equal steps (in any pandas offset) and numbers without gaps in every other column used.
+Anything else is an InputError with a line for each problem; what is repaired was asked for, and is reported.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+
+from informer.config.dataset import DatasetConfig, Short
+from informer.config.lengths import WindowSizes
+from informer.data.read.checks import check_doubts, constant_columns
+from informer.data.read.clock_column import find_clock_column, joined
+from informer.data.read.dialect import COMMON, Dialect
+from informer.data.read.examine import Examined, ReadSpec, examine
+from informer.data.read.frequency import Frequency
+from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
+from informer.data.read.report import Report
+from informer.data.read.table import Table, name_of, read_table, without
+from informer.data.read.timestamps import find_time_column
+from informer.data.split import split_rows
+from informer.errors import InputError, listed
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A named table: `values` [t c] in data units, one row a timestamp at equal steps, one column a name.
+
+    `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written,
+    `n_rows` the rows that it has, of which these may be the last; `series_col` the column that named the series, None
+    where the file holds no other; `repairs` says what was repaired, one line each.
+    """
+
+    name: str
+    timestamps: pd.DatetimeIndex
+    values: Float64[np.ndarray, "t c"]
+    columns: tuple[str, ...]
+    frequency: Frequency
+    time_col: str
+    time_format: str | None = None
+    dialect: Dialect = COMMON
+    n_rows: int = 0
+    series_col: str | None = None
+    repairs: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+
+def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "t c"]:
+    """These columns of a series, in this order.
+
+    Raises:
+        InputError: it lacks some.
+    """
+    missing = [name for name in names if name not in series.columns]
+    if missing:
+        raise InputError(
+            f"{series.name}: columns missing: {listed(missing)}; its value columns are {listed(series.columns)}"
+        )
+    if tuple(names) == series.columns:
+        return series.values
+    return series.values[:, [series.columns.index(name) for name in names]]
+
+
+def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:
+    """Read a CSV file, packed or not, or a parquet file.
+
+    Args:
+        sizes: of windows that each part of the split must hold.
+
+    Raises:
+        InputError: see `series_from_table`.
+    """
+    table = table_of_file(path, config)
+    if table.dialect.uncommon():
+        log.info("%s: %s", table.name, table.dialect.uncommon())
+    return series_from_table(table, config, name_of(path), sizes=sizes)
+
+
+def table_of_file(path: Path, config: DatasetConfig) -> Table:
+    """The cells of a file that is written as `config` says.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    return prepared(read_table(path, config.hints, config.series_col, config.limits), config)
+
+
+def prepared(table: Table, config: DatasetConfig) -> Table:
+    """A table without the columns that are left out, and with the times of day behind its dates.
+
+    Raises:
+        InputError: a column to leave out, or the one of times of day, is missing.
+    """
+    for column in without(config.exclude, table.columns):
+        raise table.missing("dataset.exclude", column)
+    if config.clock_col is not None and config.clock_col not in table.columns:
+        raise table.missing("dataset.clock_col", config.clock_col)
+    table = table.without(config.exclude)
+    try:
+        time_col = find_time_column(table, config.time_col)
+    except InputError:  # reported with all other problems of the table
+        return table
+    apart = [*(config.columns or []), *filter(None, (config.series_col, config.target))]
+    clock_col = config.clock_col or find_clock_column(table, time_col, apart)
+    if clock_col is None or clock_col == time_col:
+        return table
+    log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
+    return joined(table, time_col, clock_col)
+
+
+def series_from_table(
+    table: Table,
+    config: DatasetConfig,
+    name: str,
+    *,
+    sizes: WindowSizes | None = None,
+    history: int | None = None,
+    trained_format: str | None = None,
+) -> Series:
+    """Check the cells of a file or frame, and take its series; warnings and repairs go to the log.
+
+    Args:
+        name: of the series.
+        sizes: for training: of windows that each part of the split must hold.
+        history: for prediction: rows that it needs. The last so many are taken and checked; of older ones the
+            times are checked, because only the end of rows in order is the end of the series.
+        trained_format: for prediction: the format that the training data's times had (see `find_format`).
+
+    Raises:
+        InputError: one line for each problem.
+    """
+    series, report = inspect_table(table, config, name, sizes=sizes, history=history, trained_format=trained_format)
+    for line in report.repairs:
+        log.info(line)
+    report.refuse()
+    for line in report.warnings:
+        log.warning(line)
+    assert series is not None  # else there are problems
+    return replace(series, repairs=tuple(report.repairs))
+
+
+def inspect_table(
+    table: Table,
+    config: DatasetConfig,
+    name: str,
+    *,
+    sizes: WindowSizes | None = None,
+    history: int | None = None,
+    trained_format: str | None = None,
+) -> tuple[Series | None, Report]:
+    """What `series_from_table` takes, None where there is nothing to take, and all that is to say about it."""
+    report = Report()
+    with report.gathering():
+        if not len(table.frame):
+            raise table.without_rows()
+        time_col = find_time_column(table, config.time_col)
+        _check_repeats(table, time_col, config.columns, report)
+        columns = _value_columns(table, time_col, config.columns)
+        check_doubts(table, columns, report)
+        demands = ReadSpec(
+            time_format=config.time_format,
+            trained_format=trained_format,
+            timezone=config.timezone,
+            frequency=config.frequency,
+            repairs=config.repairs,
+            history=history,
+        )
+        found = examine(table, time_col, columns, demands, report)
+        if found is None:
+            return None, report
+        if history is not None and found.n_rows < history and config.short is not Short.pad:
+            report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {found.n_rows}")
+        if found.frequency is None:
+            return None, report
+        if history is None:
+            report.warnings += constant_columns(found.rows)
+        if sizes is not None:
+            times = found.frequency.grid(found.rows.timestamps[0], found.n_rows)
+            with report.gathering():
+                split_rows(times, found.frequency, config.split, sizes=sizes, name=name)
+        return _series(found, found.frequency, table, name), report
+    return None, report
+
+
+def _series(found: Examined, frequency: Frequency, table: Table, name: str) -> Series:
+    rows = found.rows
+    return Series(
+        name=name,
+        timestamps=rows.timestamps,
+        values=rows.values,
+        columns=rows.columns,
+        frequency=frequency,
+        time_col=rows.time_col,
+        time_format=found.time_format,
+        dialect=table.dialect,
+        n_rows=len(table.frame),
+    )
+
+
+def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report: Report) -> None:
+    repeated = [column for column in table.repeated if wanted is None or column in (time_col, *wanted)]
+    if repeated:
+        report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+
+
+def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
+    """Columns of a file that are text over all its rows, to leave out of each series or piece of it; logged.
+
+    None where `config` names the columns, or where no other would be left: reading then says what is wrong.
+
+    Args:
+        tables: the rows, whole or piece by piece; no more pieces are taken than settle it.
+
+    Raises:
+        InputError: no time column.
+    """
+    pieces = iter(tables)
+    first = next(pieces)
+    if config.columns is not None or not len(first.frame):
+        return []
+    apart = find_time_column(first, config.time_col), config.series_col
+    others = undecided = [column for column in first.columns if column not in apart]
+    worded: set[str] = set()
+    for table in chain([first], pieces):
+        undecided = [column for column in undecided if not has_numbers(table, column)]
+        worded.update(column for column in undecided if column not in worded and has_words(table, column))
+        if not undecided:
+            break
+    found = [column for column in undecided if column in worded]
+    if not 0 < len(found) < len(others):
+        return []
+    check_no_times(first, found)
+    log.info("%s: text columns not used: %s", first.name, ", ".join(found))
+    return found
+
+
+def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
+    others = [column for column in table.columns if column != time_col]
+    if wanted is not None:
+        _check_wanted(table.name, wanted, others)
+        return tuple(wanted)
+    chosen = number_columns(table, others)
+    unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
+    # spreadsheets leave columns without anything in them
+    empty = [column for column in unnamed if not table.frame[column].notna().any()]
+    chosen = tuple(without(chosen, empty))
+    unnamed = without(unnamed, empty)
+    if unnamed:
+        raise InputError(f"{table.name}, row 1: a column has no name (a row number?); name it, or list dataset.columns")
+    if not chosen:
+        raise InputError(f"{table.name}: no column of numbers next to {time_col!r}, found {listed(others)}")
+    passed_over = without(others, chosen)
+    if passed_over:
+        check_no_times(table, passed_over)
+        log.info("%s: text columns not used: %s", table.name, ", ".join(passed_over))
+    return chosen
+
+
+def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:
+    missing = without(wanted, found)
+    if missing or not wanted:
+        lacking = listed(missing) if wanted else "none asked for"
+        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(found)}")
+    repeated = [column for column, n in Counter(wanted).items() if n > 1]
+    if repeated:
+        raise InputError(f"dataset.columns: {listed(repeated)} is given twice")

@@ -1,0 +1,298 @@
+"""Cells with their place: a file or a frame before anything is known about its columns.
+
+Every complaint about a cell goes through `Table.at`: it names the file, the row (of a CSV file: the line), the column.
+"""
+
+import codecs
+import csv
+import io
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+from pandas.errors import EmptyDataError, ParserError, ParserWarning
+
+from informer.config.dataset import LONGEST_CELL, Limits
+from informer.config.file_format import NO_HINTS, Hints
+from informer.data.read.broken_rows import BrokenRow, find_broken_row, rows_before
+from informer.data.read.cells import as_written, check_lengths
+from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding, sampled_lines
+from informer.data.read.header import check_header, check_is_text
+from informer.data.read.limits import LIMITS, check_size, long_cell, open_table
+from informer.data.read.number_marks import Doubt, find_doubts, may_be_thousands
+from informer.errors import MOST_SHOWN, InputError, listed
+from informer.files import reading
+
+HEAD = 1 << 16
+"""Bytes of a file that its dialect is found in."""
+
+PIECE = 1 << 25
+"""Bytes of a piece of a file that is read in pieces."""
+
+_NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A frame and what to call it.
+
+    `first_row` is the number of its first row: 2 in a CSV file (line 1 is the header), else 0. `dialect` is how the
+    file is written, `repeated` the names that more than one column has there, `doubts` are columns whose numbers may be
+    a thousand times as large. The index of `frame` counts the rows of the file, of which it may hold some.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    first_row: int
+    dialect: Dialect = COMMON
+    repeated: tuple[str, ...] = ()
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names, in order."""
+        return list(self.frame.columns)
+
+    @property
+    def lines(self) -> Int[np.ndarray, "t"]:
+        """Numbers of the rows, as an editor shows them."""
+        return self.frame.index.to_numpy() + self.first_row
+
+    def end(self, n: int) -> "Table":
+        """The last n rows, or all."""
+        return replace(self, frame=self.frame.iloc[-n:])
+
+    def without(self, columns: Collection[str]) -> "Table":
+        """The other columns."""
+        return replace(self, frame=self.frame.drop(columns=list(columns)))
+
+    def cells(self, column: str, positions: np.ndarray) -> pd.Series:
+        """Some cells of a column, by the numbers of their rows."""
+        if not len(positions):
+            return _NO_CELLS
+        return self.frame[column].iloc[positions].set_axis(self.lines[positions])
+
+    def at(self, row: int, column: str) -> str:
+        """Where a cell is, to begin an error with."""
+        return f"{self.name}, row {self.frame.index[row] + self.first_row}, column {column!r}"
+
+    def missing(self, setting: str, column: str) -> InputError:
+        """The error for a missing column."""
+        return InputError(f"{setting}={column}: {self.name} has no such column, its columns are {listed(self.columns)}")
+
+    def without_rows(self) -> InputError:
+        """The error for a table that has none."""
+        return InputError(f"{self.name}: a header without rows, expected one row for each time")
+
+
+def shown(cell: object) -> str:
+    """A cell as an error shows it."""
+    return (
+        "an empty cell"
+        if cell is None or cell is pd.NaT or cell is pd.NA or cell == "" or cell != cell
+        else repr(str(cell) if len(str(cell)) <= MOST_SHOWN else f"{str(cell)[:MOST_SHOWN]}...")
+    )
+
+
+def name_of(path: Path) -> str:
+    """What the series of a file is called: x for x.csv, x.csv.gz and x.parquet."""
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def read_table(path: Path, hints: Hints = NO_HINTS, series_col: str | None = None, limits: Limits = LIMITS) -> Table:
+    """The cells of a CSV file with a header, packed by gzip or not, or of a parquet file.
+
+    Args:
+        path: of the file; its content says what it is.
+        hints: how CSV text is written, as far as it is known.
+        series_col: the column of names, if there is one: read as it is written, 001 and NA too.
+        limits: what the file may hold.
+
+    Raises:
+        InputError: no such file, nothing in it, not text, no header, rows longer than it, or more than `limits`.
+    """
+    with read_errors(path, hints.encoding), open_table(path, limits) as (file, is_parquet):
+        table = _parquet_table(path, file, limits) if is_parquet else csv_table(path, file, hints, series_col)
+        check_lengths(path, table.frame, limits)
+    return table
+
+
+def read_pieces(
+    path: Path, hints: Hints = NO_HINTS, series_col: str | None = None, limits: Limits = LIMITS
+) -> Iterator[Table]:
+    """The same, PIECE bytes at a time, for CSV files of any size; no cell may run over the end of its line.
+
+    The first piece settles the dialect; a parquet file comes in one piece.
+
+    Raises:
+        InputError: see `read_table`.
+    """
+    with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, is_parquet):
+        if is_parquet:
+            yield _parquet_table(path, file, limits)
+            return
+        header, n_rows, first = file.readline(), 0, None
+        while (lines := file.readlines(PIECE)) or not n_rows:
+            with read_errors(path, first.encoding if first else hints.encoding), rows_before(n_rows):
+                content = io.BytesIO(header + b"".join(lines))
+                table = csv_table(path, content, hints, series_col, first)
+                check_lengths(path, table.frame, limits)
+            first = first or table.dialect
+            if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
+                yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
+            n_rows += max(len(lines), 1)
+
+
+@contextmanager
+def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
+    """What goes wrong in reading, as a user's mistake."""
+    try:
+        with reading(path):
+            yield
+    except EmptyDataError as error:
+        raise InputError(f"{path}: the file is empty, expected a header and rows") from error
+    except UnicodeError as error:
+        raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
+    except MemoryError as error:
+        raise InputError(f"{path}: too large for the memory of this machine; use a smaller file") from error
+    except BrokenRow as error:
+        raise InputError(f"{path}, {error}") from error
+    except (ParserError, csv.Error) as error:
+        if "field larger than field limit" in str(error):
+            raise long_cell(path, LONGEST_CELL) from error
+        raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
+    except (EOFError, LookupError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+
+
+def without(names: Sequence[str], others: Collection[str]) -> list[str]:
+    """Names that are not among the others, in order."""
+    known = set(others)
+    return [name for name in names if name not in known]
+
+
+def csv_table(
+    path: Path, file: io.BufferedIOBase, hints: Hints, series_col: str | None, dialect: Dialect | None = None
+) -> Table:
+    """Cells of CSV text; `dialect`: of the pieces of the file before this one."""
+    head = file.read(HEAD)
+    content = file if len(head) == HEAD else io.BytesIO(head)
+    head += file.readline()
+    encoding = hints.encoding or (dialect.encoding if dialect else find_encoding(head))
+    try:
+        return _decoded_table(path, content, head, replace(hints, encoding=encoding), series_col, dialect)
+    except UnicodeDecodeError:
+        if hints.encoding is not None or dialect is not None:
+            raise
+    # the first accented letter comes late in the file
+    content.seek(0)
+    encoding = find_encoding(content.read())
+    return _decoded_table(path, content, head, replace(hints, encoding=encoding), series_col, dialect)
+
+
+def _decoded_table(
+    path: Path,
+    content: io.BufferedIOBase,
+    head: bytes,
+    hints: Hints,
+    series_col: str | None,
+    known: Dialect | None,
+) -> Table:
+    text = codecs.getincrementaldecoder(hints.encoding or COMMON.encoding)().decode(head)
+    if not text.strip():
+        raise EmptyDataError
+    check_is_text(path, head, text)
+    dialect = find_dialect(text, hints) if known is None else replace(known, encoding=hints.encoding or known.encoding)
+    header = csv.reader(sampled_lines(text), delimiter=dialect.separator, skipinitialspace=True)
+    names = [name.lstrip() for name in next(header)]
+    check_header(path.name, names, next(header, []))
+    frame = _parse(content, dialect, **as_written(series_col, names))
+    repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # empty columns are gone
+    doubts = {} if dialect.is_settled else _doubts(content, dialect, frame)
+    return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
+
+
+def _doubts(content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame) -> dict[str, Doubt]:
+    """Columns that must be read again, as text, to see whether their decimals may be the ends of thousands."""
+    places = may_be_thousands(frame)
+    if not places:
+        return {}
+    text = _parse(content, dialect, usecols=places, dtype=str)
+    return find_doubts(text.set_axis(frame.columns[places], axis="columns"), dialect.decimal)
+
+
+def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+    content.seek(0)
+    with warnings.catch_warnings():
+        # pandas warns, and drops cells, where rows are longer than the header
+        warnings.simplefilter("error", ParserWarning)
+        try:
+            with pd.read_csv(
+                content,
+                iterator=True,  # else pandas counts the CPUs of the machine first, for every file
+                sep=dialect.separator,
+                decimal=dialect.decimal,
+                # which passes over the mark by itself, and much faster
+                encoding="utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
+                skip_blank_lines=False,  # rows stay at their lines
+                skipinitialspace=True,
+                index_col=False,
+                low_memory=False,
+                **special,
+            ) as reader:
+                frame = reader.read()
+        except (ParserError, ParserWarning) as error:
+            broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
+            raise broken or ParserError(str(error)) from error
+    frame.columns = frame.columns.astype(object)  # names in an index of Arrow strings are found slowly
+    return _without_blank_end(frame)
+
+
+def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without the blank rows that spreadsheets leave at the end of a file."""
+    if not len(frame) or pd.notna(frame[frame.columns[0]].array[-1]):
+        return frame
+    filled = np.flatnonzero(frame.notna().any(axis=1))
+    return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
+
+
+def _repeated(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, n in Counter(names).items() if n > 1))
+
+
+def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(f"{path}: a parquet file needs pyarrow: pip install 'informer[parquet]'") from error
+    try:
+        about = pyarrow.parquet.read_metadata(file)
+        check_size(path, about.num_rows * about.num_columns * 8, limits)  # packed, equal cells take no space
+        frame = pd.read_parquet(file, engine="pyarrow")
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
+    return table_of_frame(frame, path.name)
+
+
+def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None) -> Table:
+    """A frame's columns, and its DatetimeIndex as the column `index_name` (None: its own name, else "date").
+
+    Raises:
+        InputError: column names repeat.
+    """
+    frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
+    index_name = index_name or str(frame.index.name or "date")
+    if isinstance(frame.index, pd.DatetimeIndex) and index_name not in frame.columns:
+        frame = frame.reset_index(names=index_name)
+    repeated = _repeated(list(frame.columns))
+    if repeated:
+        raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
+    return Table(name, frame.reset_index(drop=True), first_row=0)

@@ -1,0 +1,193 @@
+"""The time column of a table: which it is, and how to read its text."""
+
+import re
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64
+from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_numeric_dtype
+
+from informer.config.file_format import EPOCHS, EXCEL, ISO, format_problems
+from informer.data.read.date_order import settle
+from informer.data.read.date_text import date_formats
+from informer.data.read.table import Table, shown
+from informer.data.read.zone import in_zone, with_offsets
+from informer.errors import InputError, listed
+
+NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
+"""Column names (any case) for a time column."""
+
+YEARS = range(1000, 9000)
+"""Years in which pandas can count steps in both directions; near the years 1 and 9999 its offsets fail."""
+
+EXCEL_TO_1970 = 25_569
+"""Days from the start of spreadsheet dates to 1970."""
+
+LAST_DAY = 2_958_466
+"""First spreadsheet day after the year 9999."""
+
+_LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
+"""Nanoseconds from 1970 to the end of YEARS."""
+
+_WORD = r"^\s*(?:[A-Za-z]+|[+-].*)\s*$"
+"""Cells that pandas reads as a time under any format (now, today), and years with a sign."""
+
+
+def find_time_column(table: Table, wanted: str | None) -> str:
+    """`wanted`, else the first column with a name of NAMES, else the first whose first cell is a date.
+
+    Raises:
+        InputError: none of these.
+    """
+    if wanted is not None:
+        if wanted not in table.columns:
+            raise table.missing("dataset.time_col", wanted)
+        return wanted
+    named = [column for column in table.columns if column.strip().lower() in NAMES]
+    dated = (column for column in table.columns if _looks_dated(table.frame[column]))
+    # a column called time may hold the times of day next to one of dates
+    by_name = [column for column in named if _looks_dated(table.frame[column])] or named
+    found = by_name[0] if by_name else next(dated, None)
+    if found is None:
+        raise InputError(
+            f"{table.name}: no time column found among {listed(table.columns)}; name it with dataset.time_col"
+        )
+    return found
+
+
+def find_format(table: Table, column: str, wanted: str | None, *, trained: str | None = None) -> str | None:
+    """The format of a column's dates (see `parse_timestamps`): `wanted` or detected; None for timestamps or no rows.
+
+    Args:
+        trained: the format of a model's training data, which settles what the rows of this table leave ambiguous.
+
+    Raises:
+        InputError: no valid format, or the column is ambiguous; the order of day and month is never guessed.
+    """
+    for problem in format_problems(wanted) if wanted is not None else []:
+        raise InputError(problem)
+    if wanted is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
+        return wanted
+
+    def parse(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
+        return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
+
+    return settle(table, column, _formats(table, column), parse, trained=trained)
+
+
+def parse_timestamps(
+    table: Table,
+    column: str,
+    time_format: str | None,
+    *,
+    timezone: str | None = None,
+    groups: np.ndarray | None = None,
+) -> pd.DatetimeIndex:
+    """The timestamps, NaT for cells that are not timestamps, or outside of YEARS.
+
+    Args:
+        time_format: strptime format, ISO8601, s, ms, us, ns for counts since 1970, or excel for days since 1899-12-30;
+            not needed if the cells are timestamps.
+        timezone: zone of local times; times with an offset are converted to it.
+        groups: for local times, the name of the series of each row; None: one series.
+
+    Raises:
+        InputError: some cells have an offset from UTC and others none, or a local time does not exist in its zone.
+    """
+    cells = table.frame[column]
+    if time_format is None or is_datetime64_any_dtype(cells):
+        times = pd.DatetimeIndex(cells, name=None)
+    else:
+        times = _parse(table, column, time_format)
+    if len(times) and not (times.min().year in YEARS and times.max().year in YEARS):
+        times = pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
+    return times if timezone is None else in_zone(times, timezone, table, column, groups)
+
+
+def _looks_dated(cells: pd.Series) -> bool:
+    if is_datetime64_any_dtype(cells):
+        return True
+    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.iloc[0]).strip()))
+
+
+def _formats(table: Table, column: str) -> tuple[str, ...]:
+    """Formats of the first cell; May is both a full and a short month name, so another month has to decide."""
+    cells = table.frame[column]
+    if is_numeric_dtype(cells):
+        raise InputError(
+            f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}; "
+            "set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), or "
+            "name the time column with dataset.time_col"
+        )
+    first = str(cells.iloc[0]).strip()
+    formats = date_formats(first)
+    if formats and "may" in first.lower():
+        others = (date_formats(cell.strip()) for cell in map(str, cells) if "may" not in cell.lower())
+        formats = next(filter(None, others), formats)
+    if not formats:
+        raise InputError(
+            f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "
+            "set dataset.time_format, or name the time column with dataset.time_col"
+        )
+    return formats
+
+
+def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
+    cells = table.frame[column]
+    try:
+        if time_format == EXCEL:
+            return _of_days(pd.to_numeric(cells, errors="coerce").to_numpy(np.float64, na_value=np.nan))
+        if time_format in EPOCHS:
+            counts = pd.to_numeric(cells, errors="coerce")
+            if is_float_dtype(counts):
+                return _of_floats(counts.to_numpy(np.float64, na_value=np.nan), EPOCHS[time_format])
+            return pd.DatetimeIndex(pd.to_datetime(counts, unit=EPOCHS[time_format], errors="coerce"), name=None)
+        return _parse_text(table, column, time_format)
+    except InputError:
+        raise
+    except (ValueError, KeyError, re.error) as error:
+        raise InputError(
+            f"{table.name}, column {column!r}: not readable as {time_format} ({error}); set dataset.time_format"
+        ) from error
+
+
+def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
+    cells = table.frame[column]
+    text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
+    no_date = text.str.match(_WORD).to_numpy(dtype=bool, na_value=True)
+    # most times occur once, so a cache would cost more than it saves
+    try:
+        times = pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", cache=False)
+    except ValueError:
+        if time_format != ISO and "%z" not in time_format:
+            raise
+        return with_offsets(text, time_format, table, column)
+    if no_date.any():
+        times = pd.DatetimeIndex(times.where(~no_date))
+    if re.search(r"(?<!%)[Zz]$", time_format):
+        times = times.tz_localize("UTC")
+    return times
+
+
+def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
+    """Times of spreadsheet days: rounded to whole minutes or seconds if the digits mean those."""
+    seconds = np.where(np.abs(days) < LAST_DAY, days, np.nan) * 86_400
+    whole = seconds[np.isfinite(seconds)]
+    for unit, noise in ((60, 0.5), (1, 0.1)):
+        if (np.abs(whole - np.round(whole / unit) * unit) <= noise).all():
+            seconds = np.round(seconds / unit) * unit
+            break
+    counts = np.round((seconds - EXCEL_TO_1970 * 86_400) * 1000)
+    return pd.to_datetime(counts, unit="ms", errors="coerce").as_unit("ms")
+
+
+def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
+    """Times of counts since 1970 in the finest unit they are exact in: in ns, 1700000000.1 s would be 95 ns less."""
+    nanos = counts * float(pd.Timedelta(1, unit).value)
+    sane = np.abs(nanos[np.abs(nanos) < _LAST])
+    noise = np.spacing(sane.max(initial=0.0))
+    finest: Literal["ns", "us", "ms"] = "ns" if noise < 1 else "us" if noise < 1_000 else "ms"
+    whole = np.round(nanos / pd.Timedelta(1, finest).value)
+    return pd.to_datetime(whole, unit=finest, errors="coerce").as_unit(finest)

@@ -1,0 +1,49 @@
+"""`informer forecast FILE`: forecast a file or the files of a folder, and report how good the forecasts are.
+
+Reads, repairs on request, chooses a model within a time budget, forecasts with intervals, and writes everything to one
+folder. `python -m informer.forecast` is the same.
+"""
+
+from informer import start
+
+if __name__ == "__main__":  # before the imports that take time
+    start.begin()
+
+import sys
+
+from informer.config.compose import run_command
+from informer.config.forecast import ForecastConfig
+from informer.config.positional import split_positional
+from informer.console import main_console, refuse
+from informer.data.read.download import check_input
+
+
+def main() -> None:
+    """`informer forecast`."""
+    paths, others = split_positional(sys.argv[1:])
+    if len(paths) > 1:
+        refuse(
+            f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
+            "put a pattern in quotes, so that the shell leaves it as it is"
+        )
+    # to Hydra `model=` chooses a node of the configuration, which this command leaves to that of training
+    others = [f"model_name={word[6:]}" if word.startswith("model=") else word for word in others]
+    sys.argv[1:] = [*others, *(f"input={path}" for path in paths)]
+    run_command("forecast", _act)
+
+
+def _act(settings: ForecastConfig) -> None:
+    check_input(settings.input or "")
+    from informer.training.signals import Interrupted  # imports torch, which a wrong path need not wait for
+    from informer.workflow.run import forecast
+
+    try:
+        _, failures = forecast(settings, main_console())
+    except Interrupted as interrupted:
+        sys.exit(interrupted.exit_status)
+    if failures:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    start.run(main)

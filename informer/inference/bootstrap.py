@@ -1,0 +1,75 @@
+"""Significance of a difference of two mean errors: a paired bootstrap over units, or over blocks of them.
+
+Both forecasters are scored on the same units (windows, series), so units are drawn with replacement and both means use
+the same draw (Efron & Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13). Neighbouring units of one
+series
+share rows; then blocks of neighbours are drawn together (Kuensch 1989, "The Jackknife and the Bootstrap for General
+Stationary Observations").
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+DRAWS = 1000
+LEVEL = 0.95
+_AT_ONCE = 1 << 16
+"""Numbers drawn at a time."""
+
+
+class Interval(NamedTuple):
+    """Percentile interval of a statistic over the draws."""
+
+    low: float
+    high: float
+
+    @property
+    def holds_zero(self) -> bool:
+        """Whether the difference may be due to chance."""
+        return self.low <= 0.0 <= self.high
+
+
+def skill_interval(
+    errors: Float[np.ndarray, "n"],
+    others: Float[np.ndarray, "n"],
+    *,
+    block: int = 1,
+    draws: int = DRAWS,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Interval:
+    """Interval of 1 - mean(errors) / mean(others).
+
+    Args:
+        errors, others: one per unit, in the same order; both non-negative.
+        block: neighbouring units drawn together; blocks wrap around from the last unit to the first.
+        draws: number of resamples.
+        level: share of the draws inside the interval.
+        seed: of the draws, so that the same errors give the same interval.
+
+    Returns:
+        NaN ends with fewer than two blocks.
+    """
+    n = len(errors)
+    block = max(1, min(block, n))
+    n_blocks = -(-n // block)
+    if n_blocks < 2 or n < 2:
+        return Interval(np.nan, np.nan)
+    pairs = np.stack([errors, others], axis=1).astype(float)
+    # sums of the block starting at each unit, from running sums over two rounds
+    running = np.concatenate([np.zeros((1, 2)), np.cumsum(np.concatenate([pairs, pairs]), axis=0)])
+    sums = running[block : block + n] - running[:n]
+    rng = np.random.default_rng(seed)
+    at_once = max(1, _AT_ONCE // n_blocks)
+    skills: list[np.ndarray] = []
+    for first in range(0, draws, at_once):
+        starts = rng.integers(0, n, size=(min(at_once, draws - first), n_blocks))
+        own, other = np.moveaxis(sums[starts].sum(axis=1), -1, 0)
+        skills.append(1.0 - np.divide(own, other, out=np.full_like(own, np.nan), where=other > 0))
+    tail = (1.0 - level) / 2
+    found = np.concatenate(skills)
+    if np.isnan(found).any():
+        return Interval(np.nan, np.nan)
+    low, high = np.quantile(found, [tail, 1 - tail])
+    return Interval(float(low), float(high))

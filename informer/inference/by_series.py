@@ -1,0 +1,64 @@
+"""Scores of each series of a panel."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+
+from informer.metrics import Errors
+
+SCORES = ("mse_scaled", "mae_scaled", "mae")
+MOST_WORST = 5
+"""Series named as the worst."""
+
+
+def by_series(
+    errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
+) -> pd.DataFrame:
+    """One row per series and forecaster, the series with the highest scaled MSE of the model first.
+
+    Columns: series, windows, model, mse_scaled, mae_scaled, mae (in data units, over all targets), and skill, which is
+    1 - MSE / MSE of the series' best baseline, for the model.
+
+    Args:
+        errors: of the model and the baselines over the same windows.
+        series: names.
+        owners: place in `series` of each window's series.
+        model: name of the model among the errors.
+    """
+    counts = np.bincount(owners, minlength=len(series))
+    kept = np.flatnonzero(counts)
+    means = {
+        name: np.stack([np.bincount(owners, column, len(series)) for column in one.by_window().T], axis=1)[kept]
+        / counts[kept, None]
+        for name, one in errors.items()
+    }
+    rivals = np.min([values[:, 0] for name, values in means.items() if name != model], axis=0)
+    worst = np.argsort(-means[model][:, 0], kind="stable")
+    tables = []
+    for name, values in means.items():
+        table = pd.DataFrame(values, columns=list(SCORES))
+        table.insert(0, "model", name)
+        table.insert(0, "windows", counts[kept])
+        table.insert(0, "series", [series[int(place)] for place in kept])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table["skill"] = 1 - values[:, 0] / rivals if name == model else np.nan
+        tables.append(table.iloc[worst])
+    whole = pd.concat(tables)
+    order = np.arange(len(whole)).reshape(len(tables), -1).T.ravel()
+    return whole.iloc[order].reset_index(drop=True).replace([np.inf, -np.inf], np.nan)
+
+
+def worst_series(
+    errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
+) -> str:
+    """A line on the series with the highest errors, and on how many a baseline is better."""
+    table = by_series(errors, series, owners, model)
+    own = table[table["model"] == model]
+    named = ", ".join(f"{name} {mse:.3g}" for name, mse in own[["series", "mse_scaled"]].head(MOST_WORST).to_numpy())
+    behind = int((own["skill"] < 0).sum())
+    return (
+        f"by series (metrics_by_series.csv): highest scaled MSE for {named}; "
+        f"a baseline is better for {behind} of {len(own)}"
+    )

@@ -1,0 +1,257 @@
+"""Scores as a table, as JSON and as CSV, and a one-sentence verdict on whether the model is worth using."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from informer.checkpoint.paths import BY_SERIES
+from informer.errors import counted
+from informer.files import write_atomic
+from informer.inference.bootstrap import Interval, skill_interval
+from informer.inference.by_series import by_series, worst_series
+from informer.inference.coverage import Means
+from informer.metrics import METRICS, Errors, ErrorSums
+
+UNITS = ("scaled", "original")
+LEAST_SKILL = 5e-4
+"""Percentages below this are shown as 0 with one decimal."""
+
+ROW = ("model", "units", "column", "step", "metric", "value")
+MAX_COLUMNS = 12
+"""Maximum number of columns listed individually."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Evaluation:
+    """Scores of a model and its baselines over the same windows.
+
+    Args:
+        model: the model's name.
+        columns: names of the targets.
+        errors: by name, of the model and every baseline.
+        notes: how the baselines were fitted.
+        intervals: of the model, by level in percent (`80`) or by the quantiles of their ends (`q10_q90`).
+        quantiles: of the model, by name.
+        series: names of the series of a panel; empty for a single one.
+        owners: place among them of the series of each window.
+        block: neighbouring windows that share rows, for the noise of a difference.
+    """
+
+    model: str
+    columns: Sequence[str]
+    errors: dict[str, Errors]
+    notes: Sequence[str] = ()
+    intervals: Mapping[str, Means] = field(default_factory=dict)
+    quantiles: Mapping[str, Means] = field(default_factory=dict)
+    series: Sequence[str] = ()
+    owners: Int64[np.ndarray, "windows"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    block: int = 1
+
+    @property
+    def windows(self) -> int:
+        """Number of windows scored."""
+        return self.errors[self.model].scaled.windows
+
+    @property
+    def best_baseline(self) -> str:
+        """The baseline with the lowest scaled MSE."""
+        return min((name for name in self.errors if name != self.model), key=self._mse)
+
+    @property
+    def skill(self) -> float:
+        """1 - MSE(model) / MSE(best baseline), scaled: 1 is perfect, 0 no better, below 0 worse.
+
+        -inf when the baseline makes no error and the model does; nan when the model's forecasts are not finite.
+        """
+        model, baseline = self._mse(self.model), self._mse(self.best_baseline)
+        if baseline == 0.0:
+            return 0.0 if model == 0.0 else math.nan if math.isnan(model) else -math.inf
+        return 1.0 - model / baseline
+
+    @property
+    def noise(self) -> Interval:
+        """95 % interval of the skill: a paired bootstrap over blocks of windows; nan ends with too few of them."""
+        own, rival = (self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
+        return skill_interval(own, rival, block=self.block)
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the difference from the best baseline may be due to chance."""
+        return math.isfinite(self.skill) and self.noise.holds_zero
+
+    @property
+    def verdict(self) -> str:
+        """Which forecaster wins, and by how much."""
+        model, rival, skill = self._mse(self.model), self.best_baseline, self.skill
+        if not math.isfinite(model):
+            return f"{self.model} makes forecasts that are not finite: use {rival} (scaled MSE {self._mse(rival):.4g})."
+        figures = f"scaled MSE {model:.4g} against {self._mse(rival):.4g}"
+        if abs(skill) < LEAST_SKILL:
+            return f"{self.model} is no better than {rival}, the better baseline: {figures}."
+        if self.is_noise:
+            low, high = self.noise
+            return (
+                f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, {abs(skill):.1%} "
+                f"{'lower' if skill > 0 else 'higher'} (95 % interval of the skill {low:+.1%} to {high:+.1%})."
+            )
+        if skill > 0.0:
+            return f"{self.model} beats {rival}, the better baseline: {figures}, {skill:.1%} lower."
+        more = f"{-skill:.1%} higher" if math.isfinite(skill) else "which makes no error"
+        return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
+
+    @property
+    def mean_pinball(self) -> float:
+        """Pinball loss over all quantiles, scaled; nan without quantiles."""
+        losses = [means.overall()["pinball"] for means in self.quantiles.values()]
+        return sum(losses) / len(losses) if losses else math.nan
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know: how the baselines were fitted, the width and coverage of intervals, and what MAPE
+        and
+        MASE exclude."""
+        sums = self.errors[self.model].original
+        remarks = list(self.notes)
+        if self.quantiles:
+            parts = {name: means.overall() for name, means in self.quantiles.items()}
+            losses = ", ".join(f"{name} {part['pinball']:.3g}" for name, part in parts.items())
+            below = ", ".join(f"{name} {part['coverage']:.1f} %" for name, part in parts.items())
+            remarks.append(f"pinball loss {self.mean_pinball:.4g} in scaled units ({losses}); not above: {below}")
+        for name, interval in self.intervals.items():
+            found = interval.overall()
+            what = f"intervals of {name} %" if name.isdigit() else f"quantiles {name.replace('_', ' to ')}"
+            remarks.append(
+                f"{what} cover {found['coverage']:.1f} % of actual values ({self._by_column(interval)}), "
+                f"{found['width']:.3g} wide in scaled units"
+            )
+        if self.series:
+            remarks.append(worst_series(self.errors, self.series, self.owners, self.model))
+        if sums.zero_actuals:
+            remarks.append(f"MAPE in original units excludes {sums.zero_actuals} actual values that are zero")
+        if sums.no_mase:
+            names = ", ".join(self.columns[place] for place in sums.no_mase)
+            remarks.append(f"MASE is undefined for {names}: training rows repeat exactly from season to season")
+        return remarks
+
+    def to_dict(self) -> dict[str, Any]:
+        """All scores as plain containers for JSON; undefined and infinite values are None."""
+        return _finite(
+            {
+                "model": self.model,
+                "windows": self.windows,
+                "best_baseline": self.best_baseline,
+                "skill": self.skill,
+                "skill_interval": list(self.noise),
+                "verdict": self.verdict,
+                "remarks": self.remarks,
+                "scores": {
+                    name: {units: self._scores(getattr(errors, units)) for units in UNITS}
+                    for name, errors in self.errors.items()
+                },
+                "intervals": {name: self._means(means) for name, means in self.intervals.items()},
+                "mean_pinball": self.mean_pinball,
+                "quantiles": {name: self._means(means) for name, means in self.quantiles.items()},
+            }
+        )
+
+    def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
+        """Tidy rows (see `ROW`): over all, then per step (from 1), then per column."""
+        for name, errors in self.errors.items():
+            for units in UNITS:
+                sums: ErrorSums = getattr(errors, units)
+                overall, by_step, by_column = sums.overall(), sums.by_step(), sums.by_column()
+                for metric in METRICS:
+                    yield name, units, "all", "all", metric, overall[metric]
+                    for step, value in enumerate(by_step[metric], start=1):
+                        yield name, units, "all", step, metric, value
+                    for column, value in zip(self.columns, by_column[metric], strict=True):
+                        yield name, units, column, "all", metric, value
+
+        for what, means in {**self.intervals, **self.quantiles}.items():
+            steps, columns = means.by_step(), means.by_column()
+            for metric, value in means.overall().items():
+                name = f"{metric}{what}" if what.isdigit() else f"{metric}_{what}"
+                yield self.model, "scaled", "all", "all", name, value
+                for step, value in enumerate(steps[metric], start=1):
+                    yield self.model, "scaled", "all", step, name, value
+                for column, value in zip(self.columns, columns[metric], strict=True):
+                    yield self.model, "scaled", column, "all", name, value
+
+    def to_csv(self) -> str:
+        """`rows` with a header; undefined and infinite values are empty cells."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(ROW)
+        writer.writerows((*keys, _finite(value)) for *keys, value in self.rows())
+        return text.getvalue()
+
+    def save(self, folder: str | Path) -> None:
+        """Write `metrics.json`, `metrics.csv` and, for a panel, `metrics_by_series.csv` into `folder`."""
+        write_atomic(Path(folder) / "metrics.json", json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_atomic(Path(folder) / "metrics.csv", self.to_csv())
+        if self.series:
+            table = by_series(self.errors, self.series, self.owners, self.model)
+            write_atomic(Path(folder) / BY_SERIES, table.to_csv(index=False))
+
+    def table(self) -> Table:
+        """Overall scores, the model first, in scaled and in original units."""
+        title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
+        # no rules between columns, so that eight of them fit into a terminal of 80
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
+        for heading in ("units", "model"):
+            table.add_column(heading)
+        for metric in METRICS:
+            table.add_column(_heading(metric), justify="right")
+        for units in UNITS:
+            for name, errors in self.errors.items():
+                overall = getattr(errors, units).overall()
+                style = "bold" if name == self.model else None
+                cells = (f"{overall[metric]:.4g}" for metric in METRICS)
+                table.add_row(units, name, *cells, style=style, end_section=name == list(self.errors)[-1])
+        return table
+
+    def _mse(self, name: str) -> float:
+        return self.errors[name].scaled.overall()["mse"]
+
+    def _by_column(self, interval: Means) -> str:
+        """Coverage of each column, or its range if there are many columns."""
+        covered = dict(zip(self.columns, interval.by_column()["coverage"], strict=True))
+        ordered = sorted(covered, key=covered.__getitem__)
+        shown, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
+        return between.join(f"{name} {covered[name]:.1f} %" for name in shown)
+
+    def _scores(self, sums: ErrorSums) -> dict[str, Any]:
+        return self._means(sums) | {"zero_actuals": sums.zero_actuals}
+
+    def _means(self, sums: Means | ErrorSums) -> dict[str, Any]:
+        by_column = sums.by_column()
+        columns = [dict(zip(by_column, values, strict=True)) for values in zip(*by_column.values(), strict=True)]
+        return {
+            "overall": sums.overall(),
+            "by_step": sums.by_step(),
+            "by_column": dict(zip(self.columns, columns, strict=True)),
+        }
+
+
+def _heading(metric: str) -> str:
+    percent = {"mape": "MAPE %", "smape": "sMAPE %"}
+    return percent.get(metric, metric.upper())
+
+
+def _finite(value: Any) -> Any:
+    """`value` with None instead of numbers that JSON cannot represent."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,194 @@
+"""Export of a trained network to other formats; each file is checked against the network before it is kept."""
+
+import importlib
+import io
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from informer.checkpoint.format import Checkpoint, load, to_safetensors
+from informer.checkpoint.paths import check_run_stays, locate, newest
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import ExportConfig, ExportFormat
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.console import say
+from informer.data.calendar import mark_fields
+from informer.data.read.frequency import Frequency
+from informer.errors import InputError
+from informer.files import check_inputs_stay, write_atomic
+from informer.models.base import INPUTS, ForecastModel, inputs_of
+
+OUTPUT = "forecast"
+TOLERANCE = 1e-4
+"""Largest allowed difference from the network's outputs, on random windows of scaled size."""
+
+SUFFIXES = {ExportFormat.safetensors: ".safetensors", ExportFormat.onnx: ".onnx", ExportFormat.torch_export: ".pt2"}
+"""File name endings."""
+
+Run = Callable[[tuple[Tensor, ...]], Tensor]
+
+
+def export(settings: ExportConfig, console: Console) -> Path:
+    """Write one checkpoint in another format; returns the path of the model.
+
+    Raises:
+        InputError: no readable checkpoint, or it cannot be converted; nothing is written then.
+    """
+    output = Path(settings.output) if settings.output else None
+    if output is not None and output.suffix == ".json":
+        raise InputError(f"output={output}: has the ending of its description file; choose another")
+    source = locate(newest(settings.checkpoint))
+    output = output or source.with_suffix(SUFFIXES[settings.format])
+    written = (output, output.with_suffix(".json"))
+    check_inputs_stay([source], written, "output")
+    check_run_stays(written, "output")
+    saved = load(newest(settings.checkpoint))
+    content, off = exported(saved, settings.format)
+    described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
+    write_atomic(output, content)
+    write_atomic(output.with_suffix(".json"), described)
+    say(console, f"model:       {output} (largest difference from the network's outputs: {off:.1e})")
+    say(console, f"description: {output.with_suffix('.json')}")
+    return output
+
+
+def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
+    """A checkpoint as the content of another file, and the largest difference from the network's outputs.
+
+    Graphs accept any number of windows.
+
+    Raises:
+        InputError: it cannot be converted, its outputs differ, or a library is missing.
+    """
+    model = restore_model(checkpoint)
+    if form is ExportFormat.safetensors:
+        return to_safetensors(checkpoint), 0.0
+    if form is ExportFormat.onnx:
+        _need_onnx()
+    names = inputs_of(model)
+    convert = {ExportFormat.onnx: _onnx, ExportFormat.torch_export: _torch_export}[form]
+    try:
+        batch = Dim("batch")
+        program = torch.export.export(
+            model, example(checkpoint, 2, names), dynamic_shapes=tuple({0: batch} for _ in names), strict=False
+        )
+        content, run = convert(program, names)
+    except Exception as error:  # converters raise errors of many kinds
+        cause = error.__cause__ or error
+        reason = " ".join(f"{type(cause).__name__}: {cause}".split())[:200]
+        raise InputError(
+            f"format={form.value}: {_mechanisms(model)} cannot be converted ({reason}); "
+            "format=safetensors supports every model"
+        ) from error
+    off = max(_difference(model, run, example(checkpoint, n, names)) for n in (1, 3))
+    if not off <= TOLERANCE:
+        raise InputError(
+            f"format={form.value}: outputs differ from the network's by up to {off:.1e}; "
+            "format=safetensors supports every model"
+        )
+    return content, off
+
+
+def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -> tuple[Tensor, ...]:
+    """Random windows in scaled units, with marks that are valid for the calendar embedding; one array for each name."""
+    dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
+    sizes = torch.tensor(dims["mark_sizes"])
+    linear = checkpoint.calendar is CalendarEmbed.timeF
+    arrays: list[Tensor] = []
+    for rows in (dims["seq_len"], dims["label_len"] + dims["pred_len"]):
+        marks = torch.rand(batch, rows, len(sizes), generator=draw)
+        arrays += [
+            torch.randn(batch, rows, dims["enc_in"], generator=draw),
+            marks - 0.5 if linear else (marks * sizes).floor(),
+        ]
+    if "series" in names:
+        arrays.append(torch.randint(-1, dims["n_series"], (batch,), generator=draw))
+    return tuple(arrays)
+
+
+def description(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a program that runs the network needs to know: inputs, columns, lengths, scaler, calendar."""
+    dims, kind = checkpoint.dims, checkpoint.calendar
+    quantiles = checkpoint.quantiles
+    dec_len, n_marks = dims["label_len"] + dims["pred_len"], len(dims["mark_sizes"])
+    return {
+        "inputs": {
+            "enc_x": ["batch", dims["seq_len"], dims["enc_in"]],
+            "enc_mark": ["batch", dims["seq_len"], n_marks],
+            "dec_x": ["batch", dec_len, dims["enc_in"]],
+            "dec_mark": ["batch", dec_len, n_marks],
+            **({"series": ["batch"]} if checkpoint.series else {}),
+        },
+        "output": {OUTPUT: ["batch", dims["pred_len"], dims["c_out"], *([len(quantiles)] if quantiles else [])]},
+        "quantiles": quantiles,
+        "columns": {
+            "inputs": checkpoint.inputs,
+            "targets": checkpoint.targets,
+            "future_covariates": checkpoint.future_covariates,
+        },
+        "series": checkpoint.series,
+        "lengths": asdict(WindowSizes.of(checkpoint.config)),
+        "frequency": checkpoint.frequency,
+        "calendar": {"kind": kind.value, "marks": list(mark_fields(Frequency.parse(checkpoint.frequency), kind))},
+        "scaler": checkpoint.scaler,
+        "notes": [
+            "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale",
+            "dec_x: the last label_len of these rows, then pred_len rows of zeros (for future covariates their values)",
+            "series: number of a window's series among those of training, from 0; -1 is another",
+            "offset: rows between these two parts of dec_x and dec_mark, which are not included",
+            "forecast: scaled values of the targets; x * scale + center gives original units",
+            "quantiles: levels along a last axis of the forecast; [] means a forecast without that axis",
+        ],
+    }
+
+
+def _torch_export(program: ExportedProgram, _: Sequence[str]) -> tuple[bytes, Run]:
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    module = torch.export.load(io.BytesIO(buffer.getvalue())).module()
+    return buffer.getvalue(), lambda windows: module(*windows)
+
+
+def _need_onnx() -> None:
+    for library in ("onnxscript", "onnxruntime"):
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            raise InputError(f"format=onnx needs {library}: pip install 'informer[export]'") from error
+
+
+def _onnx(program: ExportedProgram, names: Sequence[str]) -> tuple[bytes, Run]:
+    import onnxruntime
+
+    # it would report that torchvision, which is not used, is missing
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    converted = torch.onnx.export(program, input_names=names, output_names=[OUTPUT], dynamo=True, verbose=False)
+    assert converted is not None
+    content = converted.model_proto.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+    def run(windows: tuple[Tensor, ...]) -> Tensor:
+        arrays = dict(zip(names, (x.numpy() for x in windows), strict=True))
+        return torch.from_numpy(np.asarray(session.run([OUTPUT], arrays)[0]))
+
+    return content, run
+
+
+@torch.no_grad()
+def _difference(model: nn.Module, run: Run, windows: tuple[Tensor, ...]) -> float:
+    return float((run(windows) - model(*windows)).abs().max())
+
+
+def _mechanisms(model: ForecastModel) -> str:
+    layers = model.attention_layers().values()
+    return ", ".join(sorted({type(layer.attention).__name__ for layer in layers})) or type(model).__name__

@@ -1,0 +1,1 @@
+"""Forecasts of many files: reading, batching, engines, writing, summary."""

@@ -1,0 +1,255 @@
+"""Forecasts of many files in chunks of fixed size, in order; an invalid file affects only its own forecast.
+
+Inputs and outcomes of a chunk are plain data, so chunks may be processed anywhere (see `ray_engine`).
+"""
+
+import hashlib
+import json
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from informer.config.commands import Format
+from informer.config.dataset import InputFormat
+from informer.data.future import Future
+from informer.data.history import check_futures
+from informer.data.read.download import file_sha256
+from informer.data.read.source import Series
+from informer.errors import InputError, is_out_of_memory
+from informer.files import check_inputs_stay
+from informer.inference.jobs.inputs import Source
+from informer.inference.jobs.summary import ERROR, SUMMARY, Journal, Row, fingerprint
+from informer.inference.jobs.writing import Writer, to_long
+from informer.inference.predictor import TrainedModel
+from informer.inference.reader import Futures
+from informer.inference.result import Forecast
+from informer.inference.rolling import metrics_of, rolled_of, write_rolled
+from informer.inference.rolling_scores import Rolling
+
+Chunk = list[Source]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to do with every file.
+
+    Args:
+        checkpoint: file of the model.
+        written: how the files are written, if not like the training data.
+        future: file of future covariates, the same for all, or one per file by name; None if the model has none, or
+            they are
+            in the files themselves.
+        horizon: rows to forecast; None: pred_len.
+        rolling: forecast from origins throughout each file instead of after its end.
+        stride: rows between two of these origins; None: pred_len.
+        start: first forecast time of these; None: after the rows that the model was trained on.
+        levels: of intervals, in percent.
+        writer: writes the forecasts.
+        batch_size: series per batch of the model.
+        many: more than one file.
+    """
+
+    checkpoint: Path
+    written: InputFormat
+    future: Path | Mapping[str, Path] | None
+    horizon: int | None
+    rolling: bool = False
+    stride: int | None = None
+    start: str | None = None
+    levels: tuple[int, ...]
+    writer: Writer
+    batch_size: int
+    many: bool
+
+    def check(self, model: TrainedModel) -> None:
+        """Raise the InputError of a problem that affects every file."""
+        model.check_horizon(self.horizon)
+        model.half_widths(self.levels)
+        if not self.rolling:
+            check_futures(model.columns, given=self.future is not None)
+            self.shared_future(model)
+
+    def shared_future(self, model: TrainedModel) -> Futures | None:
+        """Future covariates shared by all files, if any."""
+        return model.reader.future_file(self.future, self.written) if isinstance(self.future, Path) else None
+
+    def own_future(self, model: TrainedModel, source: Source) -> Futures | None:
+        """Future covariates of one file, if each file has its own."""
+        own = self.future[source.name] if isinstance(self.future, Mapping) else None
+        return None if own is None else model.reader.future_file(own, self.written)
+
+    def name_in_long(self, source: Source, series: Series) -> str:
+        """Name of a series in the long table."""
+        if series.series_col is None:
+            return source.name
+        return f"{source.name}/{series.name}" if self.many else series.name
+
+    def files_of(self, source: Source) -> list[str]:
+        """Files written for one input file, relative to the output folder; the forecasts first."""
+        if self.rolling:
+            return [rolled_of(source.name, self.writer.format), metrics_of(source.name)]
+        pictures = [self.writer.picture_of(source.name)] if self.writer.plots else []
+        return [self.writer.output_of(source.name), *(str(one.relative_to(self.writer.folder)) for one in pictures)]
+
+    def check_inputs(self, sources: Sequence[Source]) -> None:
+        """Raise the InputError of an input file that would be overwritten."""
+        futures = [self.future] if isinstance(self.future, Path) else (self.future or {}).values()
+        outputs = [output for source in sources for output in self.files_of(source)]
+        check_inputs_stay(
+            [self.checkpoint, *(source.path for source in sources), *futures],
+            (self.writer.folder / output for output in dict.fromkeys((*outputs, *((SUMMARY,) if self.many else ())))),
+            "output",
+        )
+
+    def digest(self) -> str:
+        """Hash; equal for jobs that give the same forecasts."""
+        futures = {"": self.future} if isinstance(self.future, Path) else self.future or {}
+        what = {
+            "checkpoint": file_sha256(self.checkpoint),
+            "future": {name: file_sha256(path) for name, path in futures.items()},
+            "written": asdict(self.written),
+            "horizon": self.horizon,
+            "rolling": self.rolling,
+            "stride": self.stride,
+            "start": self.start,
+            "levels": self.levels,
+            "format": self.writer.format.value,
+            "digits": self.writer.digits,
+        }
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+class Done(NamedTuple):
+    """Outcome of a chunk: one row per file, and its part of the long table if that is written."""
+
+    rows: list[Row]
+    long: str
+
+
+Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
+"""Processes chunks and yields their outcomes in order."""
+
+
+def chunks(sources: Sequence[Source], job: Job, journal: Journal) -> Iterator[Chunk]:
+    """The files that are not done yet, `job.batch_size` at a time."""
+    for first in range(0, len(sources), job.batch_size):
+        part = sources[first : first + job.batch_size]
+        todo = [source for source in part if not journal.is_done(source, job.files_of(source))]
+        if todo:
+            yield todo
+
+
+def local_engine(model: TrainedModel) -> Engine:
+    """Process chunks one after the other in this process."""
+    return lambda job, chunks: (forecast_files(model, job, chunk) for chunk in chunks)
+
+
+def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
+    """Read, forecast together, and write. A file that cannot be forecast gets a row that says why."""
+    if job.rolling:
+        return Done([_roll_file(model, job, source) for source in sources], "")
+    rows = {source: _new_row(source) for source in sources}
+    histories: dict[Source, History] = {}
+    shared = job.shared_future(model)
+    for source in sources:
+        with _noting(job, rows, source):
+            found = model.reader.file(source.path, job.written, source.name)
+            rows[source] = _read(rows[source], found)
+            histories[source] = History(found, _known_ahead(model, job, found, shared or job.own_future(model, source)))
+    written: dict[str, Forecast] = {}
+    for source, own in _forecasts_of(model, job, histories, rows).items():
+        with _noting(job, rows, source):
+            rows[source] = replace(rows[source], output=job.writer.write(source.name, own))
+            written |= {job.name_in_long(source, one.series): one for one in own}
+    return Done(list(rows.values()), to_long(written, job.writer.digits) if job.writer.format is Format.long else "")
+
+
+class History(NamedTuple):
+    """The series of a file, and the future covariates of each, if any."""
+
+    series: list[Series]
+    ahead: list[Future]
+
+
+@contextmanager
+def _noting(job: Job, rows: dict[Source, Row], source: Source) -> Iterator[None]:
+    """Record a problem with a file as its row; with many files also internal errors."""
+    try:
+        yield
+    except InputError as error:
+        rows[source] = replace(rows[source], status=ERROR, message=str(error))
+    except Exception as error:
+        if is_out_of_memory(error):
+            message = f"{source.path}: out of memory; use a smaller file, a smaller batch_size or a shorter horizon"
+            rows[source] = replace(rows[source], status=ERROR, message=message)
+            return
+        if not job.many:
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"{source.path}: {type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
+        rows[source] = replace(rows[source], status=ERROR, message=f"{message}; this is a bug: please report it")
+
+
+def _forecasts_of(
+    model: TrainedModel, job: Job, histories: Mapping[Source, History], rows: dict[Source, Row]
+) -> dict[Source, list[Forecast]]:
+    """All together; one by one if that fails, because a single series may be the reason. Same numbers either way."""
+    try:
+        together = [one for found in histories.values() for one in found.series]
+        forecasts = iter(_forecasts(model, job, together, [one for found in histories.values() for one in found.ahead]))
+        return {source: list(islice(forecasts, len(found.series))) for source, found in histories.items()}
+    except Exception:
+        if not job.many:
+            raise
+    own: dict[Source, list[Forecast]] = {}
+    for source, found in histories.items():
+        with _noting(job, rows, source):
+            own[source] = list(_forecasts(model, job, found.series, found.ahead))
+    return own
+
+
+def _known_ahead(model: TrainedModel, job: Job, series: Sequence[Series], futures: Futures | None) -> list[Future]:
+    """The future covariates of each series; empty without futures."""
+    ahead = [] if futures is None else [futures.of(one) for one in series]
+    for one, future in zip(series, ahead, strict=False):
+        model.check_future(one, future, job.horizon)
+    return ahead
+
+
+def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: Sequence[Future]) -> Iterator[Forecast]:
+    """Forecasts in batches of fixed size, so that no result depends on the number of other series."""
+    at_once = job.batch_size if job.many or len(series) > 1 else 1
+    for first in range(0, len(series), at_once):
+        part = slice(first, first + at_once)
+        yield from model.forecast(
+            series[part], horizon=job.horizon, levels=job.levels, futures=ahead[part] or None, pad_to=at_once
+        )
+
+
+def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
+    """Forecast from all origins of one file, and write the table."""
+    rows = {source: _new_row(source)}
+    with _noting(job, rows, source):
+        panel = model.reader.file(source.path, job.written, source.name, ahead=model.reach(job.horizon))
+        rows[source] = _read(rows[source], panel)
+        how = Rolling(horizon=job.horizon, stride=job.stride, start=job.start, levels=job.levels)
+        output, left_out = write_rolled(model, panel, source.name, how=how, writer=job.writer)
+        message = "\n".join(filter(None, [rows[source].message, *left_out]))
+        rows[source] = replace(rows[source], output=output, message=message)
+    return rows[source]
+
+
+def _read(row: Row, series: Sequence[Series]) -> Row:
+    """The row with what is known after the file was read."""
+    origin = max(one.timestamps[-1] for one in series)
+    repairs = "\n".join(line for one in series for line in one.repairs)
+    return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin), message=repairs)
+
+
+def _new_row(source: Source) -> Row:
+    size, changed = fingerprint(source.path)
+    return Row(file=str(source.path), size=size, changed=changed)

@@ -1,0 +1,81 @@
+"""Input files and the names of their forecasts."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from glob import has_magic
+from itertools import takewhile
+from pathlib import Path
+
+from informer.data.panel import series_names
+from informer.data.read.download import list_files
+from informer.errors import InputError, listed
+from informer.files import expanded
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, and the name of its series: used in errors, for its scaler, and for its forecast's path."""
+
+    path: Path
+    name: str
+
+
+def name_sources(paths: Sequence[Path]) -> list[Source]:
+    """Names as in training (`series_names`); including the file ending if two names would be equal otherwise."""
+    names = series_names(paths)
+    whole = [str(Path(name).with_name(path.name)) for name, path in zip(names, paths, strict=True)]
+    times = Counter(names)
+    mixed = [name if times[name] == 1 else long for name, long in zip(names, whole, strict=True)]
+    # a.csv next to a.csv.gz and a.csv.csv: the last without its ending has the name of the first with its ending
+    return [Source(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else whole, strict=True)]
+
+
+def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Path]:
+    """One file of future covariates for all, or one per input file, by name.
+
+    Args:
+        wanted: a file, or the folder or pattern of many, named like the input files.
+        sources: input files.
+
+    Raises:
+        InputError: there are none, or some input files have none.
+    """
+    found = list_files("future", wanted)
+    if found is None:
+        return expanded(wanted)
+    own = {future.name: future.path for future in name_sources(found)}
+    absent = [source.name for source in sources if source.name not in own]
+    if absent:
+        raise InputError(
+            f"future={wanted}: expected a file for each input, with the same name; found none for {listed(absent)}"
+        )
+    return {source.name: own[source.name] for source in sources}
+
+
+def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
+    """Require an output folder outside the input pattern, so that a later run does not read forecasts as input.
+
+    Args:
+        wanted: the folder or pattern.
+        paths: the files it matches.
+        output: folder of the forecasts.
+
+    Raises:
+        InputError: the output folder is one of the input files' folders.
+    """
+    taken = output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}
+    if taken or _would_find(wanted, output.resolve()):
+        raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
+
+
+def _would_find(pattern: str, folder: Path) -> bool:
+    """Whether a pattern also matches files in that folder."""
+    parts = expanded(pattern).parts
+    fixed = list(takewhile(lambda part: not has_magic(part), parts))
+    free, top = parts[len(fixed) :], Path(*fixed).resolve()
+    if not free or not folder.is_relative_to(top):
+        return False
+    below = folder.relative_to(top).parts
+    return "**" in free or (len(below) == len(free) - 1 and all(map(fnmatch, below, free)))

@@ -1,0 +1,48 @@
+"""Plot of a forecast and its history."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from informer.inference.result import Forecast
+from informer.plots import Band, plot_forecast, save_figure
+
+MIDDLE, EQUAL = 50.0, 1e-6
+"""The median in percent, and how near the levels of a pair of quantiles are to symmetric."""
+
+
+def draw(name: str, forecasts: Sequence[Forecast], path: Path) -> None:
+    """Plot the first of the forecasts into a file."""
+    series = forecasts[0].series
+    if series.series_col is not None:
+        name = f"{name}: {series.series_col} {series.name}, the first of {len(forecasts)} series"
+    save_figure(figure_of(forecasts[0], title=name), path)
+
+
+def figure_of(forecast: Forecast, *, title: str) -> Figure:
+    """History, forecast and every interval, in data units."""
+    series = forecast.series
+    ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
+    history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
+    return plot_forecast(history, ahead, bands=_bands(forecast), title=title)
+
+
+def _bands(forecast: Forecast) -> dict[str, Band]:
+    """The intervals of all levels, and the ranges between quantiles, the widest first."""
+    levels = sorted((int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")), reverse=True)
+    ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
+    quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}
+    for low in sorted(quantiles):
+        high = next((one for one in quantiles if abs(one - (100 - low)) < EQUAL), None)
+        if low < MIDDLE and high is not None:
+            ends[f"{quantiles[low]} to {quantiles[high]}"] = quantiles[low], quantiles[high]
+    columns = list(forecast.targets)
+    return {
+        name: (
+            pd.DataFrame(forecast.bands[low_end], forecast.timestamps, columns),
+            pd.DataFrame(forecast.bands[high_end], forecast.timestamps, columns),
+        )
+        for name, (low_end, high_end) in ends.items()
+    }

@@ -1,0 +1,121 @@
+"""Chunks of a job on a Ray cluster: Ray Data hands them to actors that each hold the model, and restarts dead actors.
+
+An actor processes a chunk like the local engine: in the same folder, with as many threads, the same files together. So
+it writes the same files, and repeating a chunk after its actor was killed changes nothing.
+"""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast, final
+
+import torch
+
+from informer.errors import InputError
+from informer.inference.jobs.batches import Chunk, Done, Engine, Job, forecast_files
+from informer.inference.jobs.inputs import Source
+from informer.inference.jobs.summary import Row
+from informer.inference.predictor import TrainedModel
+
+SHARED_MEMORY = 100 << 20
+"""Bytes of the object store of a local cluster; it holds only file names and outcomes."""
+
+SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_DATA_LOG_LEVEL": "ERROR",
+}
+"""Defaults for Ray's environment variables: no usage reports, and logs only in Ray's files."""
+
+
+def ray_engine(*, device: str, workers: int | None) -> Engine:
+    """Actors of the cluster that RAY_ADDRESS names, otherwise of a local cluster that lives as long as the job.
+
+    Every machine of a cluster must see checkpoint, files and output folder at the same paths.
+
+    Args:
+        device: "cpu", or "cuda" for one GPU per actor.
+        workers: number of actors; None: one per CPU (or GPU).
+
+    Raises:
+        InputError: Ray is not installed.
+    """
+    if find_spec("ray") is None:
+        raise InputError("engine=ray: expected Ray, found none; pip install 'informer[ray]'")
+    return lambda job, chunks: _outcomes(job, list(chunks), device, workers)
+
+
+@final
+class _Worker:
+    """An actor: loads the model once, then processes chunks given as plain containers."""
+
+    def __init__(self, job: Job, device: str, folder: Path, threads: int) -> None:
+        os.chdir(folder)
+        torch.set_num_threads(threads)
+        self._job = job
+        self._model = TrainedModel.load(job.checkpoint, device=device)
+
+    def __call__(self, chunk: dict[str, Any]) -> dict[str, Any]:
+        sources = [Source(Path(path), name) for path, name in zip(chunk["paths"], chunk["names"], strict=True)]
+        rows, long = forecast_files(self._model, self._job, sources)
+        return {"rows": [asdict(row) for row in rows], "long": long}
+
+
+def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | None) -> Iterator[Done]:
+    if not chunks:
+        return
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import ray.data  # which reads these variables
+
+    with _cluster(workers):
+        unit = "GPU" if device == "cuda" else "CPU"
+        size = workers or max(1, int(ray.cluster_resources().get(unit, 1)))
+        plain = [{"paths": [str(one.path) for one in chunk], "names": [one.name for one in chunk]} for chunk in chunks]
+        data = ray.data.from_items(plain, override_num_blocks=len(plain))
+        data.context.execution_options.preserve_order = True
+        data.context.enable_progress_bars = False
+        outcomes = data.map(
+            cast(Any, _Worker),  # a class is accepted too
+            fn_constructor_args=(job, device, Path.cwd(), torch.get_num_threads()),
+            compute=ray.data.ActorPoolStrategy(size=min(size, len(chunks))),
+            num_cpus=1,
+            num_gpus=int(unit == "GPU"),
+        )
+        for outcome in outcomes.iter_rows():
+            yield Done([Row(**row) for row in outcome["rows"]], outcome["long"])
+
+
+@contextmanager
+def _cluster(workers: int | None) -> Iterator[None]:
+    """A connection to a cluster within the context; reuses the program's existing connection."""
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    address = os.environ.get("RAY_ADDRESS", "local")
+    ours: dict[str, Any] = {"num_cpus": workers, "object_store_memory": SHARED_MEMORY, "include_dashboard": False}
+    try:
+        check_reachable(address)
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **(ours if address == "local" else {}))
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"RAY_ADDRESS={address}: expected a Ray cluster, found none ({reason})") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_reachable(address: str) -> None:
+    """Raise an OSError if nothing answers at host:port; Ray would retry for ten minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()

@@ -1,0 +1,151 @@
+"""Forecast one file or many, from the checked configuration to the written files."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+from informer import checkpoint
+from informer.checkpoint.paths import newest
+from informer.config.commands import EngineName, Format, Mode, PredictConfig
+from informer.console import logging_to, say
+from informer.data.read.download import list_files
+from informer.data.read.table import name_of
+from informer.errors import InputError, ReportError, counted
+from informer.files import expanded, write_atomic
+from informer.inference.jobs.batches import Engine, Job, chunks, forecast_files, local_engine
+from informer.inference.jobs.inputs import Source, check_output, match_futures, name_sources
+from informer.inference.jobs.ray_engine import ray_engine
+from informer.inference.jobs.summary import ERROR, SUMMARY, Journal
+from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
+from informer.inference.predictor import TrainedModel
+from informer.inference.rolling import metrics_of
+from informer.locking import only_writer
+
+MOST = 3
+"""Maximum number of errors on the console; all are in the summary."""
+
+
+def predict(settings: PredictConfig, console: Console) -> int:
+    """Forecast one file or many; returns the number of files that failed, or of which series were left out.
+
+    Raises:
+        InputError: no readable checkpoint, or a single file that cannot be forecast; nothing is written then.
+    """
+    wanted = settings.input or ""
+    files = list_files("input", wanted)
+    path = expanded(wanted)
+    sources = [Source(path, name_of(path))] if files is None else name_sources(files)
+    with logging_to(console, quiet=files is not None):
+        model = TrainedModel.load(located(settings), device=settings.device.value)
+        job = _job(settings, sources, many=files is not None)
+        job.check(model)
+        if files is None and settings.engine is EngineName.ray:
+            raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")
+        job.check_inputs(sources)
+        if files is None:
+            return _predict_one(model, job, sources[0], console)
+        check_output(wanted, files, job.writer.folder)
+        with only_writer(job.writer.folder, "output"):
+            return _predict_many(_engine(settings, model), job, sources, console, resume=settings.resume)
+
+
+def located(settings: PredictConfig) -> Path:
+    """The checkpoint that forecasts: what was fitted on all rows, but for forecasts of the past."""
+    return Path(settings.checkpoint) if settings.mode is Mode.rolling else newest(settings.checkpoint)
+
+
+def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:
+    if settings.engine is EngineName.ray:
+        return ray_engine(device=model.device.type, workers=settings.workers)
+    return local_engine(model)
+
+
+def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> Job:
+    rolling = settings.mode is Mode.rolling
+    plots = not many and not rolling if settings.plots is None else settings.plots
+    return Job(
+        checkpoint=checkpoint.locate(located(settings)),
+        written=settings.dataset,
+        future=None if settings.future is None else match_futures(settings.future, sources),
+        horizon=settings.horizon,
+        rolling=rolling,
+        stride=settings.stride,
+        start=settings.from_date,
+        levels=tuple(settings.intervals),
+        writer=Writer(folder=Path(settings.output), format=settings.format, plots=plots, digits=settings.digits),
+        batch_size=settings.batch_size,
+        many=many,
+    )
+
+
+def _predict_one(model: TrainedModel, job: Job, source: Source, console: Console) -> int:
+    was_there = (job.writer.folder / job.files_of(source)[0]).exists()
+    (row,), table = forecast_files(model, job, [source])
+    if row.status == ERROR:
+        raise ReportError(row.message.splitlines())
+    if job.writer.format is Format.long:
+        write_atomic(job.writer.folder / LONG_FILE, table)
+    say(console, f"forecast: {job.writer.folder / row.output}{' (the one before is overwritten)' if was_there else ''}")
+    if job.rolling:
+        say(console, f"metrics:  {job.writer.folder / metrics_of(source.name)}")
+    if job.writer.plots:
+        say(console, f"plot:     {job.writer.picture_of(source.name)}")
+    for line in row.left_out:
+        say(console, line)
+    return len(row.left_out)
+
+
+def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: Console, *, resume: bool) -> int:
+    folder = job.writer.folder
+    outputs = [output for source in sources for output in job.files_of(source)]
+    journal = Journal(folder, job.digest(), outputs, resume=resume)
+    long = job.writer.format is Format.long
+    table: AbstractContextManager[Callable[[str], None]] = (
+        long_table(folder) if long else nullcontext(lambda text: None)
+    )
+    worked = 0
+    with table as append, _progress(console) as progress:
+        task = progress.add_task("forecasting", total=len(sources))
+        for rows, lines in engine(job, chunks(sources, job, journal)):
+            append(lines)
+            journal.add(rows)
+            progress.advance(task, len(rows))
+            worked += len(rows)
+    found = journal.finish(sources)
+    failed = [row for row in found if row.status == ERROR]
+    for row in failed[:MOST]:
+        say(console, f"failed: {row.file}: {row.summed_up}")
+    if len(failed) > MOST:
+        say(console, f"failed: {len(failed) - MOST} more, see {SUMMARY}")
+    partial = [row for row in found if row.left_out]
+    for row in partial[:MOST]:
+        say(console, row.left_out[0])
+    before = f" ({len(found) - worked} of them already done)" if resume else ""
+    say(
+        console,
+        f"{counted(len(found) - len(failed), 'file')} forecast{before}, {len(failed)} failed: {folder / SUMMARY}",
+    )
+    return len(failed) + len(partial)
+
+
+def _progress(console: Console) -> "Progress":
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(
+        *columns, TextColumn("eta"), TimeRemainingColumn(), console=console, disable=not console.is_terminal,
+        transient=True,
+    )  # fmt: skip

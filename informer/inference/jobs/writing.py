@@ -1,0 +1,202 @@
+"""Forecasts as files: CSV or parquet per series, or one long table of all."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from informer.config.commands import Format
+from informer.config.file_format import EPOCHS, EXCEL
+from informer.data.read.frequency import Unit
+from informer.data.read.source import Series
+from informer.data.read.timestamps import EXCEL_TO_1970
+from informer.errors import InputError
+from informer.files import replacing, write_atomic
+from informer.inference.result import ROLLED, Forecast, key_columns
+
+LONG_FILE = "forecasts.csv"
+LONG = ("column", "y")
+"""Columns of the long table, after those of the series and the time, and before those of intervals."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """Writes forecasts to a folder.
+
+    Args:
+        folder: output folder.
+        format: file format.
+        plots: also plot each forecast.
+        digits: of numbers in text, see `Forecast.decimals`; None: all.
+    """
+
+    folder: Path
+    format: Format
+    plots: bool
+    digits: int | None = None
+
+    def write(self, name: str, forecasts: Sequence[Forecast]) -> str:
+        """Write the forecasts of one file's series; returns the path of the table relative to the folder.
+
+        Only the first series is plotted.
+
+        Raises:
+            InputError: the path cannot be written, the forecast is not finite, or two columns have the same name.
+        """
+        output, content = self.output_of(name), None
+        if self.format is Format.long:
+            for forecast in forecasts:
+                forecast.check_finite()
+        else:
+            content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
+        if self.plots:  # after the forecast was checked
+            from informer.inference.jobs.picture import draw  # imports matplotlib
+
+            draw(name, forecasts, self.picture_of(name))
+        if content is not None:
+            write_atomic(self.folder / output, content, durable=False)
+        return output
+
+    def output_of(self, name: str) -> str:
+        """The path of the forecasts of one file, relative to the folder."""
+        return LONG_FILE if self.format is Format.long else f"{name}.forecast.{self.format.value}"
+
+    def picture_of(self, name: str) -> Path:
+        """The path of the plot of a series."""
+        return self.folder / f"{name}.forecast.png"
+
+
+def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
+    """A header and one row per series and step, in the format of the input file (ISO 8601: as pandas).
+
+    `digits`: see `Forecast.decimals`.
+    """
+    dialect = forecasts[0].series.dialect
+    rows: list[Sequence[object]] = []
+    for forecast in forecasts:
+        columns = forecast.columns()
+        names = [[forecast.series.name] * len(forecast.values)] * (len(forecast.keys) - 1)
+        decimals = forecast.decimals(digits)
+        cells = (_cells(_rounded(values, decimals.get(name)), dialect.decimal) for name, values in columns.items())
+        rows += [] if rows else [[*forecast.keys, *columns]]
+        rows += zip(*names, stamps(forecast), *cells, strict=True)
+    return _text(rows, separator=dialect.separator).encode(dialect.encoding)
+
+
+def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
+    """The same with typed columns.
+
+    Raises:
+        InputError: pyarrow is not installed.
+    """
+    need_pyarrow()
+    buffer = io.BytesIO()
+    table = pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True)
+    table.to_parquet(buffer, engine="pyarrow", index=False)
+    return buffer.getvalue()
+
+
+def need_pyarrow(what: str = "format=parquet") -> None:
+    """Raise the InputError of a missing pyarrow, which `what` needs."""
+    if find_spec("pyarrow") is None:
+        raise InputError(f"{what}: expected pyarrow, found none; pip install 'informer[parquet]'")
+
+
+def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str:
+    """A header and one row per series, target and step.
+
+    Args:
+        forecasts: of one job, by the name of the series; times are written as ISO 8601. The columns of series and
+            time are called as in the first input.
+        digits: see `Forecast.decimals`.
+    """
+    header: list[str] = []
+    rows: list[Sequence[object]] = []
+    for name, forecast in forecasts.items():
+        marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
+        others = [*LONG, *forecast.bands, *marks]
+        header = header or [*key_columns(forecast.series, others), *others]
+        times = list(map(str, forecast.timestamps))
+        for i, target in enumerate(forecast.targets):
+            rows_of = (forecast.values, *forecast.bands.values())
+            numbers = [_cells(_rounded(values[:, i], forecast.decimals(digits).get(target))) for values in rows_of]
+            cells = zip(times, *numbers, *marks.values(), strict=True)
+            rows += [(name, time, target, *others) for time, *others in cells]
+    return _text([header, *rows]) if forecasts else ""
+
+
+@contextmanager
+def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
+    """The single file of a job; the yielded function appends a table to it. It is created at the end, unless empty."""
+    with replacing(folder / LONG_FILE) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+
+        def append(table: str) -> None:
+            file.write(table.partition("\n")[2] if file.tell() else table)
+
+        yield append
+        is_empty = not file.tell()
+    if is_empty:  # not even the header is known
+        (folder / LONG_FILE).unlink()
+
+
+def stamps(forecast: Forecast) -> Sequence[object]:
+    """Timestamps as text in the format of the series; ISO dates have a time of day if its rows do."""
+    series, times = forecast.series, forecast.timestamps
+    written = series.time_format
+    if written == EXCEL:
+        days = (times.as_unit("ms").asi8 / 86_400_000 + EXCEL_TO_1970).round(9)
+        return _cells(days, series.dialect.decimal)
+    if written in EPOCHS:
+        return _counts(times, EPOCHS[written], series.dialect.decimal)
+    if written in (None, "ISO8601"):
+        return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else list(map(str, times))
+    return list(times.strftime(written))
+
+
+def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:
+    """Units since 1970: whole numbers if all are."""
+    whole = times.as_unit(unit)
+    if (whole == times).all():
+        return whole.asi8.tolist()
+    per_unit = pd.Timedelta(1, unit) // pd.Timedelta(1, times.unit)
+    # division of ints gives the nearest float, which is read back exactly
+    return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)
+
+
+def _has_dates_only(series: Series) -> bool:
+    below_a_day = series.frequency.unit in (Unit.second, Unit.minute, Unit.hour)
+    return (
+        not below_a_day
+        and series.timestamps.tz is None
+        and bool((series.timestamps == series.timestamps.normalize()).all())
+    )
+
+
+def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
+    """A column as written; unknown values are empty cells."""
+    if values.dtype.kind != "f":
+        return values.tolist()
+    return ["" if math.isnan(value) else repr(value).replace(".", decimal) for value in values.tolist()]
+
+
+def _rounded(values: np.ndarray, decimals: int | None) -> np.ndarray:
+    return values if decimals is None or values.dtype.kind != "f" else values.round(decimals)
+
+
+def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:
+    text, rows = io.StringIO(), list(rows)
+    csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
+    if "\r" not in text.getvalue():
+        return text.getvalue()
+    # Python does not quote these, and other readers take them for the end of the row
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,261 @@
+"""From a trained model and new series to forecasts with timestamps, in data units."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from informer import checkpoint as checkpoints
+from informer.checkpoint.restore import restore_model
+from informer.config.lengths import WindowSizes
+from informer.data.columns import Columns
+from informer.data.future import Future
+from informer.data.history import future_index, history_batch
+from informer.data.read.source import Series, column_values
+from informer.data.scaler import PanelScaler
+from informer.data.store import series_numbers
+from informer.data.windows import Batch
+from informer.errors import InputError, counted, listed
+from informer.inference.intervals import saved_calibration, validation_rows
+from informer.inference.reader import Reader
+from informer.inference.result import Forecast
+from informer.models.base import model_output, point, quantiles_of
+from informer.quantiles import MEDIAN, quantile_name
+from informer.runtime import pick_device
+
+log = logging.getLogger(__name__)
+
+MOST_ROWS, MOST_VALUES = 100_000, 5_000_000
+"""Maximum number of values of one forecast, unless the model returns more at once: all are held in memory."""
+
+
+@final
+class TrainedModel:
+    """A network with everything needed to use it: scaler, columns, sizes, a reader of tables.
+
+    Args:
+        checkpoint: content of a checkpoint file.
+        device: "auto", "cpu" or "cuda".
+    """
+
+    def __init__(self, checkpoint: checkpoints.Checkpoint, *, device: str = "auto") -> None:
+        self.checkpoint = checkpoint
+        self.device: torch.device = pick_device(device)
+        self.model = restore_model(checkpoint).to(self.device)
+        self.quantiles = quantiles_of(self.model)
+        self.reader = Reader(checkpoint)
+        self.scaler = PanelScaler.from_state(checkpoint.scaler)
+        roles = ("inputs", "targets", "future_covariates")
+        self.columns = Columns(**{role: tuple(getattr(checkpoint, role)) for role in roles})
+        self.sizes = WindowSizes.of(checkpoint.config)
+        self.calendar = checkpoint.calendar
+        self.calibration = saved_calibration(checkpoint)
+        self._has_told = False
+
+    @classmethod
+    def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
+        """Load a checkpoint file or a run directory.
+
+        Raises:
+            InputError: there is no readable checkpoint, or device is not available.
+        """
+        return cls(checkpoints.load(path), device=device)
+
+    def check_horizon(self, horizon: int | None) -> int:
+        """The number of rows of `forecast`; raises the InputError of a horizon that is too long."""
+        pred_len = self.sizes.pred_len
+        if horizon is None:
+            return pred_len
+        if horizon < 1:
+            raise InputError(f"horizon: expected at least 1, found {horizon}")
+        known = self.columns.targets + self.columns.future_covariates
+        unknown = [name for name in self.columns.inputs if name not in known]
+        if horizon > pred_len and unknown:
+            raise InputError(
+                f"horizon={horizon}: expected at most pred_len={pred_len}; the model does not forecast "
+                f"{listed(unknown)}, which it reads; train with features=M or S to go further"
+            )
+        if horizon > pred_len and self.sizes.offset:
+            raise InputError(
+                f"horizon={horizon}: expected at most pred_len={pred_len} with model.offset={self.sizes.offset}: the "
+                "rows before the horizon are not forecast, so the model cannot continue from its own output"
+            )
+        farthest = max(pred_len, min(MOST_ROWS, MOST_VALUES // len(self.columns.targets)))
+        if horizon > farthest:
+            raise InputError(
+                f"horizon={horizon}: expected at most {farthest} rows of "
+                f"{counted(len(self.columns.targets), 'target')};"
+                " forecast fewer, or train on a longer step, such as days for hours"
+            )
+        return horizon
+
+    def check_future(self, series: Series, future: Future, horizon: int | None) -> None:
+        """Raise the InputError of future covariates that are too short for a forecast of `series`."""
+        ahead = future_index(series, self.reach(horizon))[self.sizes.offset :]
+        future.at(ahead, self.columns.future_covariates)
+
+    def reach(self, horizon: int | None) -> int:
+        """Rows after the history needed for a forecast: the horizon rounded up to pred_len; see `check_horizon`."""
+        pred_len = self.sizes.pred_len
+        return self.sizes.offset + -(-self.check_horizon(horizon) // pred_len) * pred_len
+
+    @torch.inference_mode()
+    def forecast(
+        self,
+        series: Sequence[Series],
+        *,
+        horizon: int | None = None,
+        levels: Sequence[int] = (),
+        futures: Sequence[Future] | None = None,
+        pad_to: int | None = None,
+    ) -> list[Forecast]:
+        """Forecast the rows after each series.
+
+        Args:
+            series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
+            horizon: rows to forecast, pred_len by default. Rows beyond pred_len come from the model's own output.
+            levels: of intervals, in percent; they cover at most pred_len rows.
+            futures: one per series: future covariates for the horizon rounded up to pred_len.
+            pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
+                products may round differently for different numbers of rows).
+
+        Raises:
+            InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
+                it
+                does not forecast, or a level without calibration.
+        """
+        horizon = self.check_horizon(horizon)
+        widths = self.half_widths(levels)
+        if not series:
+            return []
+        self.tell_new([one.name for one in series])
+        batch = self._batch(series, futures)
+        first = self._output(batch, pad_to)
+        histories, blocks = list(series), [self.rows(batch, first)]
+        while len(blocks) * self.sizes.pred_len < horizon:
+            ahead: Sequence[Future | None] = futures or [None] * len(series)
+            histories = [self._extended(*each) for each in zip(histories, blocks[-1], ahead, strict=True)]
+            more = self._batch(histories, futures)
+            blocks.append(self.rows(more, self._output(more, pad_to)))
+        values = np.concatenate(blocks, axis=1)[:, :horizon]
+        bands = self.bands(batch, first, widths)
+        return [
+            Forecast(
+                series=one,
+                targets=self.columns.targets,
+                values=values[i],
+                pred_len=self.sizes.pred_len,
+                offset=self.sizes.offset,
+                bands={suffix: reaching(rows[i], horizon) for suffix, rows in bands.items()},
+            )
+            for i, one in enumerate(series)
+        ]
+
+    def tell_new(self, names: Sequence[str]) -> None:
+        """Warn once about series that training did not have, if each series has its own scaler."""
+        new = [name for name in names if self.scaler.is_new(name)]
+        if new and not self._has_told:
+            self._has_told = True
+            log.warning(
+                f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
+                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.own))}"
+            )
+
+    def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
+        """Scaled half widths of the intervals of these levels.
+
+        Raises:
+            InputError: the model was not calibrated, or not for such a level.
+        """
+        calibration = self.calibration
+        if levels and calibration is None:
+            raise InputError(
+                "intervals: the model was trained without calibration; train with trainer.calibration=0.5 and at "
+                f"least {validation_rows(80, self.sizes.pred_len, 0.5)} validation rows (dataset.split.val), which an "
+                "80 % interval needs"
+            )
+        return {level: calibration.half_width(level).double().numpy() for level in levels} if calibration else {}
+
+    def _batch(self, series: Sequence[Series], futures: Sequence[Future] | None) -> Batch:
+        batch = history_batch(
+            series,
+            columns=self.columns,
+            scaler=self.scaler,
+            sizes=self.sizes,
+            calendar=self.calendar,
+            device=self.device,
+            futures=futures,
+            pad=self.reader.pads,
+        )
+        numbers = torch.from_numpy(series_numbers(series, self.checkpoint.series))
+        return batch._replace(series=numbers.to(self.device))
+
+    def bands(
+        self,
+        batch: Batch,
+        output: Float[Tensor, "b pred_len n *q"],
+        widths: Mapping[int, Float64[np.ndarray, "pred_len n"]],
+    ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
+        """Extra columns of a batch's forecasts, in data units: the quantiles next to the median (q10), if the model has
+        any, and the ends of intervals of these `half_widths` (lo80, hi80)."""
+        values = self.rows(batch, output)
+        parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
+        bands = {
+            quantile_name(level): self.floored(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
+        }
+        for level, width in widths.items():
+            half = width * _numpy(batch.scale)[:, None]
+            bands |= {f"lo{level}": self.floored(values - half), f"hi{level}": values + half}
+        return bands
+
+    def floored(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
+        """Values in data units, at least zero for targets that are not negative."""
+        places = list(self.model.non_negative)
+        if places:
+            values[..., places] = np.maximum(values[..., places], 0.0)
+        return values
+
+    def _output(self, batch: Batch, pad_to: int | None) -> Float[Tensor, "b pred_len n *q"]:
+        return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
+
+    def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
+        """The forecasts themselves, in data units."""
+        return self.floored(_numpy(batch.in_units(point(output, self.quantiles))))
+
+    def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
+        """The end of a series extended by its forecast and future covariates, without other columns."""
+        names = [*self.columns.targets, *self.columns.future_covariates]
+        history = column_values(series, names)[-self.sizes.seq_len :]
+        ahead = future_index(series, len(rows))
+        if future is not None:
+            rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
+        return replace(
+            series,
+            timestamps=pd.DatetimeIndex(series.timestamps[-len(history) :].append(ahead)),
+            values=np.concatenate([history, rows]),
+            columns=tuple(names),
+        )
+
+
+def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float64[np.ndarray, "*b h n"]:
+    """Cut, or extended by rows of NaN, since the errors of recursive forecasts are not known."""
+    lacking = max(0, horizon - rows.shape[-2])
+    widths = [(0, 0)] * (rows.ndim - 2) + [(0, lacking), (0, 0)]
+    return np.pad(rows[..., :horizon, :], widths, constant_values=np.nan)
+
+
+def _numpy(values: Tensor) -> np.ndarray:
+    return values.cpu().numpy()
+
+
+def _padded(batch: Batch, n: int) -> Batch:
+    """The batch padded with zeros to n windows."""
+    lacking = max(0, n - len(batch.enc_x))
+    return Batch(*(torch.cat([part, part.new_zeros(lacking, *part.shape[1:])]) for part in batch)) if lacking else batch

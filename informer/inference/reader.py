@@ -1,0 +1,221 @@
+"""Tables to forecast, read like the training data and checked against the model's inputs."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import final
+
+import pandas as pd
+
+from informer.checkpoint.format import Checkpoint
+from informer.config.conversion import node_of
+from informer.config.dataset import DatasetConfig, InputFormat, Short, without_places
+from informer.config.schema import check
+from informer.data.calendar import mark_fields
+from informer.data.future import Future, future_of_table
+from informer.data.panel import left_padded, series_tables
+from informer.data.read.content import table_of_content
+from informer.data.read.frequency import Frequency
+from informer.data.read.report import Report
+from informer.data.read.source import Series, series_from_table, table_of_file
+from informer.data.read.table import Table, table_of_frame
+from informer.data.read.timestamps import find_format, find_time_column
+from informer.errors import InputError, listed
+
+log = logging.getLogger(__name__)
+
+LEFT_OUT = "left out"
+"""Begins the line on series of a table that are too short."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Futures:
+    """Future covariates of one table: shared by all series, or one table per series name."""
+
+    name: str
+    shared: Future | None = None
+    own: Mapping[str, Future] = field(default_factory=dict)
+
+    def of(self, series: Series) -> Future:
+        """The future covariates of a series.
+
+        Raises:
+            InputError: there are none.
+        """
+        if self.shared is not None:
+            return self.shared
+        if series.name not in self.own:
+            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
+        return self.own[series.name]
+
+
+@final
+class Reader:
+    """Reads histories and future covariates for one model.
+
+    Args:
+        checkpoint: of the model.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._as_trained = replace(
+            check(node_of(DatasetConfig, without_places(checkpoint.config["dataset"]))),
+            exclude=[],
+            columns=list(checkpoint.inputs),
+            frequency=checkpoint.frequency,
+            # found in the offsets of the training data; some rows to forecast may show only one of them
+            timezone=checkpoint.config["dataset"].get("timezone") or checkpoint.data.get("timezone"),
+        )
+        self._time_col: str = checkpoint.data["time_col"]
+        # older files do not record it
+        self._time_format: str | None = checkpoint.data.get("time_format")
+        # settles ambiguous numbers
+        self._number_marks: list[str] | None = checkpoint.data.get("marks")
+        self._step = Frequency.parse(checkpoint.frequency)
+        self._calendar = checkpoint.calendar
+        self._marks = mark_fields(self._step, self._calendar)
+        self._seq_len: int = checkpoint.config["seq_len"]
+        self.pads = self._as_trained.short is Short.pad
+        """Whether a history shorter than seq_len is padded."""
+        self.most_series: int | None = None
+        """Maximum number of series in a table; None: unlimited."""
+
+    def frame(
+        self, frame: pd.DataFrame, name: str, *, ahead: int | None = None, written: InputFormat | None = None
+    ) -> list[Series]:
+        """The series of a table to forecast; time a column or the index.
+
+        A single series, unless the table has the column that named the series in training (`dataset.series_col`).
+
+        Args:
+            name: its name in errors; if each series has its own scaler, it selects the scaler.
+            written: repairs, if different from the training data.
+            ahead: read all rows, to compare with forecasts of this many rows; None: only the last seq_len.
+
+        Raises:
+            InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
+        """
+        config = self._reading(list(map(str, frame.columns)), written)
+        return self._series(table_of_frame(frame, name, config.time_col), config, name, ahead=ahead)
+
+    def file(self, path: Path, written: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
+        """The same for a file, checked like training data; only the model's columns matter.
+
+        Args:
+            written: file format, if different from the training data.
+            name, ahead: see `frame`.
+
+        Raises:
+            InputError: see `frame`.
+        """
+        table, config = self._read(partial(table_of_file, path), written)
+        return self._series(table, config, name, ahead=ahead, named=written.series_col is not None, lenient=True)
+
+    def content(self, content: bytes, written: InputFormat, name: str) -> list[Series]:
+        """The same for CSV text.
+
+        Raises:
+            InputError: see `frame`.
+        """
+        table, config = self._read(partial(table_of_content, content, name), written)
+        return self._series(table, config, name, ahead=None, named=written.series_col is not None)
+
+    def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
+        """A table of future covariates; time a column or the index.
+
+        Raises:
+            InputError: it has no times.
+        """
+        config = self._reading(list(map(str, frame.columns)))
+        return self._futures(table_of_frame(frame, name, config.time_col), config)
+
+    def future_file(self, path: Path, written: InputFormat) -> Futures:
+        """A file of future covariates.
+
+        Raises:
+            InputError: it cannot be read, or has no times.
+        """
+        return self._futures(*self._read(partial(table_of_file, path), written))
+
+    def _read(self, read: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
+        """Cells, and how to read their table: the time column of training if it exists."""
+        config = self._reading([], written)
+        table = read(config)
+        if table.doubts and self._number_marks is not None:
+            table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
+        if config.time_col is None and self._time_col in table.columns:
+            config = replace(config, time_col=self._time_col)
+        return table, config
+
+    def _series(
+        self,
+        table: Table,
+        config: DatasetConfig,
+        name: str,
+        *,
+        ahead: int | None,
+        named: bool = False,
+        lenient: bool = False,
+    ) -> list[Series]:
+        """`named`: the column of series was requested, and must exist.
+
+        Among several series, those that are too short are padded with short=pad, and left out with short=skip or where
+        `lenient`: the first series then says so among its repairs.
+        """
+        history, series_col = self._seq_len if ahead is None else None, config.series_col
+        if series_col is None or (series_col not in table.columns and not named):
+            series = series_from_table(table, config, name, history=history, trained_format=self._time_format)
+            return [self._checked(series)]
+        found, report = [], Report()
+        # by all rows: those of one series may be ambiguous
+        time_col = find_time_column(table, config.time_col)
+        time_format = find_format(table, time_col, config.time_format, trained=self._time_format)
+        config = replace(config, time_col=time_col, time_format=time_format)
+        least = self._seq_len + (ahead or 0)
+        pads = config.short is Short.pad
+        parts = list(series_tables(table, series_col))
+        if self.most_series is not None and len(parts) > self.most_series:
+            raise InputError(
+                f"{table.name}: expected at most {self.most_series} series, found {len(parts)}; send fewer"
+            )
+        enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
+        kept = [(own, one) for own, one in parts if len(own.frame) >= enough]
+        short = [f"{one} ({len(own.frame)} rows)" for own, one in parts if len(own.frame) < enough]
+        for own, one in kept or parts:
+            with report.gathering():
+                series = self._checked(series_from_table(own, config, one, history=history))
+                series = left_padded(series, least - len(series)) if pads and kept else series
+                found.append(replace(series, series_col=series_col))
+        report.refuse()
+        if kept and short:
+            advice = "" if pads else "; dataset.short=pad repeats their first row"
+            line = f"{LEFT_OUT}: {table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}"
+            if not lenient:  # callers from Python see only the series
+                log.warning(line)
+            found[0] = replace(found[0], repairs=(line, *found[0].repairs))
+        return found
+
+    def _futures(self, table: Table, config: DatasetConfig) -> Futures:
+        if config.series_col is None or config.series_col not in table.columns:
+            return Futures(name=table.name, shared=future_of_table(table, config, self._time_format))
+        own = {
+            one: future_of_table(part, config, self._time_format)
+            for part, one in series_tables(table, config.series_col)
+        }
+        return Futures(name=table.name, own=own)
+
+    def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
+        """How to read a table with these columns: as the training data, unless specified otherwise."""
+        time_col = self._time_col if self._time_col in columns else None
+        return (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
+
+    def _checked(self, series: Series) -> Series:
+        # a step different from training is the user's choice (`dataset.frequency`)
+        if mark_fields(series.frequency, self._calendar) != self._marks:
+            raise InputError(
+                f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
+                f"{self._step.code} that the model was trained on; use a file of that step, or train on this one"
+            )
+        return series

@@ -1,0 +1,84 @@
+"""Score a checkpoint again on the test part of its data, from configuration to report."""
+
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from torch.utils.tensorboard import SummaryWriter
+
+from informer import checkpoint
+from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_run_stays
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import EvalConfig, EvalDecoding, Plots
+from informer.console import logging_to, say
+from informer.data.read.download import list_files
+from informer.data.windows import Windows
+from informer.errors import InputError
+from informer.files import check_inputs_stay, make_folder, refuse_link, write_atomic
+from informer.inference.attention_maps import attention_maps
+from informer.inference.decodings import Decoded, changed, compare_decodings, decodings_csv, decodings_table
+from informer.inference.evaluate import score
+from informer.inference.evaluation import Evaluation
+from informer.inference.intervals import saved_calibration
+from informer.inference.trained_data import trained_data
+from informer.models.base import ForecastModel
+from informer.plots import plot_attention, plot_error_by_step, save_figure
+from informer.runtime import pick_device
+
+ATTENTION_WINDOWS = 3
+BY_STEP, DECODINGS = "error_by_step.png", "decodings.csv"
+
+
+def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
+    """The report of a checkpoint on the test part of its training data.
+
+    Raises:
+        InputError: no readable checkpoint, or its data is missing or no longer has its columns.
+    """
+    path = checkpoint.locate(Path(settings.checkpoint))
+    saved, decodings = changed(checkpoint.load(Path(settings.checkpoint)), settings.model), list[Decoded]()
+    if saved.refit:
+        raise InputError(
+            f"checkpoint={settings.checkpoint}: fitted on the test part too, so that it cannot be scored there; "
+            f"the one that can is {BEST} in the same folder"
+        )
+    device = pick_device(settings.device.value)
+    output = Path(settings.output) if settings.output else path.parent / "eval"
+    if not settings.output:
+        refuse_link(output)
+    written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS)]
+    check_run_stays(written, "output")
+    found = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
+    with logging_to(console), found as data:
+        source = data.provenance.path
+        check_inputs_stay([path, *(list_files("dataset", str(source)) or [source])], written, "output")
+        model = restore_model(saved).to(device)
+        calibration = saved_calibration(saved)
+        evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)
+        make_folder(output)
+        evaluation.save(output)
+        if settings.pictures is not Plots.none:
+            by_step = {name: errors.scaled.by_step()["mse"] for name, errors in evaluation.errors.items()}
+            save_figure(plot_error_by_step(by_step), output / BY_STEP)
+        if settings.pictures is Plots.attention:
+            _draw_attention(model, data.test, output)
+        if settings.model.decoding is EvalDecoding.both:
+            decodings = compare_decodings(saved, data, device=device, batch_size=settings.batch_size)
+            write_atomic(output / DECODINGS, decodings_csv(decodings))
+    console.print(evaluation.table())
+    if decodings:
+        console.print(decodings_table(decodings))
+    for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
+        say(console, line)
+    return evaluation
+
+
+def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:
+    """Maps of the first test windows with non-overlapping horizons: neighbours look alike."""
+    chosen = range(0, len(windows), windows.sizes.pred_len)[:ATTENTION_WINDOWS]
+    names = [f"test window {number}" for number in chosen]
+    with SummaryWriter(str(output)) as writer:
+        for each in attention_maps(model, windows.batch(torch.tensor(chosen))):
+            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, place=each.place)
+            save_figure(figure, output / f"attention_{each.place.replace(' ', '_')}.png")
+            writer.add_figure(f"attention/{each.place}", figure, close=False)

@@ -1,0 +1,58 @@
+"""The training data of a model, read again to score it."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from informer.build import build_data, dims_of
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import dims_in
+from informer.config.commands import EvalDataset
+from informer.config.conversion import from_plain
+from informer.data.pipeline import Data
+from informer.data.read.frequency import Frequency
+from informer.data.recorded import Recorded, find_again, own_cache
+from informer.data.scaler import PanelScaler
+from informer.errors import InputError
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def trained_data(
+    saved: Checkpoint,
+    device: torch.device,
+    *,
+    scratch: Path,
+    dataset: EvalDataset | None = None,
+    data_dir: str | None = None,
+) -> Iterator[Data]:
+    """The training data, scaled as in training, found by `data.recorded.find_again`.
+
+    Args:
+        device: device of the rows.
+        scratch: folder for temporary arrays if training used memmap, unless the user sets a cache.
+        dataset: where the file is now or how it is written, if different from training.
+        dataset: where the file is now or how it is written, where not as in training.
+        data_dir: folder of the datasets' files; None: as in training.
+
+    Raises:
+        InputError: the data is missing, or no longer has the model's columns or step.
+    """
+    trained = from_plain(saved.config)
+    where = replace((dataset or EvalDataset()).over(trained.dataset), columns=saved.inputs)
+    recorded = Recorded.of(saved.config, saved.data)
+    where, folder = find_again(where, recorded, named=data_dir, default=trained.data_dir, can_differ=True)
+    with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as found:
+        settings = replace(trained, data_dir=folder, dataset=found)
+        data = build_data(settings, device, PanelScaler.from_state(saved.scaler), known=saved.series)
+        path = data.provenance.path
+        if dims_of(data) != dims_in(saved) or data.frequency != Frequency.parse(saved.frequency):
+            raise InputError(f"{path}: expected steps of {saved.frequency} as in training, found {data.frequency.code}")
+        if data.provenance.sha256 != saved.data["sha256"]:
+            log.warning(f"{path} has changed since training")
+        yield data

@@ -1,0 +1,90 @@
+"""Distilling: halves the sequence between the encoder's layers (Informer, section 3.2, eq. 5)."""
+
+from typing import Any, final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from informer.ops.products import CircularConv3
+
+
+def distilled_length(length: int) -> int:
+    """Rows after one distilling step: half, rounded up."""
+    return (length + 1) // 2
+
+
+@final
+class Distil(nn.Module):
+    """Halve the sequence: circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, stride 2, padding 1).
+
+    The pool comes before the ELU: ELU is increasing, so the maximum is the same and half of the rows need no ELU.
+
+    Args:
+        d_model: width.
+        norm: with BatchNorm, as in the authors' code, or without, as in the paper's formula.
+    """
+
+    def __init__(self, d_model: int, *, norm: bool = True) -> None:
+        super().__init__()
+        self.conv = CircularConv3(d_model, d_model)
+        self.norm = RowNorm(d_model) if norm else None
+
+    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d]."""
+        rows = self.conv(x)
+        if self.norm is not None:
+            rows = self.norm(rows.flatten(0, 1)).view_as(rows)
+        return F.elu(halve(rows), inplace=True)
+
+
+@final
+class RowNorm(nn.BatchNorm1d):
+    """BatchNorm over rows; a single row, which has no variance, is normalised by the running statistics."""
+
+    def forward(self, x: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
+        """Normalise each feature."""
+        if self.training and len(x) == 1:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x)
+
+
+def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
+    """Maximum of every second row and its neighbours; differentiable once on the CPU."""
+    repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch adds in any order
+    if torch.compiler.is_compiling() or not repeatable:
+        return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
+    return _MaxPool.apply(x)
+
+
+class _MaxPool(torch.autograd.Function):
+    """Stores two bytes per maximum, its position; torch's version stores all rows and eight bytes per maximum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        at, between = x[:, ::2], x[:, 1::2]
+        n_before, n_after = at.shape[1] - 1, between.shape[1]
+        out = at.clone()
+        torch.maximum(at[:, 1:], between[:, :n_before], out=out[:, 1:])
+        torch.maximum(out[:, :n_after], between, out=out[:, :n_after])
+        # ties go to the first row, as in torch
+        ctx.save_for_backward(between[:, :n_before] == out[:, 1:], at == out)
+        ctx.length = x.shape[1]
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        was_before, was_at = ctx.saved_tensors
+        to_before = grad[:, 1:] * was_before
+        rest = grad.clone()
+        rest[:, 1:] -= to_before
+        grad_x = grad.new_empty(len(grad), ctx.length, grad.shape[2])
+        at, between = grad_x[:, ::2], grad_x[:, 1::2]
+        n_before, n_after = to_before.shape[1], between.shape[1]
+        torch.mul(rest, was_at, out=at)
+        torch.sub(rest[:, :n_after], at[:, :n_after], out=between)
+        between[:, :n_before] += to_before
+        return grad_x

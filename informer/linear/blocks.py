@@ -1,0 +1,71 @@
+"""Blocks of time for cross-validation of forecasts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from informer.linear.moments import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Windows that are held out, and those to fit on, whose futures share no row with theirs."""
+
+    held: list[Run]
+    fitted: list[Run]
+    between: list[Run]
+    """Windows of neither, whose futures share rows with those that are held out."""
+
+
+def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
+    """Leave one block out: block i is the i-th part of the windows of each series, in order of time.
+
+    Args:
+        runs: in order of time within each series.
+        n_blocks: parts.
+        pred_len: rows of a future; windows fewer rows than that away from a held-out one are not fitted on.
+    """
+    made: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
+    for _, group in groupby(runs, key=lambda run: run.series):
+        own = list(group)
+        bounds = np.linspace(0, sum(map(len, own)), n_blocks + 1).round().astype(int)
+        for fold, first, stop in zip(made, bounds[:-1], bounds[1:], strict=True):
+            held = _numbered(own, int(first), int(stop))
+            fold.held.extend(held)
+            fold.fitted.extend(_away_from(own, held, pred_len) if held else own)
+            fold.between.extend(_next_to(own, held, pred_len) if held else [])
+    return made
+
+
+def _numbered(runs: Sequence[Run], first: int, stop: int) -> list[Run]:
+    """Windows number [first, stop) of runs that follow each other."""
+    parts, before = [], 0
+    for run in runs:
+        low, high = max(first - before, 0), min(stop - before, len(run))
+        if low < high:
+            parts.append(Run(run.series, run.first + low, run.first + high))
+        before += len(run)
+    return parts
+
+
+def _away_from(runs: Sequence[Run], held: Sequence[Run], pred_len: int) -> list[Run]:
+    low, high = held[0].first - pred_len + 1, held[-1].stop + pred_len - 1
+    return _within(runs, ((runs[0].first, low), (high, runs[-1].stop)))
+
+
+def _next_to(runs: Sequence[Run], held: Sequence[Run], pred_len: int) -> list[Run]:
+    first, stop = held[0].first, held[-1].stop
+    return _within(runs, ((first - pred_len + 1, first), (stop, stop + pred_len - 1)))
+
+
+def _within(runs: Sequence[Run], bounds: Sequence[tuple[int, int]]) -> list[Run]:
+    """The windows of runs that begin within any of the bounds."""
+    parts = []
+    for run in runs:
+        for low, high in bounds:
+            first, stop = max(run.first, low), min(run.stop, high)
+            if first < stop:
+                parts.append(Run(run.series, first, stop))
+    return parts

@@ -1,0 +1,125 @@
+"""What a linear forecast reads at the last row of a window, apart from the column's own history."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import pi
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import RANGES
+from informer.models.linear import HARMONICS
+
+_DAYS = {"day": 1.0, "week": 7.0, "year": 365.25}
+
+
+class Group(Enum):
+    """Inputs that share a penalty."""
+
+    own = "own history"
+    level = "own level"
+    bias = "constant"
+    day = "time of day"
+    week = "day of week"
+    year = "time of year"
+    recent = "recent rows of other columns"
+
+
+@dataclass(frozen=True, slots=True)
+class OriginFeatures:
+    """Features of a window at its last row: the same for all columns that are forecast.
+
+    In order: a constant, sines and cosines of the calendar, then the last `recent` rows of all columns, newest last,
+    less each column's mean over the window.
+
+    Args:
+        n_columns: columns of a window.
+        recent: rows of every column; 0: none.
+        cycles: of HARMONICS, those that the marks and the length of the data support.
+        fields: names of the mark columns.
+        kind: how the marks are written.
+    """
+
+    n_columns: int
+    recent: int
+    cycles: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    kind: CalendarEmbed = CalendarEmbed.none
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """One a feature."""
+        calendar = [Group[cycle] for cycle in self.cycles for _ in range(2 * HARMONICS[cycle])]
+        return (Group.bias, *calendar, *[Group.recent] * (self.recent * self.n_columns))
+
+    @property
+    def column_of(self) -> tuple[int, ...]:
+        """The column that each feature was taken from; -1 for the constant and the calendar."""
+        calendar = 1 + sum(2 * HARMONICS[cycle] for cycle in self.cycles)
+        return (*[-1] * calendar, *list(range(self.n_columns)) * self.recent)
+
+    def __call__(self, history: Float[Tensor, "b seq_len c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
+        """Features of windows, from their history and the marks of their last row."""
+        rows = history[:, history.shape[1] - self.recent :]
+        return self.compose(rows - history.mean(dim=1, keepdim=True), mark)
+
+    def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
+        """The same from the last rows less the window's mean."""
+        parts = [recent.new_ones(len(recent), 1)]
+        for cycle in self.cycles:
+            angle = 2 * pi * self.turns(mark.to(recent.dtype), cycle)
+            orders = torch.arange(1, HARMONICS[cycle] + 1, device=mark.device, dtype=recent.dtype)
+            turns = angle[:, None] * orders
+            parts += [turns.cos(), turns.sin()]
+        return torch.cat([*parts, recent.flatten(1)], dim=1)
+
+    def turns(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
+        """Of the cycle since it began: linear in the marks."""
+        return self._days(mark, cycle) / _DAYS[cycle]
+
+    def _days(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
+        """Days since the cycle began."""
+        field = {name: self._field(mark, name) for name in self.fields}
+        zero = mark.new_zeros(len(mark))
+        hours = field.get("hour", zero) + field.get("minute", zero) / 60 + field.get("second", zero) / 3600
+        hours = hours + field.get("quarter_hour", zero) / 4
+        if cycle == "day":
+            return hours / 24
+        if cycle == "week":
+            return field["weekday"] + hours / 24
+        if "dayofyear" in field:
+            return field["dayofyear"] + hours / 24
+        if "week" in field:
+            return field["week"] * 7
+        # months of a mean length: four days off at most
+        return field["month"] * (_DAYS["year"] / 12) + field.get("day", zero) + hours / 24
+
+    def _field(self, mark: Float[Tensor, "b m"], name: str) -> Float[Tensor, "b"]:
+        value = mark[:, self.fields.index(name)]
+        return value if self.kind is not CalendarEmbed.timeF else (value + 0.5) * RANGES[name][1] + RANGES[name][0]
+
+
+def cycle_turns(features: OriginFeatures, cycle: str) -> tuple[Float64[Tensor, "m"], Float64[Tensor, ""]]:
+    """(weights, constant) of `OriginFeatures.turns` as a linear function of the marks."""
+    size = len(features.fields)
+    at_zero = features.turns(torch.zeros(1, size, dtype=torch.float64), cycle)
+    return features.turns(torch.eye(size, dtype=torch.float64), cycle) - at_zero, at_zero[0]
+
+
+def cycles_of(fields: Sequence[str], rows: int, rows_per_day: int | None) -> tuple[str, ...]:
+    """Cycles that marks with these fields show and that `rows` rows have seen twice."""
+    shown = {
+        "day": "hour" in fields,
+        "week": "weekday" in fields,
+        "year": bool({"dayofyear", "week", "month"} & set(fields)),
+    }
+    if rows_per_day is None:
+        return ()
+    days = rows / rows_per_day
+    short = 1 / rows_per_day
+    return tuple(
+        cycle for cycle, days_in in _DAYS.items() if shown[cycle] and short * 2 <= days_in and days >= 2 * days_in
+    )

@@ -1,0 +1,297 @@
+"""Linear forecasts from windows: what is offered, what is chosen, and the maps that come of it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from math import inf, log2
+
+import numpy as np
+import torch
+
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import mark_fields
+from informer.data.read.frequency import Frequency
+from informer.data.windows import Store, Windows
+from informer.errors import InputError
+from informer.linear.average import best_mean
+from informer.linear.blocks import folds
+from informer.linear.features import Group, OriginFeatures, cycles_of
+from informer.linear.forecast import LinearForecast
+from informer.linear.held_out import fold_moments
+from informer.linear.moments import Moments, MomentSource, Once, Run, in_order, joined, runs_of
+from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, total
+from informer.linear.solve import Layout, Strengths, blended, in_words, raw_map
+from informer.linear.weights import series_weights
+from informer.models.linear import MOST_WEIGHTS, recent_rows
+
+log = logging.getLogger(__name__)
+
+BLOCKS = 5
+NO_SEASON = 24
+"""Rows that age is counted in where the frequency has no season."""
+
+START = 3
+"""Seasons of the lookback that the search begins with, where the horizon is not longer."""
+
+STEPS = 24
+"""Steps of the horizon that strengths are chosen on, evenly spaced."""
+
+SELECTION_BYTES, SELECTION_FLOPS = 1_500_000_000, 1e10
+"""Of the moments that strengths are chosen from, and of one trial; columns are thinned evenly beyond."""
+
+MOST_CHANNELS = 48
+"""Columns, of all series together, that strengths are chosen on."""
+
+KEPT_BYTES = 1_000_000_000
+"""Of moments that are kept for the second reading."""
+
+MOST_FLOPS = 2e12
+"""Of solving for all maps: beyond this or MOST_WEIGHTS, all columns share one."""
+
+
+class FitOn(Enum):
+    """Rows that the maps are fitted on, once strengths are chosen on blocks of training and validation."""
+
+    train = "train"
+    both = "both"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearConfig:
+    """What to offer.
+
+    Args:
+        own_maps: a map for each column or series, shrunk to the shared one.
+        other_columns: their recent rows.
+        calendar: time of day, of week, of year, where the marks show them and the data saw them twice.
+        level: the mean of the window itself, which draws long forecasts back to the mean of all.
+        average: forecasts whose maps are averaged, at most.
+        fit_on: rows to fit on.
+        lookbacks: rows of history to choose from, increasing; none: see `lookback_grid`.
+        chosen: strengths of the maps to average, where they are known; none: they are chosen.
+    """
+
+    own_maps: bool = True
+    other_columns: bool = True
+    calendar: bool = True
+    level: bool = True
+    average: int = 3
+    fit_on: FitOn = FitOn.train
+    lookbacks: Sequence[int] = ()
+    chosen: Sequence[Strengths] = ()
+
+
+def lookback_grid(seq_len: int, season: int) -> list[int]:
+    """Lookbacks to choose from: whole seasons where there are any, from an eighth of seq_len to all of it."""
+    grid = {seq_len}
+    for share in (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8):
+        rows = round(seq_len * share)
+        whole = round(rows / season) * season
+        grid.add(whole if 0 < whole <= seq_len else max(rows, 1))
+    return sorted(grid)
+
+
+def fit_linear(
+    train: Windows,
+    val: Windows,
+    positions: Sequence[int],
+    *,
+    frequency: Frequency,
+    kind: CalendarEmbed,
+    config: LinearConfig | None = None,
+) -> LinearForecast:
+    """Fit; everything is chosen on blocks of `train` and `val`.
+
+    Raises:
+        InputError: a part without windows.
+    """
+    config = config or LinearConfig()
+    fit = prepare(train, val, positions, frequency=frequency, kind=kind, config=config)
+    strengths, why = fit.strengths()
+    runs = fit.train if config.fit_on is FitOn.train else joined(fit.train, fit.val)
+    fitted_on = "training" if config.fit_on is FitOn.train else "training and validation"
+    words = in_words(strengths)
+    return fit.fit(strengths, runs, f"linear: {words}{why}; fitted on {sum(map(len, runs))} windows of {fitted_on}")
+
+
+def prepare(
+    train: Windows,
+    val: Windows,
+    positions: Sequence[int],
+    *,
+    frequency: Frequency,
+    kind: CalendarEmbed,
+    config: LinearConfig,
+) -> "LinearFit":
+    """What the data allow to be fitted.
+
+    Raises:
+        InputError: a part without windows.
+    """
+    if not len(train) or not len(val):
+        raise InputError("linear forecast: expected training and validation windows, found a part without any")
+    runs, n_columns = runs_of(train), train.store.values.shape[1]
+    rows = sum(map(len, runs)) // len({run.series for run in runs}) + train.sizes.rows
+    fields = mark_fields(frequency, kind)
+    features = OriginFeatures(
+        n_columns,
+        recent_rows(n_columns, train.sizes.seq_len) if config.other_columns else 0,
+        cycles_of(fields, rows, frequency.per_day) if config.calendar else (),
+        fields,
+        kind,
+    )
+    return LinearFit(
+        store=train.store,
+        sizes=train.sizes,
+        train=runs,
+        val=runs_of(val),
+        positions=list(positions),
+        features=features,
+        season=frequency.season if frequency.season > 1 else NO_SEASON,
+        repeated=frequency.season,
+        config=config,
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LinearFit:
+    """What the maps are fitted from.
+
+    Args:
+        store: rows of all series.
+        sizes: of a window; its history is the longest lookback.
+        train, val: windows.
+        positions: columns that are forecast.
+        features: what is read at the last row of a window.
+        season: rows of one season, the unit of age.
+        repeated: rows that the seasonal naive repeats.
+        config: what to offer.
+    """
+
+    store: Store
+    sizes: WindowSizes
+    train: Sequence[Run]
+    val: Sequence[Run]
+    positions: Sequence[int]
+    features: OriginFeatures
+    season: int
+    repeated: int
+    config: LinearConfig
+
+    @property
+    def channels(self) -> list[tuple[int, int]]:
+        """(series, column) of each map; a series without a window gets the shared one."""
+        return [(series, column) for series in range(len(self.store.first_rows)) for column in self.positions]
+
+    def strengths(self, left: Callable[[], float] = lambda: inf) -> tuple[list[Strengths], str]:
+        """Those of the maps to average, and why; chosen by leave-one-block-out unless they are given.
+
+        Args:
+            left: seconds until what is best so far is taken.
+        """
+        if self.config.chosen:
+            return list(self.config.chosen), ""
+        choice, best = self.choose(left)
+        kept, loss = best_mean(choice, best, self.config.average)
+        cut = ", cut short by the time there was" if choice.was_cut else ""
+        return kept, (
+            f"; root mean squared error {loss:.4g} over {BLOCKS} blocks of training and validation, chosen from "
+            f"{choice.n_trials} choices and means of them{cut}"
+        )
+
+    def choose(self, left: Callable[[], float] = lambda: inf) -> tuple[Choice, Strengths]:
+        """Strengths by leave-one-block-out, on some steps of the horizon and, where there are many, some columns."""
+        steps = np.unique(np.linspace(0, self.sizes.pred_len - 1, STEPS).round().astype(int))
+        source = self._source(steps)
+        channels = self._thinned(len(source.kept) + len(self.features.groups))
+        blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
+        channels, made = fold_moments(blocks, channels, lambda one, runs: self._moments(source, runs, [one])[0], left)
+        lookbacks = list(self.config.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
+        wanted = max(START * self.season, self.sizes.pred_len)
+        start = min(lookbacks, key=lambda rows: abs(log2(rows / wanted)))
+        choice = Choice(
+            CrossValidation(made, [column for _, column in channels], self._layout(steps), self._weights(channels)),
+            offered=self._offered(),
+            lookbacks=lookbacks,
+            start=start,
+            left=left,
+            own=OWN if self.config.own_maps and self._affordable() else OWN[:1],
+            log=log.debug,
+        )
+        return choice, choice.run()
+
+    def fit(self, strengths: Sequence[Strengths], runs: Sequence[Run], note: str = "") -> LinearForecast:
+        """The mean of the maps of several strengths, fitted on `runs`."""
+        source = self._source(np.arange(self.sizes.pred_len))
+        layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
+        room = KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
+        moments = Once(lambda channel: self._moments(source, runs, [channel])[0], room)
+        pooled = total(map(moments, channels), self._weights(channels))
+        shared = [fit_shared(pooled, layout, one) for one in strengths]
+        by_series = len({series for series, _ in channels}) > 1
+        own = any(one.own < inf or one.penalty(Group.recent) < inf for one in strengths)
+        mixed = [blended(weight, layout, one) for weight, one in zip(shared, strengths, strict=True)]
+        maps = [] if own and not by_series else [raw_map(None, mixed, layout, strengths)]
+        for channel in channels if own else []:
+            column = channel[1]
+            pairs = zip(shared, strengths, strict=True)
+            fitted = [
+                blended(fit_own(moments(channel), column, weight, layout, one), layout, one) for weight, one in pairs
+            ]
+            maps.append(raw_map(column, fitted, layout, strengths))
+        weight, level, extra = (torch.from_numpy(np.stack(part)) for part in zip(*maps, strict=True))
+        return LinearForecast(
+            positions=self.positions,
+            features=self.features,
+            weight=weight,
+            level=level,
+            extra=extra,
+            by_series=own and by_series,
+            chosen=strengths,
+            note=note,
+        )
+
+    def _weights(self, channels: Sequence[tuple[int, int]]) -> list[float]:
+        return series_weights(self.store, self.sizes, self.train, channels, period=self.repeated)
+
+    def _layout(self, steps: np.ndarray) -> Layout:
+        kept = tuple((self.sizes.offset + steps).tolist())
+        return Layout(self.sizes.seq_len, len(kept), self.features, self.season, self.repeated, kept)
+
+    def _source(self, steps: np.ndarray) -> MomentSource:
+        """Moments over these steps of the horizon."""
+        sizes = self.sizes
+        return MomentSource(self.store, sizes.seq_len, sizes.reach, self.features, sizes.offset + steps)
+
+    def _offered(self) -> list[Group]:
+        offered = [Group.bias, *(Group[cycle] for cycle in self.features.cycles)]
+        if self.features.recent and self._affordable():
+            offered.append(Group.recent)
+        # within a year the mean of a window says where in the year it is, which the next year does not repeat
+        return [*offered, Group.level] if self.config.level and "year" in self.features.cycles else offered
+
+    def _affordable(self) -> bool:
+        inputs = self.sizes.seq_len + len(self.features.groups)
+        weights = len(self.channels) * inputs * self.sizes.pred_len
+        return weights <= MOST_WEIGHTS and weights * inputs + len(self.channels) * inputs**3 / 3 <= MOST_FLOPS
+
+    def _thinned(self, size: int) -> list[tuple[int, int]]:
+        channels = self.channels
+        most = min(
+            SELECTION_BYTES / (16 * BLOCKS * size**2), max(12, SELECTION_FLOPS / (BLOCKS * size**3)), MOST_CHANNELS
+        )
+        return channels[:: -(-len(channels) // max(int(most), 1))]
+
+    def _moments(self, source: MomentSource, runs: Sequence[Run], channels: Sequence[tuple[int, int]]) -> list[Moments]:
+        made = []
+        by_series: dict[int, list[Run]] = {}
+        for run in runs:
+            by_series.setdefault(run.series, []).append(run)
+        for series, group in groupby(channels, key=lambda channel: channel[0]):
+            own = by_series.get(series, [])
+            squares = source.feature_products(own)
+            made += [source.of(column, own, squares) for _, column in group]
+        return made

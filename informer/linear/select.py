@@ -1,0 +1,253 @@
+"""Strengths and lookback of the linear forecast, chosen by leave-one-block-out from moments."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from math import inf, isfinite
+from operator import add
+
+import numpy as np
+from jaxtyping import Float64
+
+from informer.linear.features import Group
+from informer.linear.moments import Moments
+from informer.linear.solve import Layout, Normal, Strengths, blended, normal_equations, penalties, solve
+
+SHARED = (1e1, 1e2, 1e3, 1e4, 1e5)
+OWN = (inf, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1)
+FURTHER = (inf, 1e0, 1e1, 1e2, 1e3, 1e4)
+TAPERS = (0.0, 1.0, 2.0)
+NAIVE = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+SURE, SURE_OF_INPUT = 1.0, 2.0
+"""Standard errors, over blocks, by which a change has to lower the loss; a further input has to lower it by more."""
+
+AGAIN = 2.0
+"""Time of a fit whose map is kept relative to that of a trial."""
+
+ONE_ERROR = 1.0
+"""Standard errors by which own maps have to be better than one map for all."""
+
+LEAST_GAIN, LEAST_GAIN_OF_INPUT = 5e-4, 2.5e-3
+"""Share of the loss that a change, or a further input, has to take away."""
+
+
+TRIES = 2
+"""Lookbacks in a row that are no better before the search among longer, or shorter, ones ends."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FoldMoments:
+    """Moments of one fold, by column: what is fitted on and what is held out."""
+
+    fitted: Sequence[Moments]
+    held: Sequence[Moments]
+
+
+def fit_shared(pooled: Moments, layout: Layout, strengths: Strengths) -> Float64[np.ndarray, "p h"]:
+    """One map for all columns, from the sum of their moments."""
+    features = layout.read(None, strengths)
+    normal = normal_equations(pooled, layout, strengths, features)
+    return solve(normal, _shared_penalty(normal, layout, strengths, features))
+
+
+def fit_own(
+    moments: Moments, column: int, shared: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths
+) -> Float64[np.ndarray, "q h"]:
+    """The map of one column, shrunk to the shared one."""
+    features = layout.read(column, strengths)
+    prior = spread(shared, column, layout, strengths)
+    if (strengths.own == inf and not reads_others(column, layout, strengths)) or not moments.windows:
+        return prior
+    normal = normal_equations(moments, layout, strengths, features)
+    penalty = penalties(normal, layout, strengths, features)
+    penalty[: strengths.lookback] *= min(strengths.own, 1e12)
+    return solve(normal, penalty, prior)
+
+
+def reads_others(column: int, layout: Layout, strengths: Strengths) -> bool:
+    """Whether the map of a column has inputs that the shared one has not."""
+    return len(layout.read(column, strengths)) > len(layout.read(None, strengths))
+
+
+def spread(
+    shared: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
+) -> Float64[np.ndarray, "q h"]:
+    """The shared map over the inputs of a column: zero where it does not read them."""
+    read = layout.read(column, strengths)
+    common = np.isin(read, layout.read(None, strengths))
+    before = len(shared) - int(common.sum())
+    wide = np.zeros((before + len(read), shared.shape[1]))
+    wide[:before] = shared[:before]
+    wide[before:][common] = shared[before:]
+    return wide
+
+
+def _shared_penalty(normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray) -> np.ndarray:
+    penalty = penalties(normal, layout, strengths, features)
+    penalty[: strengths.lookback] *= strengths.shared
+    return penalty
+
+
+@dataclass(eq=False, slots=True)
+class CrossValidation:
+    """Loss of strengths over folds.
+
+    Args:
+        folds: moments.
+        columns: the column of a window that each entry of a fold belongs to.
+        layout: of the moments.
+        weights: of the squared errors of each entry; none: all count alike.
+    """
+
+    folds: Sequence[FoldMoments]
+    columns: Sequence[int]
+    layout: Layout
+    weights: Sequence[float] = ()
+    pooled: list[Moments] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weights = list(self.weights) or [1.0] * len(self.columns)
+        self.pooled = [total(fold.fitted, self.weights) for fold in self.folds]
+
+    def losses(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
+        """Mean squared error of each held-out block."""
+        return np.array([self._loss(strengths, *part) for part in zip(self.folds, self.pooled, strict=True)])
+
+    def _loss(self, strengths: Strengths, fold: FoldMoments, pooled: Moments) -> float:
+        shared = fit_shared(pooled, self.layout, strengths)
+        error = 0.0
+        for column, fitted, held, share in zip(self.columns, fold.fitted, fold.held, self.weights, strict=True):
+            weight = blended(fit_own(fitted, column, shared, self.layout, strengths), self.layout, strengths)
+            read = self.layout.read(column, strengths)
+            error += share * normal_equations(held, self.layout, strengths, read).loss(weight)
+        return error / max(sum(held.windows for held in fold.held) * self.layout.steps, 1)
+
+
+def total(parts: Iterable[Moments], weights: Sequence[float]) -> Moments:
+    """Sum in which each of them counts with its weight."""
+    return reduce(add, (part.times(weight) for part, weight in zip(parts, weights, strict=True)))
+
+
+@dataclass(eq=False, slots=True)
+class Choice:
+    """Coordinate descent over strengths; every trial is kept.
+
+    Args:
+        validation: gives the losses.
+        offered: groups of inputs that may be used.
+        lookbacks: to choose from.
+        start: the one to begin with.
+        own: penalties of own maps to choose from.
+        log: called with each trial that was taken.
+        left: seconds until what is best so far is taken; a trial that would take longer is left out.
+    """
+
+    validation: CrossValidation
+    offered: Sequence[Group]
+    lookbacks: Sequence[int]
+    start: int
+    own: Sequence[float] = OWN
+    log: Callable[[str], None] = lambda _: None
+    left: Callable[[], float] = lambda: inf
+    was_cut: bool = False
+    """Something was left out because time was short."""
+    _pace: float = 0.0
+    """Seconds of a trial, at a lookback of one row, if the cost is of its square."""
+    _known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def run(self) -> Strengths:
+        """The strengths with the least loss that single changes lead to."""
+        best = Strengths(lookback=self.start)
+        best = replace(best, own=self.own[0])
+        for _ in range(2):
+            before = best
+            best = self._better(best, (replace(best, own=own) for own in self.own))
+            best = self._climbed(best)
+            for group in self.offered:
+                trials = (best.with_group(group, penalty) for penalty in FURTHER)
+                best = self._better(best, trials, sure=SURE_OF_INPUT)
+            best = self._better(best, (replace(best, shared=shared) for shared in SHARED))
+            best = self._better(best, (replace(best, taper=taper) for taper in TAPERS))
+            best = self._better(best, [replace(best, last=not best.last)])
+            if best.lookback >= self.validation.layout.repeated:
+                best = self._better(best, (replace(best, naive=naive) for naive in NAIVE))
+            if best == before:
+                break
+        return self._simplest(best)
+
+    def _simplest(self, best: Strengths) -> Strengths:
+        """One map for all where it is not worse by more than a standard error: own maps vary with the sample."""
+        if best.own == inf:
+            return best
+        pooled = [replace(best, own=inf, shared=shared) for shared in SHARED]
+        done = [one for one in pooled if self._has_time(one)]
+        if not done:
+            return best
+        other = min(done, key=lambda one: self.loss(one).mean())
+        gain = self.loss(other) - self.loss(best)
+        error = gain.std(ddof=1) / len(gain) ** 0.5
+        return other if gain.mean() <= ONE_ERROR * error else best
+
+    def in_time(self, wanted: Sequence[Strengths]) -> list[Strengths]:
+        """Those of the first for which there is time, one at least; each is fitted once more."""
+        kept, seconds = list(wanted[:1]), 0.0
+        for one in wanted[1:]:
+            seconds += AGAIN * self._pace * one.lookback**2
+            if seconds and seconds >= self.left():
+                self.was_cut = True
+                break
+            kept.append(one)
+        return kept
+
+    def loss(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
+        """Of each block; computed once."""
+        key, before = repr(strengths), self.left()
+        if key not in self._known:
+            self._known[key] = self.validation.losses(strengths)
+            if isfinite(before):
+                self._pace = max((before - self.left()) / strengths.lookback**2, self._pace / 2)
+        return self._known[key]
+
+    @property
+    def n_trials(self) -> int:
+        """Strengths whose loss was computed."""
+        return len(self._known)
+
+    def _has_time(self, strengths: Strengths) -> bool:
+        """Whether the trial is done in time, as far as those before it say."""
+        if repr(strengths) in self._known or self._pace * strengths.lookback**2 < self.left():
+            return True
+        self.was_cut = True
+        return False
+
+    def fits(self, strengths: Strengths) -> bool:
+        """The rows that are repeated are among those that are read."""
+        return not strengths.naive or strengths.lookback >= self.validation.layout.repeated
+
+    def _climbed(self, best: Strengths) -> Strengths:
+        """Longer lookbacks, then shorter ones, until TRIES in a row are no better: long ones cost most."""
+        for step in (1, -1):
+            place, misses = self.lookbacks.index(best.lookback) + step, 0
+            while 0 <= place < len(self.lookbacks) and misses < TRIES:
+                longer = replace(best, lookback=self.lookbacks[place])
+                other = self._better(best, [longer] if self.fits(longer) else [])
+                misses = misses + 1 if other is best else 0
+                best, place = other, place + step
+        return best
+
+    def _better(self, current: Strengths, trials: Iterable[Strengths], sure: float = SURE) -> Strengths:
+        """The best of the trials that are better than `current` by more than chance, or `current`."""
+        loss = self.loss(current)
+        best, bar = current, loss.mean() * (1 - LEAST_GAIN)
+        for trial in trials:
+            if not self._has_time(trial):
+                continue
+            other = self.loss(trial)
+            gain = loss - other
+            error = gain.std(ddof=1) / len(gain) ** 0.5
+            if other.mean() < bar and gain.mean() > sure * error:
+                best, bar = trial, other.mean()
+        if best is not current:
+            self.log(f"{best}: {bar:.4f}")
+        return best

@@ -1,0 +1,270 @@
+"""Ridge regression from moments, shrunk to a given map, with a penalty of its own for each input."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Float64
+from scipy.linalg import cho_factor, cho_solve
+
+from informer.errors import InputError
+from informer.linear.features import Group, OriginFeatures
+from informer.linear.moments import Moments
+
+NEWEST = 0.2
+"""Age, in seasons, below which the penalty no longer falls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strengths:
+    """What leave-one-block-out chooses.
+
+    A penalty is a number times the mean square of the input, so that it does not depend on the unit. An input whose
+    penalty is inf is left out.
+
+    Args:
+        lookback: rows of a column's own history.
+        last: windows are taken less their last value, not less their mean.
+        taper: power of a row's age in its penalty: older rows count less.
+        shared: penalty of the shared map.
+        own: penalty of a column's own map on its distance from the shared one; inf: the shared map for all.
+        groups: penalties of further inputs.
+        naive: share of the seasonal naive in the forecast.
+    """
+
+    lookback: int
+    last: bool = False
+    taper: float = 1.0
+    shared: float = 1e4
+    own: float = 1e5
+    groups: Mapping[Group, float] = field(default_factory=dict)
+    naive: float = 0.0
+
+    def penalty(self, group: Group) -> float:
+        """Of a group of further inputs."""
+        return self.groups.get(group, inf)
+
+    @property
+    def in_words(self) -> str:
+        """What was chosen, for the log."""
+        maps = (
+            "one map for all"
+            if self.own == inf
+            else f"a map for each column or series, shrunk by {self.own:g} to a shared one"
+        )
+        further = ", ".join(f"{group.value} ({penalty:g})" for group, penalty in self.groups.items() if penalty < inf)
+        less = "last value" if self.last else "mean"
+        naive = f"; {self.naive:.0%} of the seasonal naive" if self.naive else ""
+        return (
+            f"{self.lookback} rows of history, less their {less}; {maps} (penalty {self.shared:g} times age to the "
+            f"power of {self.taper:g}); further inputs and their penalties: {further or 'none'}{naive}"
+        )
+
+    def unlike(self, other: "Strengths") -> str:
+        """What it has otherwise, for the log."""
+        parts = [f"{self.lookback} rows"]
+        if self.last != other.last:
+            parts.append(f"less their {'last value' if self.last else 'mean'}")
+        if self.own != other.own:
+            parts.append("one map for all" if self.own == inf else f"own maps shrunk by {self.own:g}")
+        if self.groups != other.groups:
+            left_out = [group.value for group, penalty in other.groups.items() if self.penalty(group) != penalty]
+            parts.append(f"without {' and '.join(left_out)}")
+        if self.naive != other.naive:
+            parts.append(f"with {self.naive:.0%} of the seasonal naive" if self.naive else "without the seasonal naive")
+        return " ".join(parts)
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a configuration; inputs that are left out are not named, and a shared map for all has no `own`."""
+        own = {} if self.own == inf else {"own": self.own}
+        groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
+        names = ("lookback", "last", "taper", "shared", "naive")
+        return {name: getattr(self, name) for name in names} | own | {"groups": groups}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Strengths":
+        """What `to_plain` gave, checked.
+
+        Raises:
+            InputError: another name, or a value that is no strength.
+        """
+        entries = {"own": inf, "naive": 0.0, **plain}
+        groups = entries.pop("groups", {})
+        names = {"lookback", "last", "taper", "shared", "own", "naive"}
+        sound = set(entries) == names and isinstance(groups, Mapping) and set(groups) <= set(Group.__members__)
+        if sound:
+            numbers = {name: value for name, value in entries.items() if name != "last"}
+            positive = [entries["lookback"], entries["shared"], *groups.values()]
+            sound = isinstance(entries["last"], bool) and isinstance(entries["lookback"], int)
+            sound &= all(isinstance(value, int | float) and value >= 0 for value in numbers.values())
+            sound &= all(isinstance(value, int | float) and 0 < value < inf for value in positive)
+        if not sound:
+            raise InputError(
+                f"model.maps: expected {', '.join(sorted(names))} and groups among {', '.join(Group.__members__)}, "
+                f"each with its number, found {dict(plain)}; leave model.maps out to have them chosen"
+            )
+        return cls(**entries, groups={Group[name]: float(penalty) for name, penalty in groups.items()})
+
+    def with_group(self, group: Group, penalty: float) -> "Strengths":
+        """The same with another penalty of one group."""
+        return replace(self, groups={**self.groups, group: penalty})
+
+
+def in_words(averaged: Sequence[Strengths]) -> str:
+    """The first of forecasts that are averaged, and what the others have otherwise."""
+    others = ", ".join(one.unlike(averaged[0]) for one in averaged[1:])
+    return averaged[0].in_words + (f"; averaged with the same of {others}" if others else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where things are in a vector of moments, [history, future, features], and what they are.
+
+    Args:
+        seq_len, steps: rows of history and of the future.
+        features: that follow.
+        season: rows of one season, the unit of age.
+        repeated: rows that the seasonal naive repeats.
+        kept: rows from the last one of the history to each of them, less one; none: the first ones.
+    """
+
+    seq_len: int
+    steps: int
+    features: OriginFeatures
+    season: int
+    repeated: int = 1
+    kept: tuple[int, ...] = ()
+
+    def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
+        """Features that the map of a column reads; None: the shared map, which reads no other columns."""
+        groups, origin = self.features.groups, self.features.column_of
+        return np.array(
+            [
+                place
+                for place, group in enumerate(groups)
+                if strengths.penalty(group) < inf
+                and (group is not Group.recent or (column is not None and origin[place] != column))
+            ],
+            dtype=int,
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Normal:
+    """Normal equations of inputs [history less reference, own level, features] and the future less reference."""
+
+    gram: Float64[np.ndarray, "p p"]
+    cross: Float64[np.ndarray, "p h"]
+    target: float
+    """Sum of squares of the future less reference."""
+    windows: int | float
+
+    def __add__(self, other: "Normal") -> "Normal":
+        return Normal(
+            self.gram + other.gram, self.cross + other.cross, self.target + other.target, self.windows + other.windows
+        )
+
+    def loss(self, weight: Float64[np.ndarray, "p h"]) -> float:
+        """Sum of squared errors."""
+        return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.target)
+
+
+def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, features: np.ndarray) -> Normal:
+    """Of a lookback and a normalisation, from the moments of raw windows of the longest lookback."""
+    n, lookback = layout.seq_len, strengths.lookback
+    rows = np.concatenate([np.arange(n - lookback, n + layout.steps), n + layout.steps + features])
+    z = moments.products[np.ix_(rows, rows)]
+    reference = np.zeros(len(rows))
+    if strengths.last:
+        reference[lookback - 1] = 1
+    else:
+        reference[:lookback] = 1 / lookback
+    shifted = np.zeros(len(rows))
+    shifted[: lookback + layout.steps] = 1
+    # (I - 1 w^T) z, on both sides
+    pulled = z @ reference
+    z = z - np.outer(shifted, pulled) - np.outer(pulled, shifted) + (reference @ pulled) * np.outer(shifted, shifted)
+    future = np.arange(lookback, lookback + layout.steps)
+    inputs = np.concatenate([np.arange(lookback), np.arange(lookback + layout.steps, len(rows))])
+    gram, cross = z[np.ix_(inputs, inputs)], z[np.ix_(inputs, future)]
+    target = float(z[future, future].sum())
+    if strengths.penalty(Group.level) == inf:
+        return Normal(gram, cross, target, moments.windows)
+    level = moments.products[:n].mean(axis=0)
+    square = float(level[:n].mean())
+    level = level[rows]
+    level = level - shifted * float(level @ reference)
+    place = lookback
+    gram = np.insert(
+        np.insert(gram, place, level[inputs], axis=0), place, np.insert(level[inputs], place, square), axis=1
+    )
+    return Normal(gram, np.insert(cross, place, level[future], axis=0), target, moments.windows)
+
+
+def penalties(normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray) -> Float64[np.ndarray, "p"]:
+    """Of each input, for a strength of 1 of own history."""
+    lookback = strengths.lookback
+    square = normal.gram.diagonal() / max(normal.windows, 1)
+    age = np.maximum(np.arange(lookback, 0, -1) / layout.season, NEWEST)
+    floor = np.finfo(float).tiny + 1e-9 * square[:lookback].mean()
+    parts = [age**strengths.taper * max(float(square[:lookback].mean()), floor)]
+    further = np.maximum(square[lookback:], floor)
+    groups = [layout.features.groups[place] for place in features]
+    if strengths.penalty(Group.level) < inf:
+        groups.insert(0, Group.level)
+    ages = _ages(layout, features, len(groups))
+    parts.append(further * ages * np.array([strengths.penalty(group) for group in groups]))
+    return np.concatenate(parts)
+
+
+def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
+    """Older rows of other columns cost more: 1 at the newest, as many times more as rows back."""
+    ages = np.ones(size)
+    groups, k = layout.features.groups, layout.features.recent
+    before = size - len(features)
+    for i, place in enumerate(features):
+        if groups[place] is Group.recent:
+            row = (place - (len(groups) - k * layout.features.n_columns)) // layout.features.n_columns
+            ages[before + i] = k - row
+    return ages
+
+
+def solve(
+    normal: Normal, penalty: Float64[np.ndarray, "p"], prior: Float64[np.ndarray, "p h"] | None = None
+) -> Float64[np.ndarray, "p h"]:
+    """argmin |X W - Y|^2 + (W - prior)^T diag(penalty) (W - prior)."""
+    gram = normal.gram + np.diag(penalty)
+    right = normal.cross if prior is None else normal.cross + penalty[:, None] * prior
+    return cho_solve(cho_factor(gram, lower=True, overwrite_a=True, check_finite=False), right, check_finite=False)
+
+
+def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths) -> Float64[np.ndarray, "p h"]:
+    """The map mixed with that of the seasonal naive, whose forecast is one of the rows that the map reads."""
+    if not strengths.naive:
+        return weight
+    steps = np.array(layout.kept or range(layout.steps))
+    mixed = (1 - strengths.naive) * weight
+    mixed[strengths.lookback - layout.repeated + steps % layout.repeated, np.arange(len(steps))] += strengths.naive
+    return mixed
+
+
+def raw_map(
+    column: int | None, weights: Sequence[Float64[np.ndarray, "_ h"]], layout: Layout, strengths: Sequence[Strengths]
+) -> tuple[Float32[np.ndarray, "seq h"], Float32[np.ndarray, "h"], Float32[np.ndarray, "e h"]]:
+    """The mean of maps as weights of raw histories, their mean and the features; those of a history add up to 1."""
+    n, steps = layout.seq_len, layout.steps
+    history, level, extra = np.zeros((n, steps)), np.zeros(steps), np.zeros((len(layout.features.groups), steps))
+    for weight, one in zip(weights, strengths, strict=True):
+        reference, own = np.zeros(n), np.zeros((n, steps))
+        reference[-1 if one.last else -one.lookback :] = 1 if one.last else 1 / one.lookback
+        own[n - one.lookback :] = weight[: one.lookback]
+        history += own + np.outer(reference, 1 - own.sum(axis=0))
+        further = weight[one.lookback :]
+        if one.penalty(Group.level) < inf:
+            level += further[0]
+            further = further[1:]
+        extra[layout.read(column, one)] += further
+    n_maps = len(strengths)
+    return tuple((part / n_maps).astype(np.float32) for part in (history, level, extra))  # type: ignore[return-value]

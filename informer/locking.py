@@ -1,0 +1,141 @@
+"""One writer at a time per folder: a lock that the operating system releases when its process ends for any reason.
+
+`flock` on POSIX, a locked byte of the file on Windows. The content of the lock file is only for messages.
+"""
+
+import errno
+import logging
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO
+
+from informer.errors import InputError
+from informer.files import writing
+
+log = logging.getLogger(__name__)
+
+LOCK = ".informer.lock"
+
+_BUSY = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+"""Errors for a lock held by another process, on different systems."""
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _FAR = 1 << 30
+    """Position of the locked byte: it cannot be read by others, who should be able to read the holder's name."""
+
+    def _take(file: BinaryIO) -> None:
+        file.seek(_FAR)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        file.seek(0)
+
+else:
+    import fcntl
+
+    def _take(file: BinaryIO) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def only_writer(folder: Path, setting: str) -> Iterator[None]:
+    """Hold the lock of a folder, created as needed; a created folder that stays empty is removed again.
+
+    Args:
+        setting: the key that named the folder, for errors.
+
+    Raises:
+        InputError: another process holds the lock, or the folder cannot be written.
+    """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder, setting):
+            yield
+    finally:
+        _remove_empty(made)
+
+
+@contextmanager
+def only_writer_of_new(folder: Path, setting: str) -> Iterator[Path]:
+    """The same for a new folder: `folder`, or `folder`_2, _3, ... if it exists."""
+    made = [place for place in folder.parents if not place.exists()]
+    try:
+        own = _made(folder)
+        try:
+            with _locked(own, setting):
+                yield own
+        finally:
+            _remove_empty([own])
+    finally:
+        _remove_empty(made)
+
+
+def _made(folder: Path) -> Path:
+    for number in count(1):
+        own = folder if number == 1 else folder.with_name(f"{folder.name}_{number}")
+        with writing(own), suppress(FileExistsError):
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.mkdir()
+            return own
+    raise AssertionError("the numbers do not end")
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError, ValueError):  # it is not empty; its name has a NUL
+            folder.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path, setting: str) -> Iterator[None]:
+    path = folder / LOCK
+    with writing(path):
+        file = _taken(path, setting)
+    try:
+        yield
+    finally:
+        if os.name == "nt":  # where an open file stays: this one, or that of the process that is next
+            file.close()
+        with suppress(PermissionError):
+            path.unlink(missing_ok=True)
+        file.close()
+
+
+def _taken(path: Path, setting: str) -> BinaryIO:
+    """The lock file, locked."""
+    while True:
+        # not through a link: the folder may come from anyone
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        file = os.fdopen(descriptor, "r+b")
+        try:
+            _take(file)
+        except OSError as error:
+            if error.errno in _BUSY:
+                holder = file.read(200).decode(errors="replace") or "another process"
+                file.close()
+                raise InputError(
+                    f"{setting}={path.parent}: another process is writing to this folder ({holder}"
+                    "); choose another, or wait until it has ended"
+                ) from error
+            log.warning(f"{path}: its file system has no locks ({error.strerror}); do not start another run there")
+            return file
+        if _leads_to(path, file):
+            file.truncate()
+            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+            file.flush()
+            return file
+        file.close()  # who held it before has removed it since it was opened
+
+
+def _leads_to(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

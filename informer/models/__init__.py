@@ -1,0 +1,1 @@
+"""Networks: one family a file, behind the protocol of `base`."""

@@ -1,0 +1,250 @@
+"""Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import final
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from informer.attention.base import Attention, AttentionSpec
+from informer.attention.global_local import GlobalLocalAttention
+from informer.config.model import Decoding, GlobalProjections, InformerConfig, LinearSkip, Shortening
+from informer.errors import InputError
+from informer.layers.attention_layer import AttentionLayer
+from informer.layers.decoder import Decoder, DecoderLayer
+from informer.layers.decoding import step_by_step
+from informer.layers.embedding import Embedding
+from informer.layers.encoder import Encoder, EncoderLayer, EncoderStack, stack_lengths
+from informer.layers.feed_forward import FeedForward
+from informer.layers.global_tokens import SidedLinear
+from informer.layers.input_transform import InputTransform, LinearSkipLayer, NetworkInputs, with_quantile_axis
+from informer.layers.quantile_head import QuantileHead
+from informer.models.base import Attentions, ForecastModel, ModelDims, point
+from informer.models.linear import Linear as LinearMaps
+from informer.models.linear import LinearModelConfig, floored
+from informer.ops.products import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class _Blueprint:
+    """Makes the parts of one network from the same three things."""
+
+    config: InformerConfig
+    dims: ModelDims
+    attentions: Attentions
+
+    def embedding(self, n_values: int, length: int) -> Embedding:
+        return Embedding(
+            n_values=n_values,
+            d_model=self.config.d_model,
+            length=length,
+            kind=self.config.embed,
+            mark_sizes=self.dims.mark_sizes,
+            dropout=self.config.dropout,
+        )
+
+    def encoder(self) -> Encoder:
+        config = self.config
+        lengths = stack_lengths(self.dims.seq_len, len(config.encoder_stacks), config.stack_fractions)
+        return Encoder(
+            [
+                EncoderStack(
+                    self.encoder_layer,
+                    n_layers=n_layers,
+                    length=length,
+                    d_model=config.d_model,
+                    shortening=Shortening.of(config.distil),
+                    distil_norm=config.distil_norm,
+                    recompute=config.recompute,
+                    n_tokens=config.global_tokens,
+                )
+                for n_layers, length in zip(config.encoder_stacks, lengths, strict=True)
+            ]
+        )
+
+    def decoder(self, memory_len: int) -> Decoder:
+        layers = [self.decoder_layer(i, memory_len) for i in range(self.config.decoder_layers)]
+        config = self.config
+        return Decoder(layers, d_model=config.d_model, pred_len=self.dims.pred_len, recompute=config.recompute)
+
+    def encoder_layer(self, index: int, len_q: int, len_k: int) -> EncoderLayer:
+        mechanism = self.attentions.encoder(self.spec(len_q, len_k, index))
+        attention = self.global_local(mechanism) if self.config.global_tokens else self.attention_layer(mechanism)
+        return EncoderLayer(attention, self.feed_forward(), d_model=self.config.d_model, dropout=self.config.dropout)
+
+    def attention_layer(self, mechanism: Attention) -> AttentionLayer:
+        return AttentionLayer(self.config.d_model, mechanism)
+
+    def global_local(self, local: Attention) -> AttentionLayer:
+        """`local` for the rows, and learned tokens in front of them."""
+        n, own = self.config.global_tokens, self.config.global_projections is GlobalProjections.own
+        spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
+        try:
+            attention = GlobalLocalAttention(spec, local, n_tokens=n, own=own)
+        except ValueError as error:
+            raise InputError(f"model.global_tokens: {error}") from error
+        return AttentionLayer(self.config.d_model, attention, project=partial(SidedLinear, n) if own else Linear)
+
+    def decoder_layer(self, index: int, memory_len: int) -> DecoderLayer:
+        config, rows = self.config, self.dims.dec_len
+        cross_rows = self.dims.pred_len if index == config.decoder_layers - 1 else rows
+        self_attention = self.attentions.decoder(self.spec(rows, rows, index, causal=True))
+        cross_attention = self.attentions.cross(self.spec(cross_rows, memory_len, index))
+        return DecoderLayer(
+            AttentionLayer(config.d_model, self_attention, mix=config.mix),
+            self.attention_layer(cross_attention),
+            self.feed_forward(),
+            d_model=config.d_model,
+            dropout=config.dropout,
+        )
+
+    def spec(self, len_q: int, len_k: int, index: int, *, causal: bool = False) -> AttentionSpec:
+        n_heads = self.config.n_heads
+        return AttentionSpec(n_heads, self.config.d_model // n_heads, len_q, len_k, causal, self.config.dropout, index)
+
+    def feed_forward(self) -> FeedForward:
+        config = self.config
+        return FeedForward(
+            d_model=config.d_model, d_ff=config.d_ff, activation=config.activation, dropout=config.dropout
+        )
+
+
+@final
+class Informer(ForecastModel):
+    """Encoder of distilling stacks, decoder that gives the whole horizon in one pass (or row after row: `decoding`).
+
+    Args:
+        config: sizes the user chose.
+        dims: sizes the data decides.
+        attentions: makers of the three kinds of attention.
+        quantiles: levels to forecast of each column, in increasing order, the median among them; none: one value each.
+    """
+
+    CONFIG = InformerConfig
+    INPUT_PARTS = ("enc_embedding.value.", "dec_embedding.value.")
+    CALENDAR_PARTS = ("enc_embedding.calendar.", "dec_embedding.calendar.")
+    HEAD_PARTS = ("head.",)
+
+    def __init__(
+        self, config: InformerConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
+    ) -> None:
+        super().__init__(config, dims, attentions, quantiles)
+        inside = _inside(dims, config)
+        blueprint = _Blueprint(config, inside, attentions)
+        self.decoding, self.step, self.floor = config.decoding, config.patch_len, config.floor
+        self.input_transform = _input_transform(config, dims)
+        self.enc_embedding = blueprint.embedding(inside.enc_in, inside.seq_len)
+        self.dec_embedding = blueprint.embedding(inside.enc_in, inside.dec_len)
+        self.encoder = blueprint.encoder()
+        self.decoder = blueprint.decoder(self.encoder.out_length)
+        self.head = (
+            QuantileHead(config.d_model, inside.c_out, quantiles) if quantiles else Linear(config.d_model, inside.c_out)
+        )
+        self.skip: LinearSkipLayer | None = None
+        self.maps: LinearMaps | None = None
+        if config.skip is LinearSkip.maps:
+            self.maps = LinearMaps(LinearModelConfig(maps=config.maps), dims, attentions).requires_grad_(False)
+            self.reads_series = self.maps.reads_series
+        elif config.skip is not LinearSkip.none:
+            self.skip = LinearSkipLayer(dims.seq_len, dims.pred_len, learnt=config.skip is LinearSkip.linear)
+        if config.skip is not LinearSkip.none:
+            for parameter in self.head.parameters():
+                nn.init.zeros_(parameter)
+
+    def attention_layers(self) -> dict[str, AttentionLayer]:
+        """Every attention by its place: `encoder 1.2` (stack, layer), `decoder 1` (its self-attention), `cross 1`."""
+        slots = {"attention": "encoder", "self_attention": "decoder", "cross_attention": "cross"}
+        found = {}
+        for name, part in self.named_modules():
+            if isinstance(part, AttentionLayer):
+                numbers = ".".join(str(int(number) + 1) for number in re.findall(r"\d+", name))
+                found[f"{slots[name.rpartition('.')[2]]} {numbers}"] = part
+        return found
+
+    def linear_skip(self) -> nn.Parameter | None:
+        """See `ForecastModel`; learnt with the network or fitted before."""
+        return None if self.skip is None else self.skip.weight
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len enc_in"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len enc_in"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+        series: Int[Tensor, "b"] | None = None,
+    ) -> Float[Tensor, "b pred_len c_out *q"]:
+        """Forecast of the scaled targets, or all its quantiles where the network has any.
+
+        Args:
+            enc_x, enc_mark: history and its calendar marks.
+            dec_x, dec_mark: the last label_len rows of the history, then zeros for the horizon; marks of those rows.
+            series: see `ForecastModel.reads_series`.
+        """
+        inside = self.input_transform(enc_x, enc_mark, dec_x, dec_mark)
+        memory = self.encoder(self.enc_embedding(inside.enc_x, inside.enc_mark))
+        start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
+        if self.decoding is Decoding.one_pass:
+            forecast = self._decode(memory, inside, enc_x, start)
+            is_bounded = self.floor and not self.training  # which would not learn where it is below
+            return floored(forecast, self.input_transform.target_columns(enc_x)) if is_bounded else forecast
+
+        def decode(fed: Tensor, n_fed: int) -> Tensor:
+            return self._decode(memory, self.input_transform(enc_x, enc_mark, fed, dec_mark, n_fed), enc_x, start)
+
+        return step_by_step(
+            decode,
+            dec_x,
+            label_len=self.input_transform.label_len,
+            step=self.step,
+            targets=self.input_transform.targets,
+            point=partial(point, quantiles=self.quantiles),
+        )
+
+    def _decode(
+        self,
+        memory: Float[Tensor, "bn s d"],
+        inside: NetworkInputs,
+        enc_x: Float[Tensor, "b seq_len enc_in"],
+        start: Float[Tensor, "b pred_len c_out"] | None,
+    ) -> Float[Tensor, "b pred_len c_out *q"]:
+        """One pass of the decoder, and back to the scale of the windows; `start`: what the linear maps forecast."""
+        out = self.head(self.decoder(self.dec_embedding(inside.dec_x, inside.dec_mark), memory))
+        forecast = self.input_transform.undo(out, enc_x)
+        if start is not None:
+            return forecast + with_quantile_axis(start, forecast)
+        if self.skip is not None:
+            return forecast + with_quantile_axis(self.skip(self.input_transform.target_columns(enc_x)), forecast)
+        if self.input_transform.instance_norm:
+            return forecast + with_quantile_axis(
+                self.input_transform.target_columns(enc_x).mean(dim=1, keepdim=True), forecast
+            )
+        return forecast
+
+
+def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
+    return InputTransform(
+        n_inputs=dims.enc_in,
+        targets=dims.target_positions,
+        known=dims.known,
+        label_len=dims.label_len,
+        pred_len=dims.pred_len,
+        instance_norm=config.instance_norm,
+        channel_independent=config.channel_independent,
+        patch_len=config.patch_len,
+    )
+
+
+def _inside(dims: ModelDims, config: InformerConfig) -> ModelDims:
+    """The sizes of what the network itself reads and writes, behind `InputTransform`."""
+    rows, apart = config.patch_len, config.channel_independent
+    return replace(
+        dims,
+        enc_in=rows * (1 + dims.enc_in - dims.c_out if apart else dims.enc_in),
+        c_out=rows * (1 if apart else dims.c_out),
+        seq_len=dims.seq_len // rows,
+        label_len=dims.label_len // rows,
+        pred_len=dims.pred_len // rows,
+    )

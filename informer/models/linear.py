@@ -1,0 +1,160 @@
+"""A linear map for each column, fitted in closed form before the first step; `informer.linear` fits it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import pi
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from informer.config.model import MOST_ROWS, ModelConfig
+from informer.errors import InputError
+from informer.models.base import Attentions, ForecastModel, ModelDims
+
+HARMONICS = {"day": 6, "week": 3, "year": 2}
+"""Sine and cosine pairs of each cycle of the calendar."""
+
+MOST_RECENT, MOST_OTHERS = 24, 384
+"""Rows of other columns, and how many rows times columns in all."""
+
+MOST_WEIGHTS = 64_000_000
+"""Entries of all maps: beyond, all columns share one."""
+
+
+@dataclass(kw_only=True, slots=True)
+class LinearModelConfig(ModelConfig):
+    """What the closed-form fit offers; which of it is used is chosen on blocks of training and validation."""
+
+    CLOSED_FORM: ClassVar[bool] = True
+
+    family: str = "linear"
+    own_maps: bool = True
+    """A map for each column, or each series and column, shrunk to one that all share."""
+    other_columns: bool = True
+    """The recent rows of the other columns."""
+    average: int = 3
+    """Lookbacks, the best ones, whose maps are averaged."""
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        own = [] if self.average >= 1 else [f"model.average: expected at least 1, found {self.average}"]
+        return super(LinearModelConfig, self).problems() + own  # a dataclass with slots is another class than written
+
+    def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
+        """What does not go with these rows of history, start token and horizon, one sentence each."""
+        rows = seq_len + pred_len
+        if rows <= MOST_ROWS:
+            return []
+        return [f"seq_len + pred_len: expected at most {MOST_ROWS} with model.family=linear, found {rows}"]
+
+
+def recent_rows(n_columns: int, seq_len: int) -> int:
+    """Rows of every column that the maps of the others read."""
+    return min(MOST_RECENT, MOST_OTHERS // n_columns, seq_len) if n_columns > 1 else 0
+
+
+def floored(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
+    """The forecast, or the smallest value of the history where that is larger."""
+    least = history.amin(dim=1, keepdim=True)
+    return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
+
+
+class Linear(ForecastModel):
+    """forecast = own^T history + calendar^T date + others^T recent, for each column with weights of its own.
+
+    With several series map 0 is shared by all, for a series that training did not have, and then there is one a series
+    and column. `history` is the column's own, `date` a constant with sines and cosines of the time of day, week and
+    year at the window's last row, `recent` the last rows of all columns, each less its mean over the window. Weights
+    are zero until they are fitted.
+
+    Args:
+        config: what the fit offers.
+        dims: sizes the data decides.
+        attentions: not used.
+        quantiles: none; intervals come from calibration.
+
+    Raises:
+        InputError: there are quantiles.
+    """
+
+    CONFIG = LinearModelConfig
+
+    turns: Tensor
+    phase: Tensor
+
+    def __init__(
+        self, config: LinearModelConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
+    ) -> None:
+        super().__init__(config, dims, attentions, quantiles)
+        if quantiles:
+            raise InputError("loss=quantile: expected loss=mse with model.family=linear, which only has intervals")
+        self.positions, self.floor = dims.target_positions, config.floor
+        n_calendar = 1 + 2 * sum(HARMONICS.values())
+        recent = recent_rows(dims.enc_in, dims.seq_len) if config.own_maps and config.other_columns else 0
+        n_inputs = dims.seq_len + n_calendar + recent * dims.enc_in
+        many = dims.n_series > 1
+        n_own = 1 + dims.n_series * dims.c_out if many else dims.c_out
+        self.has_own_maps = config.own_maps and n_own * n_inputs * dims.pred_len <= MOST_WEIGHTS
+        self.reads_series = self.has_own_maps and many
+        self.recent = recent if self.has_own_maps else 0
+        maps = n_own if self.has_own_maps else 1
+        self.own = nn.Parameter(torch.zeros(maps, dims.seq_len, dims.pred_len))
+        self.calendar = nn.Parameter(torch.zeros(maps, n_calendar, dims.pred_len))
+        self.others = nn.Parameter(torch.zeros(maps, self.recent * dims.enc_in, dims.pred_len))
+        # turns of each cycle since it began, as a linear function of the marks
+        self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
+        self.register_buffer("phase", torch.zeros(len(HARMONICS)))
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len c"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len c"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+        series: Int[Tensor, "b"] | None = None,
+    ) -> Float[Tensor, "b pred_len n"]:
+        """Forecast of the scaled targets.
+
+        Args:
+            enc_x, enc_mark: history and its calendar marks.
+            dec_x, dec_mark: not read.
+            series: number of each window's series among those of training; -1, or None for all: another.
+        """
+        forecast = self._mapped(enc_x, enc_mark, series)
+        return floored(forecast, enc_x[:, :, list(self.positions)]) if self.floor else forecast
+
+    def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
+        features = self._calendar(enc_mark[:, -1])
+        weights: Tensor = self.calendar
+        if self.recent:
+            rows = enc_x[:, -self.recent :] - enc_x.mean(dim=1, keepdim=True)
+            features = torch.cat([features, rows.flatten(1)], dim=1)
+            weights = torch.cat([weights, self.others], dim=1)
+        history = enc_x[:, :, list(self.positions)]
+        if self.reads_series:
+            return self._of_series(history, features, weights, series)
+        if len(self.own) == 1:
+            return torch.einsum("bln,lh->bhn", history, self.own[0]) + (features @ weights[0])[:, :, None]
+        return torch.einsum("bln,nlh->bhn", history, self.own) + torch.einsum("be,neh->bhn", features, weights)
+
+    def _of_series(self, history: Tensor, features: Tensor, weights: Tensor, series: Tensor | None) -> Tensor:
+        n = len(self.positions)
+        if series is None:
+            series = torch.full_like(history[:, 0, 0], -1, dtype=torch.long)
+        columns = []
+        for column in range(n):
+            maps = torch.where(series < 0, 0, 1 + series * n + column)
+            own = torch.einsum("bl,blh->bh", history[:, :, column], self.own[maps])
+            columns.append(own + torch.einsum("be,beh->bh", features, weights[maps]))
+        return torch.stack(columns, dim=2)
+
+    def _calendar(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
+        """A constant, then cosines and sines of each cycle."""
+        turns = mark.to(self.turns.dtype) @ self.turns + self.phase
+        parts = [torch.ones_like(turns[:, :1])]
+        for place, orders in enumerate(HARMONICS.values()):
+            angles = 2 * pi * turns[:, place, None] * torch.arange(1, orders + 1, device=turns.device)
+            parts += [angles.cos(), angles.sin()]
+        return torch.cat(parts, dim=1)

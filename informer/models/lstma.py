@@ -1,0 +1,159 @@
+"""LSTMa: a recurrent encoder and decoder with attention (Bahdanau, Cho & Bengio 2015, "Neural Machine Translation by
+Jointly Learning to Align and Translate"; with LSTM cells the predecessor that Zhou et al. 2021 compare Informer with).
+
+  h_i = LSTM_e(W_e x_i + calendar_i, h_(i-1))                     rows of the history
+  s_j = LSTM_d(W_d [y_(j-1); known_j] + calendar_j, s_(j-1))      rows of the horizon, from the encoder's last state
+  c_j = sum_i a_ji h_i,  a_j = attention of the query W_a s_j to the keys U_a h_i
+  y_j = W_o [s_j; c_j] + b
+
+y_0 is the last row of the history, known_j what is known ahead. Cost: O(seq_len + pred_len) steps, one after the other,
+and attention of one query in each of pred_len.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from informer.attention.base import AttentionSpec
+from informer.config.model import CalendarEmbed, ModelConfig
+from informer.layers.attention_layer import AttentionLayer
+from informer.layers.embedding import CalendarEmbedding
+from informer.layers.quantile_head import QuantileHead
+from informer.models.base import Attentions, ForecastModel, ModelDims, point
+from informer.ops.dropout import Dropout
+from informer.ops.products import Linear
+
+
+@dataclass(kw_only=True, slots=True)
+class LstmaConfig(ModelConfig):
+    """Sizes of LSTMa and how it is taught."""
+
+    family: str = "lstma"
+    d_model: int = 64
+    """Width of inputs and states."""
+    n_heads: int = 1
+    """Attention heads, each of which weighs its own part of the encoder's states; divides d_model."""
+    layers: int = 1
+    """LSTM layers of encoder and decoder, each."""
+    dropout: float = 0.1
+    teacher_forcing: float = 1.0
+    """Probability at the first step of training that the decoder reads an actual value and not its own forecast, drawn
+    for each window and row."""
+    teacher_forcing_end: float = 0.0
+    """The same at the last step; in between it changes linearly."""
+
+    @property
+    def n_layers(self) -> int:
+        """Of encoder and decoder."""
+        return 2 * self.layers
+
+    def problems(self) -> list[str]:
+        """Every value out of range, one sentence each."""
+        found = super(LstmaConfig, self).problems()  # a dataclass with slots is another class than written
+        for name in ("d_model", "n_heads", "layers"):
+            if getattr(self, name) < 1:
+                found.append(f"model.{name}: expected at least 1, found {getattr(self, name)}")
+        if self.n_heads >= 1 and self.d_model % self.n_heads:
+            found.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
+        if not 0.0 <= self.dropout < 1.0:
+            found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+        for name in ("teacher_forcing", "teacher_forcing_end"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                found.append(f"model.{name}: expected a probability from 0 to 1, found {getattr(self, name)}")
+        return found
+
+
+@final
+class Lstma(ForecastModel):
+    """Encoder, and a decoder that forecasts row after row; the start token is not read.
+
+    Args:
+        config: sizes the user chose.
+        dims: sizes the data decides.
+        attentions: `cross` makes the one that is used, for one query at a time.
+        quantiles: levels to forecast; the median is what the decoder reads.
+    """
+
+    CONFIG = LstmaConfig
+    INPUT_PARTS = ("enc_value.", "dec_value.")
+    CALENDAR_PARTS = ("enc_calendar.", "dec_calendar.")
+    HEAD_PARTS = ("head.", "dec_value.")
+    LEARNS_FROM_ACTUAL = True
+
+    targets: Tensor
+    known: Tensor
+    teaching: Tensor
+
+    def __init__(
+        self, config: LstmaConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
+    ) -> None:
+        super().__init__(config, dims, attentions, quantiles)
+        width, self.pred_len = config.d_model, dims.pred_len
+        self.teacher_range = config.teacher_forcing, config.teacher_forcing_end
+        for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
+            self.register_buffer(name, torch.tensor(list(positions), dtype=torch.long), persistent=False)
+        self.register_buffer("teaching", torch.tensor(config.teacher_forcing), persistent=False)
+        self.enc_value, self.enc_calendar = Linear(dims.enc_in, width), _calendar(config, dims)
+        self.dec_value, self.dec_calendar = Linear(dims.c_out + len(dims.known), width), _calendar(config, dims)
+        between = config.dropout if config.layers > 1 else 0.0
+        self.encoder = nn.LSTM(width, width, config.layers, batch_first=True, dropout=between)
+        self.decoder = nn.LSTM(width, width, config.layers, batch_first=True, dropout=between)
+        spec = AttentionSpec(config.n_heads, width // config.n_heads, 1, dims.seq_len, dropout=config.dropout)
+        self.attention = AttentionLayer(width, attentions.cross(spec), project_values=False)
+        self.dropout = Dropout(config.dropout)
+        self.head = QuantileHead(2 * width, dims.c_out, quantiles) if quantiles else Linear(2 * width, dims.c_out)
+
+    def begin_step(self, done: float) -> None:
+        """See `ForecastModel`: how often the decoder reads actual values in this step."""
+        first, last = self.teacher_range
+        self.teaching.fill_(first + (last - first) * done)
+
+    def attention_layers(self) -> dict[str, AttentionLayer]:
+        """The one attention, `cross 1`, which runs once a row of the horizon."""
+        return {"cross 1": self.attention}
+
+    def forward(
+        self,
+        enc_x: Float[Tensor, "b seq_len c"],
+        enc_mark: Float[Tensor, "b seq_len m"],
+        dec_x: Float[Tensor, "b dec_len c"],
+        dec_mark: Float[Tensor, "b dec_len m"],
+        actual: Float[Tensor, "b pred_len n"] | None = None,
+    ) -> Float[Tensor, "b pred_len n *q"]:
+        """Forecast of the scaled targets, or all its quantiles where the network has any.
+
+        Args:
+            enc_x, enc_mark: history and its calendar marks.
+            dec_x, dec_mark: of whose last pred_len rows only what is known ahead and the marks are read.
+            actual: the actual values, which the decoder reads in training as often as `begin_step` says; None: never.
+        """
+        memory, state = self.encoder(self.dropout(_embedded(self.enc_value(enc_x), self.enc_calendar, enc_mark)))
+        keys, values = self.attention.memory_heads(memory)
+        known = dec_x[:, -self.pred_len :].index_select(2, self.known)
+        marks = dec_mark[:, -self.pred_len :]
+        is_taught = None if actual is None else torch.rand(actual.shape[:2], device=actual.device) < self.teaching
+        before, rows = enc_x[:, -1:].index_select(2, self.targets), list[Tensor]()
+        for j in range(self.pred_len):
+            read = self.dec_value(torch.cat([before, known[:, j : j + 1]], dim=2))
+            embedded = self.dropout(_embedded(read, self.dec_calendar, marks[:, j : j + 1]))
+            s, state = self.decoder(embedded, state)
+            context = self.attention.attend(s, keys, values)
+            rows.append(self.head(self.dropout(torch.cat([s, context], dim=2))))
+            before = point(rows[-1], self.quantiles).to(enc_x.dtype)
+            if actual is not None and is_taught is not None:
+                before = torch.where(is_taught[:, j, None, None], actual[:, j : j + 1].to(before.dtype), before)
+        return torch.cat(rows, dim=1)
+
+
+def _calendar(config: LstmaConfig, dims: ModelDims) -> CalendarEmbedding | None:
+    return (
+        None if config.embed is CalendarEmbed.none else CalendarEmbedding(config.d_model, config.embed, dims.mark_sizes)
+    )
+
+
+def _embedded(values: Tensor, calendar: CalendarEmbedding | None, marks: Tensor) -> Tensor:
+    return values if calendar is None else values + calendar(marks)

@@ -1,0 +1,96 @@
+"""Quadratic attention in linear memory: computed for a few sequences, or a few rows of one, at a time.
+
+The backward pass recomputes each chunk instead of storing it (autograd would otherwise keep every chunk and save
+nothing). A call that fits in one chunk is computed directly, without recomputation.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from informer.ops.recompute import over_pieces
+
+MAX_ELEMENTS = 1 << 24
+"""Elements of scores alive at once: 64 MiB in float32."""
+CACHED_ELEMENTS = 1 << 21
+"""Elements of a chunk on the CPU, where arrays that stay in cache between passes are up to twice as fast."""
+CAUSAL_CHUNKS = 8
+"""Minimum number of chunks of a causal layer's rows: each forms scores up to its last row, 9/16 of all scores."""
+
+
+def int_hint(size: int) -> int:
+    """`size`, or its example value in a graph exported for any batch size, so that decisions do not fix the batch
+    size."""
+    return size if isinstance(size, int) else size.node.hint
+
+
+def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
+    """How many query rows fit into `max_elements`, at least one."""
+    return max(1, min(n_rows, max_elements // max(1, int_hint(elements_per_row))))
+
+
+def chunk_sizes(
+    n_batch: int, n_rows: int, elements_per_row: int, max_elements: int, *, causal: bool
+) -> tuple[int, int]:
+    """Sequences and rows per chunk: all if they fit, otherwise as many rows as fit, then as many sequences.
+
+    Each chunk of rows adds to the gradient of its sequence's keys and values; chunks of sequences do not.
+
+    Args:
+        n_batch: sequences.
+        n_rows: rows of each.
+        elements_per_row: of one sequence.
+        max_elements: of a chunk.
+        causal: rows use keys up to their own.
+    """
+    if elements_per_row * n_rows * n_batch <= max_elements:
+        return n_batch, n_rows
+    step = rows_per_chunk(elements_per_row, -(-n_rows // CAUSAL_CHUNKS) if causal else n_rows, max_elements)
+    return rows_per_chunk(elements_per_row * step, n_batch, max_elements), step
+
+
+def map_rows(
+    attend: Callable[..., Tensor],
+    q: Tensor,
+    *operands: Tensor,
+    elements_per_row: int,
+    max_elements: int | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """`attend(q[lo:hi, :, start:stop], start, *operands[lo:hi])` over chunks of sequences and rows, concatenated.
+
+    Args:
+        attend: maps (queries [g h c e], index of the first row, operands of the same sequences) to outputs [g h c d].
+        q: queries [b h l e].
+        operands: all other tensors that `attend` differentiates (keys, values, parameters); captured tensors get no
+            gradient. Their first dimension is that of q, or q's is 1 and they are passed whole.
+        elements_per_row: size of the largest array per query row, over batch and heads.
+        max_elements: bound on the size of a chunk; None means one chunk up to MAX_ELEMENTS, and beyond that, on the
+            CPU,
+            chunks of CACHED_ELEMENTS.
+        causal: `attend` uses only keys up to the last of its rows.
+    """
+    n_rows, elements_per_row = q.shape[2], int_hint(elements_per_row)
+    if max_elements is None:
+        whole = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
+        max_elements = MAX_ELEMENTS if whole else CACHED_ELEMENTS
+    # a graph is split by rows only, so that it works for any batch
+    in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
+    n_batch = 1 if in_graph else q.shape[0]
+    group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)
+    if group >= n_batch and step >= n_rows:
+        return attend(q, 0, *operands)
+
+    def cut(*operands: Tensor) -> Iterator[tuple[Any, ...]]:
+        for first in range(0, n_batch, group):
+            rows, *rest = (x[first : first + group] if group < n_batch else x for x in operands)
+            for start in range(0, n_rows, step):
+                yield rows[:, :, start : start + step], *rest, start
+
+    def attend_piece(rows: Tensor, *rest: Any) -> Tensor:
+        *operands, start = rest
+        return attend(rows, start, *operands)
+
+    return over_pieces(attend_piece, cut, q, *operands)

@@ -1,0 +1,134 @@
+"""Matrix products of the network at the processor's speed.
+
+On the CPU torch sends float32 products to its BLAS. If that is Intel's MKL, it may leave half of the vector unit of
+other makers' processors unused; oneDNN, which torch also ships, does not, but copies transposed operands
+(`scripts/benchmark_training.py` prints both rates). So `linear` uses oneDNN for eager float32 products on the CPU,
+unless both MKL and the processor are Intel's, and `torch.nn.functional.linear` for everything else: other devices and
+types, autocast, and graphs being compiled or exported.
+"""
+
+import platform
+from pathlib import Path
+from typing import Any, final
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+def is_intel(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the processor is Intel's, from /proc/cpuinfo on Linux, otherwise from `platform`."""
+    if not cpuinfo.exists():
+        return "GenuineIntel" in platform.processor()
+    with cpuinfo.open() as file:
+        return "GenuineIntel" in file.read(4096)  # the same for every core
+
+
+HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+ONEDNN = HAS_ONEDNN and not (torch.backends.mkl.is_available() and is_intel())
+
+
+def onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weight^T + bias through oneDNN."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def _is_eager_float32(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.device.type == "cpu"
+        and x.dtype == weight.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and x.numel() > 0
+    )
+
+
+def product(
+    x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
+) -> Float[Tensor, "*batch o"]:
+    """x weight^T + bias, for callers that compute the gradient themselves."""
+    return onednn(x, weight, bias) if ONEDNN and _is_eager_float32(x, weight) else F.linear(x, weight, bias)
+
+
+class _OneDnnLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.has_bias = bias is not None
+        return onednn(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.shape[-1])
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        grad_x = onednn(rows, weight.t()).view(x.shape) if needs_x else None
+        grad_weight = onednn(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needs_weight else None
+        return grad_x, grad_weight, rows.sum(0) if ctx.has_bias else None
+
+
+def linear(
+    x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
+) -> Float[Tensor, "*batch o"]:
+    """x weight^T + bias, differentiable once on the oneDNN path."""
+    if ONEDNN and _is_eager_float32(x, weight):
+        return _OneDnnLinear.apply(x, weight, bias)
+    return F.linear(x, weight, bias)
+
+
+@final
+class Linear(nn.Linear):
+    """`torch.nn.Linear` (same parameters, same initial values) whose product is `linear`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[... in_features] -> [... out_features]."""
+        return linear(x, self.weight, self.bias)
+
+
+@final
+class CircularConv3(nn.Module):
+    """Convolution over time with kernel 3 and circular padding, as one matrix product.
+
+    Row t sees rows t-1, t, t+1; the first row sees the last one and the reverse, as in the authors' code.
+    """
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        conv = nn.Conv1d(in_features, out_features, kernel_size=3)
+        self.weight, self.bias = conv.weight, conv.bias
+
+    def forward(self, x: Float[Tensor, "b l i"]) -> Float[Tensor, "b l o"]:
+        """Convolve along l."""
+        weight = self.weight.transpose(1, 2).flatten(1)
+        if _is_eager_float32(x, weight):
+            return _CircularProduct.apply(x, weight, self.bias)
+        return linear(_taps(x), weight, self.bias)
+
+
+def _taps(x: Tensor) -> Tensor:
+    """Every row concatenated with the rows before and after it, [b l 3i]."""
+    return torch.cat((x.roll(1, dims=1), x, x.roll(-1, dims=1)), dim=-1)
+
+
+class _CircularProduct(torch.autograd.Function):
+    """`linear` of the taps, which are recomputed in the backward pass: they take three times the memory of x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return product(_taps(x), weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+        x, weight = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.shape[-1])
+        grad_weight = product(rows.t(), _taps(x).flatten(0, 1).t())
+        grad_x = None
+        if ctx.needs_input_grad[0]:
+            before, at, after = product(rows, weight.t()).view(*x.shape[:2], -1).split(x.shape[2], dim=-1)
+            grad_x = at + before.roll(-1, dims=1) + after.roll(1, dims=1)
+        return grad_x, grad_weight, rows.sum(0)

@@ -1,0 +1,107 @@
+"""Attention over pieces of its operands, recomputed piece by piece in the backward pass.
+
+Autograd would store every piece. `torch.utils.checkpoint` stores only inputs and outputs, but gives a shared operand a
+whole gradient per piece, and outputs that survive among large freed blocks make the C allocator's heap grow with the
+number of pieces. Here outputs and gradients are written in place, each into one array.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+Cut = Callable[..., Iterator[tuple[Any, ...]]]
+"""Operands -> for every piece, a view of each operand, then the numbers that `attend` takes.
+
+The views of the first operand, the queries, are disjoint, cover it, and leave its last dimension whole.
+"""
+
+
+def over_pieces(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
+    """`attend` of every piece that `cut` makes of (q, operands), each written where its queries are in q.
+
+    In a compiled graph `cut` must return consecutive ranges of q's rows (dimension 2), from first to last.
+    `attend` differentiates only its tensor arguments, once: captured tensors get no gradient. Draws from torch's global
+    generator, and autocast, are replayed in the backward pass.
+    """
+    if not torch.compiler.is_compiling():
+        return _Recomputed.apply(attend, cut, q, *operands)
+    # tracing follows `checkpoint`, not `_Recomputed`
+    pieces = cut(q, *operands)
+    if torch.is_grad_enabled():
+        return torch.cat([checkpoint(attend, *piece, use_reentrant=False) for piece in pieces], dim=2)
+    return torch.cat([attend(*piece) for piece in pieces], dim=2)
+
+
+class _Recomputed(torch.autograd.Function):
+    """`over_pieces` that stores only its operands."""
+
+    @staticmethod
+    def forward(ctx: Any, attend: Callable[..., Tensor], cut: Cut, *operands: Tensor) -> Tensor:
+        device = operands[0].device
+        ctx.attend, ctx.cut = attend, cut
+        remember(ctx, device)
+        ctx.save_for_backward(*operands)
+        return _put_together(attend, cut, *operands)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        operands, needed, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
+        totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needed, strict=True)]
+        pieces = zip(ctx.cut(*operands), ctx.cut(*totals), ctx.cut(grad, *operands[1:]), strict=True)
+        with as_before(ctx, device):
+            for piece, sums, (grad_piece, *_) in pieces:
+                leaves = [x.detach().requires_grad_(need) for x, need in zip(piece, needed, strict=False)]
+                out = ctx.attend(*leaves, *piece[len(leaves) :])
+                _add_gradients(out, grad_piece, leaves, sums)
+        return None, None, *(total if need else None for total, need in zip(totals, needed, strict=True))
+
+
+def remember(ctx: Any, device: torch.device) -> None:
+    """Note the random state and autocast of a forward pass in its context."""
+    # mechanisms may draw on the CPU on any device
+    ctx.random = torch.get_rng_state()
+    ctx.random_on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+    ctx.autocast = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
+
+
+@contextmanager
+def as_before(ctx: Any, device: torch.device) -> Iterator[None]:
+    """Restore what `remember` stored, with autograd enabled, for a backward pass that recomputes."""
+    cuda = device.type == "cuda"
+    with (
+        torch.random.fork_rng([device] if cuda else []),
+        torch.autocast(device.type, *ctx.autocast),
+        torch.enable_grad(),
+    ):
+        torch.set_rng_state(ctx.random)
+        if cuda:
+            torch.cuda.set_rng_state(ctx.random_on_device, device)
+        yield
+
+
+def _put_together(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
+    """The outputs of all pieces in one array; no piece is stored."""
+    pieces = cut(q, *operands)
+    first = attend(*next(pieces))
+    n_batch = q.shape[0] if q.shape[0] > 1 else first.shape[0]  # one sequence of queries may serve many values
+    whole = first.new_empty(n_batch, first.shape[1], q.shape[2], *first.shape[3:])
+    places = (place for place, *_ in cut(whole, *operands))
+    next(places).copy_(first)
+    for place, piece in zip(places, pieces, strict=True):
+        place.copy_(attend(*piece))
+    return whole
+
+
+def _add_gradients(out: Tensor, grad: Tensor, leaves: list[Tensor], sums: tuple[Any, ...]) -> None:
+    """Add the gradient of every leaf that requires one to its slot in `sums`."""
+    wanted = [(leaf, total) for leaf, total in zip(leaves, sums, strict=False) if leaf.requires_grad]
+    parts = torch.autograd.grad(out, [leaf for leaf, _ in wanted], grad, allow_unused=True)
+    for (_, total), part in zip(wanted, parts, strict=True):
+        if part is not None:
+            total.add_(part)

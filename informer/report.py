@@ -1,0 +1,44 @@
+"""`python -m informer.report runs/latest`: one HTML page about a run, an evaluation or forecasts.
+
+The page works offline: charts, data and styles are in one file.
+"""
+
+from informer import start
+
+if __name__ == "__main__":  # before the imports that take time
+    start.begin()
+
+import sys
+from pathlib import Path
+
+from informer.checkpoint.paths import followed
+from informer.config.compose import run_command
+from informer.config.positional import split_positional
+from informer.config.reports import ReportConfig
+from informer.console import main_console, refuse
+from informer.errors import InputError
+
+
+def main() -> None:
+    """Console script `informer-report`."""
+    paths, others = split_positional(sys.argv[1:])
+    if len(paths) > 1:
+        refuse(f"input: expected one run or folder, found {len(paths)}: {', '.join(paths)}")
+    sys.argv[1:] = [*others, *(f"input={path}" for path in paths)]
+    run_command("report", _act)
+
+
+def _act(settings: ReportConfig) -> None:
+    _check_exists(followed(settings.input))
+    from informer.reporting.command import report  # imports torch; wrong paths are refused earlier
+
+    report(settings, main_console())
+
+
+def _check_exists(path: Path) -> None:
+    if not path.exists():
+        raise InputError(f"input={path}: no such file or folder; expected a run, an evaluation or forecasts")
+
+
+if __name__ == "__main__":
+    start.run(main)

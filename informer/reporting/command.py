@@ -1,0 +1,56 @@
+"""The page about a run, an evaluation or forecasts, from the checked configuration to the file."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from informer import checkpoint
+from informer.checkpoint.paths import check_run_stays, followed
+from informer.config.reports import ReportConfig
+from informer.console import logging_to, say
+from informer.errors import InputError
+from informer.files import check_inputs_stay, expanded, write_atomic
+from informer.reporting.content import Content
+from informer.reporting.forecast_content import forecast_content, holds_forecasts
+from informer.reporting.page import to_html
+from informer.reporting.run_content import run_content
+
+PAGE = "report.html"
+
+
+def report(settings: ReportConfig, console: Console) -> Path:
+    """Write the page; returns its path.
+
+    Raises:
+        InputError: there is no run, evaluation or forecast, or it cannot be read.
+    """
+    path = followed(settings.input)
+    output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
+    read = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
+    named = (settings.history, settings.actuals, settings.dataset.path)
+    check_inputs_stay([*read, *(expanded(name) for name in named if name)], [output], "output")
+    check_run_stays([output], "output")
+    with logging_to(console, quiet=True):
+        page = to_html(_content(path, settings))
+    write_atomic(output, page)
+    say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
+    return output
+
+
+def _content(path: Path, settings: ReportConfig) -> Content:
+    is_run = path.is_dir() and (path / checkpoint.BEST).exists()  # which may hold its forecasts, too
+    if holds_forecasts(path) and not is_run:
+        return forecast_content(path, history=settings.history, actuals=settings.actuals)
+    folder = path if path.is_dir() else path.parent
+    if not any((place / checkpoint.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():
+        raise InputError(
+            f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
+            f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"
+        )
+    return run_content(
+        path,
+        device=settings.device.value,
+        batch_size=settings.batch_size,
+        dataset=settings.dataset,
+        data_dir=settings.data_dir,
+    )

@@ -1,0 +1,30 @@
+"""Comparison of runs, from the checked configuration to the table and the page."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from informer.checkpoint.paths import check_run_stays, followed
+from informer.config.reports import CompareConfig
+from informer.console import say
+from informer.files import write_atomic
+from informer.reporting.page import to_html
+from informer.reporting.runs import Comparison, compare_runs
+
+
+def compare(settings: CompareConfig, console: Console) -> Comparison:
+    """Print the table, and write the page to `output` if given.
+
+    Raises:
+        InputError: no run has scores.
+    """
+    if settings.output:
+        check_run_stays([Path(settings.output)], "output")
+    found = compare_runs(followed(run) for run in settings.runs)
+    console.print(found.table())
+    for line in found.lines():
+        say(console, line)
+    if settings.output:
+        write_atomic(Path(settings.output), to_html(found.content()))
+        say(console, f"page: {settings.output}")
+    return found

@@ -1,0 +1,255 @@
+"""What a report shows, as plain data: no HTML and no model.
+
+Units of numbers are given per field; NaN means "not known" and is omitted from the page.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+Lines = Mapping[str, Sequence[float]]
+"""Values by the name of a forecaster."""
+
+START = "without the network"
+"""Name of the forecast without the network's contribution: the linear start, if the model has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTable:
+    """A table of text and numbers, shown unchanged."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Tone(Enum):
+    """Colour of a verdict."""
+
+    good = "good"
+    level = "level"
+    bad = "bad"
+    neutral = "neutral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One figure at the top of the page."""
+
+    label: str
+    value: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreRow:
+    """Overall scores of one forecaster.
+
+    Args:
+        name: of the forecaster.
+        metrics: by the names of `informer.metrics.METRICS`, all in the same units.
+        skill: 1 - MSE / MSE of the model's best baseline; NaN for the model without one.
+    """
+
+    name: str
+    metrics: Mapping[str, float]
+    skill: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Errors along one axis (steps ahead, columns, hours of the day, ...).
+
+    Args:
+        key: short name, used as an identifier in the page.
+        title: heading.
+        axis: what the labels are.
+        labels: one per value; numbers draw a line, text draws bars.
+        mse, mae: by forecaster.
+        units: of the errors.
+        note: how it was measured, one sentence.
+    """
+
+    key: str
+    title: str
+    axis: str
+    labels: Sequence[str | int]
+    mse: Lines
+    mae: Lines
+    units: str = "scaled"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How often actual values are inside an interval.
+
+    Args:
+        name: such as `80 %`.
+        expected: nominal coverage in percent.
+        overall: actual coverage in percent.
+        by_step, by_column: coverage by step and by column.
+    """
+
+    name: str
+    expected: float
+    overall: float
+    by_step: Sequence[float]
+    by_column: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residuals:
+    """Forecast minus actual value, scaled.
+
+    Args:
+        edges: of the histogram's bins, one more than counts; values beyond are counted in the outer bins.
+        counts: of each bin.
+        bias_by_step: mean residual by step ahead.
+        bias_by_column: mean residual by column.
+    """
+
+    edges: Sequence[float]
+    counts: Sequence[int]
+    bias_by_step: Sequence[float]
+    bias_by_column: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionPicture:
+    """Weights of one layer on one window.
+
+    Args:
+        place: such as `encoder 1.2`.
+        lengths: queries and keys.
+        heads: one matrix per head, thinned if long.
+    """
+
+    place: str
+    lengths: tuple[int, int]
+    heads: Sequence[Sequence[Sequence[float]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Forecasts made at one time.
+
+    Args:
+        row: index in the track's rows of the first step; may be one past the last row.
+        times: of the steps, if beyond the track's rows; else empty.
+        lines: forecasts in data units by forecaster.
+        bands: low and high ends by name (`80 %`), in data units.
+    """
+
+    row: int
+    times: Sequence[str] = ()
+    lines: Lines
+    bands: Mapping[str, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Track:
+    """One column of one series with its forecasts, for display.
+
+    Args:
+        series: name of the series; empty where there is only one.
+        column: name of the column.
+        times: index in `Content.times` of its rows' timestamps.
+        actual: values in data units, one per row.
+        origins: oldest first.
+        mse: of the model, scaled; NaN where no actual values are known.
+        skill: against the best baseline of this track.
+    """
+
+    series: str
+    column: str
+    times: int
+    actual: Sequence[float]
+    origins: Sequence[Origin]
+    mse: float = float("nan")
+    skill: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesScore:
+    """Errors of one column of one series, for the table of all.
+
+    Args:
+        track: index of its track; -1 if the page does not contain its values.
+    """
+
+    series: str
+    column: str
+    windows: int
+    mse: float
+    skill: float
+    track: int = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class Content:
+    """Everything a page shows; empty parts are omitted.
+
+    Args:
+        title: heading of the page.
+        subtitle: what was forecast from which data, one line.
+        verdict: one sentence.
+        tone: of the verdict.
+        model: name of the model among the forecasters.
+        cards: figures at the top.
+        scaled, original: score tables in both units.
+        tables: further tables.
+        remarks: what a reader of the scores should know.
+        profiles: errors along each axis.
+        columns: names of the forecast columns.
+        coverage: of intervals.
+        residuals: of the model.
+        times: timestamps that tracks refer to, each as ISO 8601 text.
+        tracks: series that can be displayed.
+        shown: which tracks these are and why, one sentence.
+        series: scores of every series and column.
+        attention: maps of one window.
+        attention_window: which window that is.
+        problems: found in the data.
+        command: the command of the run.
+        settings: key and value of the configuration.
+        facts: versions, data, commit.
+    """
+
+    title: str
+    subtitle: str = ""
+    verdict: str
+    tone: Tone = Tone.neutral
+    model: str = "informer"
+    cards: list[Card] = field(default_factory=list)
+    scaled: list[ScoreRow] = field(default_factory=list)
+    original: list[ScoreRow] = field(default_factory=list)
+    tables: list[TextTable] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    profiles: list[Profile] = field(default_factory=list)
+    columns: Sequence[str] = ()
+    coverage: list[Coverage] = field(default_factory=list)
+    residuals: Residuals | None = None
+    times: list[Sequence[str]] = field(default_factory=list)
+    tracks: list[Track] = field(default_factory=list)
+    shown: str = ""
+    series: list[SeriesScore] = field(default_factory=list)
+    attention: list[AttentionPicture] = field(default_factory=list)
+    attention_window: str = ""
+    problems: list[str] = field(default_factory=list)
+    command: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def signed_percent(share: float) -> str:
+    """`+14.4 %` for 0.144."""
+    return f"{100 * share:+.1f} %"
+
+
+def written(value: object) -> str:
+    """A configuration value as written on the command line."""
+    names = {None: "null", True: "true", False: "false"}
+    if value is None or isinstance(value, bool):
+        return names[value]
+    return f"[{','.join(map(written, value))}]" if isinstance(value, list | tuple) else str(value)

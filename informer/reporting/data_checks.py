@@ -1,0 +1,79 @@
+"""What a reader of a forecast should know about the data: drift, constant columns, repeated values, outliers."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+from informer.data.pipeline import Data
+
+DRIFT = 1.0
+"""Minimum distance between the means of training and test rows, in training standard deviations."""
+OUTLIER = 10.0
+"""Minimum distance from the median, in robust standard deviations."""
+STUCK = 0.2
+"""Minimum share of rows that repeat the previous row, in a column with many different values."""
+MOST = 12
+"""Problems listed; the rest are counted."""
+
+
+def data_problems(data: Data) -> list[str]:
+    """One sentence per problem, worst first; nothing is changed."""
+    found = sorted((each for one in _all(data) for each in one), key=lambda each: -each[0])
+    lines = [line for _, line in found[:MOST]]
+    if len(found) > MOST:
+        lines.append(f"and {len(found) - MOST} more")
+    return lines
+
+
+def _all(data: Data) -> Iterator[list[tuple[float, str]]]:
+    several = len(data.panel) > 1
+    for series, split in zip(data.panel, data.splits, strict=True):
+        for c, column in enumerate(data.inputs):
+            where = f"{series.name}, {column}" if several else column
+            train, test = (series.values[part.start : part.stop, c] for part in (split.train, split.test))
+            yield list(_problems(where, train, test))
+
+
+def _problems(
+    where: str, train: Float64[np.ndarray, "a"], test: Float64[np.ndarray, "b"]
+) -> Iterator[tuple[float, str]]:
+    spread = float(train.std())
+    if spread == 0.0:
+        yield 1e3, f"{where}: constant in the training rows ({train[0]:.6g}); the model cannot learn from it"
+        return
+    shift = float(test.mean() - train.mean()) / spread
+    if abs(shift) > DRIFT:
+        way = "above" if shift > 0 else "below"
+        yield (
+            100 + abs(shift),
+            (
+                f"{where}: the mean of the test rows is {abs(shift):.1f} training standard deviations {way} that "
+                "of the training rows; models fitted on old rows may be off"
+            ),
+        )
+    if len(np.unique(train)) > len(train) / 20:
+        still = float((np.diff(train) == 0).mean())
+        if still > STUCK:
+            yield (
+                50 + still,
+                f"{where}: {still:.0%} of the training rows repeat the previous value; is a sensor stuck?",
+            )
+    median = float(np.median(train))
+    deviation = 1.4826 * float(np.median(np.abs(train - median)))
+    far = int((np.abs(train - median) > OUTLIER * deviation).sum()) if deviation > 0 else 0
+    if 0 < far <= max(3, len(train) // 200):
+        worst = train[int(np.abs(train - median).argmax())]
+        rows = "row is" if far == 1 else "rows are"
+        yield (
+            10 + far / 1e6,
+            (
+                f"{where}: {far} training {rows} more than {OUTLIER:g} robust standard deviations from the median "
+                f"({worst:.6g} against {median:.6g})"
+            ),
+        )
+
+
+def listed_lines(lines: Sequence[str], most: int = 40) -> list[str]:
+    """The first lines and how many more there are."""
+    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]

@@ -1,0 +1,189 @@
+"""Content of a report on forecasts: files written by `informer.predict`, with their history and actual values."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from informer.errors import InputError, counted
+from informer.reporting.content import Content, Origin, Profile, Track
+from informer.reporting.test_pass import iso
+from informer.reporting.tracks import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS, paired_bands
+from informer.scoring.tables import Tidy, named_alike, read_tidy
+
+ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
+LONG_FILE, SUMMARY = "forecasts.csv", "summary.csv"
+MODEL = "forecast"
+HISTORY = 5
+"""Rows of history on the page per row of forecast, at least MIN_HISTORY."""
+MIN_HISTORY = 200
+
+
+def holds_forecasts(path: Path) -> bool:
+    """Whether the path is a file of forecasts, or a folder with such files."""
+    return bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS)]
+        return found or [each for each in [path / LONG_FILE] if each.exists()]
+    is_forecast = path.name.endswith(ENDINGS) or path.name == LONG_FILE
+    return [path] if is_forecast and path.exists() else []
+
+
+def forecast_content(path: Path, *, history: str | None = None, actuals: str | None = None) -> Content:
+    """Content of a page on forecasts.
+
+    Args:
+        path: a file or a folder.
+        history: the file that a single forecast file continues; None: the file in the folder's summary, if it exists.
+        actuals: a file with the actual values.
+
+    Raises:
+        InputError: a file without forecasts, or whose times do not follow its history.
+    """
+    files = _files(path)
+    before = _histories(path, files, history)
+    known = None if actuals is None else read_tidy(Path(actuals))
+    tidy = [_of_file(file, before.get(file), known, several=len(files) > 1) for file in files[: MAX_TRACKS * 4]]
+    frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
+    past = pd.concat([rows for _, rows in tidy], ignore_index=True)
+    groups = [((str(key[0]), str(key[1])), rows) for key, rows in frame.groupby(["series", "column"], sort=False)]
+    content = Content(
+        title=f"Forecasts: {path.name if path.is_dir() else path.name.partition('.')[0]}",
+        verdict=_verdict(frame),
+        model=MODEL,
+        columns=list(dict.fromkeys(frame["column"])),
+        facts={"forecasts": str(path), "history": history or "", "actual values": actuals or ""},
+    )
+    chosen = _chosen(groups)
+    if len(chosen) < len(groups) or len(files) > len(tidy):
+        content.shown = (
+            f"The page holds {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
+            "small. The files contain all."
+        )
+    bands = [name for name in frame.columns if name[:2] in ("lo", "hi") or (name[0] == "q" and name[1:2].isdigit())]
+    per_track = NUMBERS // max(1, len(chosen)) // (1 + len(bands))
+    past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
+    for key, rows in chosen:
+        content.tracks.append(_track(content, rows, past_groups.get(key, past.iloc[:0]), bands, per_track))
+    if not frame["actual"].isna().all():
+        content.profiles = [_by_step(frame)]
+    if past.empty and frame["actual"].isna().all():
+        content.remarks.append("No history was found: set history=FILE to draw it before the forecasts.")
+    return content
+
+
+def _histories(path: Path, files: list[Path], given: str | None) -> dict[Path, Path]:
+    """The file that each forecast file continues, if known and present."""
+    if given is not None:
+        if not Path(given).exists():
+            raise InputError(f"history={given}: no such file")
+        return dict.fromkeys(files, Path(given))
+    summary = path / SUMMARY
+    if not (path.is_dir() and summary.exists()):
+        return {}
+    with summary.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("output")]
+    found = {path / row["output"]: Path(row["file"]) for row in rows}
+    return {output: source for output, source in found.items() if output in files and source.exists()}
+
+
+def _of_file(
+    file: Path, history: Path | None, known: Tidy | None, *, several: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of a forecast file with `origin` and `actual`, and the rows of its history."""
+    forecast = read_tidy(file)
+    frame = forecast.frame
+    if not forecast.timed:
+        raise InputError(f"{file}: expected times, found one row per series; use forecasts with a time column")
+    past = frame.iloc[:0][["series", "column", "time", "value"]]
+    if history is not None:
+        rows = named_alike(forecast, read_tidy(history)).frame
+        past = rows[rows["column"].isin(frame["column"].unique())][["series", "column", "time", "value"]]
+    if "actual" not in frame:
+        frame = frame.assign(actual=np.nan)
+    if "origin" not in frame:
+        frame = frame.assign(origin=np.datetime64("NaT", "ns"))
+    if known is not None:
+        rows = named_alike(forecast, known).frame[["series", "column", "time", "value"]]
+        merged = frame.merge(rows.rename(columns={"value": "happened"}), on=["series", "column", "time"], how="left")
+        frame = frame.assign(actual=merged["happened"].to_numpy())
+        if frame["actual"].isna().all():
+            raise InputError(f"{known.name}: expected actual values at the times of {file.name}, found none")
+    if several:
+        name = file.name.partition(".")[0]
+        frame, past = (
+            rows.assign(series=[f"{name}/{one}" if one else name for one in rows["series"]]) for rows in (frame, past)
+        )
+    return frame, past
+
+
+def _chosen(groups: list[tuple[tuple[str, str], pd.DataFrame]]) -> list[tuple[tuple[str, str], pd.DataFrame]]:
+    places = np.unique(np.linspace(0, len(groups) - 1, min(len(groups), MAX_TRACKS)).astype(int))
+    return [groups[int(i)] for i in places]
+
+
+def _verdict(frame: pd.DataFrame) -> str:
+    n_series = frame["series"].nunique()
+    series = f" of {n_series:,} series" if n_series > 1 else ""
+    columns = counted(frame["column"].nunique(), "column")
+    first, last = iso(pd.DatetimeIndex([frame["time"].min(), frame["time"].max()]))
+    error = (frame["value"] - frame["actual"]).abs().mean()
+    how = f"; mean absolute error {error:.4g} where actual values are known" if not np.isnan(error) else ""
+    return f"{columns}{series} from {first} to {last}{how}."
+
+
+def _track(content: Content, rows: pd.DataFrame, past: pd.DataFrame, bands: list[str], numbers: int) -> Track:
+    rows = rows.sort_values(["origin", "time"], na_position="first")
+    origins = [part for _, part in rows.groupby("origin", sort=True, dropna=False)]
+    most = max(1, min(MAX_ORIGINS, numbers // max(1, len(origins[0]))))
+    origins = origins[:: -(-len(origins) // most)]
+    happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
+    known = pd.concat([past[["time", "value"]], happened]).drop_duplicates("time").sort_values("time")
+    keep = min(ROWS // MAX_TRACKS, max(MIN_HISTORY, HISTORY * len(origins[0])) + len(origins) * len(origins[0]))
+    known = known.iloc[-keep:]
+    grid = pd.DatetimeIndex(known["time"])
+    content.times.append(iso(grid) if len(grid) else [])
+    return Track(
+        series=str(rows["series"].iloc[0]),
+        column=str(rows["column"].iloc[0]),
+        times=len(content.times) - 1,
+        actual=known["value"].tolist(),
+        origins=[_origin(part, grid, bands) for part in origins],
+    )
+
+
+def _origin(part: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Origin:
+    times = pd.DatetimeIndex(part["time"])
+    row = int(grid.searchsorted(times[0]))
+    shared = len(grid) >= row + len(times) and bool((grid[row : row + len(times)] == times).all())
+    ends: Mapping[str, np.ndarray] = {name: part[name].to_numpy() for name in bands}
+    return Origin(
+        row=row,
+        times=() if shared else iso(times),
+        lines={MODEL: part["value"].tolist()},
+        bands={name: (low.tolist(), high.tolist()) for name, (low, high) in paired_bands(ends).items()},
+    )
+
+
+def _by_step(frame: pd.DataFrame) -> Profile:
+    """Errors in the units of the data."""
+    known = frame[frame["actual"].notna()].sort_values("time")
+    step = known.groupby(["series", "column", "origin"], dropna=False).cumcount() + 1
+    error = known["value"] - known["actual"]
+    mse, mae = (error.abs() ** power for power in (2, 1))
+    means = [values.groupby(step).mean() for values in (mse, mae)]
+    return Profile(
+        key="step",
+        title="Error by step ahead",
+        axis="steps ahead",
+        labels=[int(each) for each in means[0].index],
+        mse={MODEL: means[0].tolist()},
+        mae={MODEL: means[1].tolist()},
+        units="in the units of the data",
+        note="Over all series and columns.",
+    )

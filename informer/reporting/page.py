@@ -1,0 +1,225 @@
+"""A report as one HTML file: everything inline, no network requests.
+
+Text from the data (names of columns and series, paths, messages) is escaped in HTML; JSON inside the page is written
+without characters that could end a script element. A Content-Security-Policy allows only the page's own scripts, by
+hash, so that injected markup could not run either.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from informer.errors import InputError
+from informer.metrics import METRICS
+from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone, signed_percent
+
+ASSETS = Path(__file__).parent / "assets"
+DIGITS = 6
+"""Significant digits of numbers in the page."""
+HEADINGS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "mape": "MAPE %", "smape": "sMAPE %", "mase": "MASE"}
+SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
+_STATIC = (
+    *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "tables", "remarks", "problems"),
+    *("command", "settings", "facts", "shown"),
+)
+"""Parts that are inserted as HTML, not as chart data."""
+
+
+def to_html(content: Content) -> str:
+    """The page.
+
+    Raises:
+        InputError: plotly is not installed.
+    """
+    library, packed = _library()
+    script = _asset("page.js")
+    parts = {
+        "csp": _policy([script, library]),
+        "title": escape(content.title),
+        "style": _asset("page.css"),
+        "subtitle": escape(content.subtitle),
+        "tone": content.tone.value,
+        "sign": SIGNS[content.tone],
+        "verdict": escape(content.verdict),
+        "cards": "".join(map(_card, content.cards)),
+        "explorer_hidden": _hidden(not content.tracks),
+        "shown": escape(content.shown),
+        "cards_hidden": _hidden(not content.cards),
+        "scores": _scores(content),
+        "scores_hidden": _hidden(not (content.scaled or content.original or content.remarks)),
+        "coverage_hidden": _hidden(not content.coverage),
+        "residuals_hidden": _hidden(content.residuals is None),
+        "attention_hidden": _hidden(not content.attention),
+        "attention_window": escape(content.attention_window),
+        "series_hidden": _hidden(len(content.series) < 2),
+        "figures": "".join(_figure(profile.key, profile.title, profile.note) for profile in content.profiles),
+        "figures_hidden": _hidden(not content.profiles),
+        "problems": _problems(content),
+        "problems_hidden": _hidden(not content.settings),
+        "settings_hidden": _hidden(not content.settings),
+        "remarks": _list(content.remarks),
+        "remarks_hidden": _hidden(not content.remarks),
+        "command": escape(content.command),
+        "command_hidden": _hidden(not content.command),
+        "facts": _pairs(content.facts),
+        "settings": _pairs(content.settings),
+        "run_hidden": _hidden(not (content.facts or content.settings)),
+        "data": json_in_html(_chart_data(content)),
+        "library": packed,
+        "script": script,
+    }
+    # one pass: inserted text is not searched again
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+
+
+def json_in_html(value: Any) -> str:
+    """JSON that cannot end the script element it is in, for any text."""
+    text = json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _chart_data(content: Content) -> dict[str, Any]:
+    found = {each.name: getattr(content, each.name) for each in fields(content) if each.name not in _STATIC}
+    return found | {"times": [_grid(times) for times in content.times]}
+
+
+def _grid(times: Sequence[str]) -> Sequence[str] | dict[str, Any]:
+    """Equally spaced times as first time, step in seconds and count: as text they would be most of a large page."""
+    if len(times) < 3:
+        return times
+    seconds = np.array(times, dtype="datetime64[s]").astype(np.int64)
+    steps = np.diff(seconds)
+    if (steps != steps[0]).any():
+        return times
+    return {"first": times[0], "step": int(steps[0]), "n": len(times)}
+
+
+def _plain(value: Any) -> Any:
+    """Plain containers; numbers with DIGITS digits, None for numbers that JSON cannot represent."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, str | int | None):
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value]
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _library() -> tuple[str, str]:
+    """plotly.js as it is, and compressed for the page to a third of its size; browsers decompress it themselves."""
+    spec = find_spec("plotly")  # its Python side, which takes a second to import, is not imported
+    if spec is None or not spec.submodule_search_locations:
+        raise InputError("report: expected plotly, found none; pip install plotly")
+    path = Path(spec.submodule_search_locations[0]) / "package_data" / "plotly.min.js"
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: expected plotly's own file, found {error.strerror}; install plotly again") from error
+    # read as a browser does: line endings are part of the hash
+    text = raw.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return text, base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Allow only these scripts, the page's own styles, and images created by the page."""
+    hashes = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
+    )
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hidden(condition: bool) -> str:
+    return "hidden" if condition else ""
+
+
+def _card(card: Card) -> str:
+    label, value, hint = map(escape, (card.label, card.value, card.hint))
+    return f'<div class="card"><dt>{label}</dt><dd>{value}</dd><p>{hint}</p></div>'
+
+
+def _figure(key: str, title: str, note: str) -> str:
+    return (
+        f'<figure class="panel"><h3>{escape(title)}</h3><div class="chart" id="chart-{escape(key)}"></div>'
+        f"<figcaption>{escape(note)}</figcaption></figure>"
+    )
+
+
+def _scores(content: Content) -> str:
+    tables = [
+        _score_table(title, rows, content.model)
+        for title, rows in (("In scaled units", content.scaled), ("In the units of the data", content.original))
+        if rows
+    ]
+    return "".join([*tables, *map(_text_table, content.tables)])
+
+
+def _text_table(table: TextTable) -> str:
+    head = "".join(f'<th scope="col" class="text">{escape(name)}</th>' for name in table.head)
+    body = "".join(
+        "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in row) + "</tr>" for row in table.rows
+    )
+    return (
+        f'<div class="scroll"><table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _score_table(title: str, rows: Sequence[ScoreRow], model: str) -> str:
+    names = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
+    head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
+    body = ""
+    for row in rows:
+        cells = "".join(f"<td>{_shown(row.metrics[name])}</td>" for name in names)
+        skill = "" if math.isnan(row.skill) else signed_percent(row.skill)
+        kind = ' class="own"' if row.name == model else ""
+        body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td>{skill}</td></tr>'
+    return (
+        f'<div class="scroll"><table><caption>{title}</caption><thead><tr><th scope="col">Forecaster</th>{head}'
+        f'<th scope="col">Skill</th></tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def _shown(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+def _problems(content: Content) -> str:
+    if content.problems:
+        return _list(content.problems)
+    checked = bool(content.residuals)
+    return "<p>None found.</p>" if checked else "<p>Not checked: the training data was not read.</p>"
+
+
+def _list(lines: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>" if lines else ""
+
+
+def _pairs(pairs: Mapping[str, str]) -> str:
+    cells = ((escape(key), escape(value)) for key, value in pairs.items() if value)
+    rows = "".join(f'<tr><th scope="row">{key}</th><td>{value}</td></tr>' for key, value in cells)
+    return f'<table class="pairs"><tbody>{rows}</tbody></table>'

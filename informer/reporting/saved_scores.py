@@ -1,0 +1,97 @@
+"""Scores saved by a run or an evaluation (`metrics.json`), as parts of a report."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from informer.metrics import METRICS
+from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed_percent
+
+
+def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
+    """Verdict, score tables, error by step and column, coverage.
+
+    Args:
+        saved: the result of `Evaluation.to_dict`.
+    """
+    model, scores = str(saved["model"]), saved["scores"]
+    content.model = model
+    skill, rival = _number(saved.get("skill")), saved.get("best_baseline")
+    content.verdict = str(saved["verdict"])
+    content.tone = Tone.neutral if math.isnan(skill) else Tone.good if skill > 0 else Tone.bad
+    content.remarks = [*saved.get("remarks", []), *content.remarks]
+    content.scaled, content.original = (_table(scores, model, units, rival) for units in ("scaled", "original"))
+    scaled = {name: both["scaled"] for name, both in scores.items()}
+    content.columns = list(scaled[model]["by_column"])
+    content.profiles.append(_profile_of_steps(scaled, model))
+    if len(content.columns) > 1:
+        content.profiles.append(_profile_of_columns(scaled, content.columns))
+    content.coverage = [_coverage(name, means) for name, means in saved.get("intervals", {}).items()]
+    content.cards += _cards(saved, skill, rival, content.coverage)
+
+
+def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
+    mse, mae = ({name: _numbers(one["by_step"][metric]) for name, one in scaled.items()} for metric in ("mse", "mae"))
+    steps = range(1, len(mse[model]) + 1)
+    return Profile(key="step", title="Error by step ahead", axis="steps ahead", labels=list(steps), mse=mse, mae=mae)
+
+
+def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Profile:
+    mse, mae = (
+        {name: [_number(one["by_column"][column][metric]) for column in columns] for name, one in scaled.items()}
+        for metric in ("mse", "mae")
+    )
+    return Profile(key="column", title="Error by column", axis="column", labels=list(columns), mse=mse, mae=mae)
+
+
+def _cards(saved: Mapping[str, Any], skill: float, rival: str | None, coverage: Sequence[Coverage]) -> list[Card]:
+    overall = saved["scores"][saved["model"]]["scaled"]["overall"]
+    cards = []
+    if rival is not None and not math.isnan(skill):
+        cards.append(Card(label="Skill", value=signed_percent(skill), hint=f"MSE reduction compared with {rival}"))
+    cards.append(Card(label="MSE", value=f"{_number(overall['mse']):.4g}", hint="scaled: 1 is the training variance"))
+    if not math.isnan(_number(overall.get("mase"))):
+        cards.append(
+            Card(
+                label="MASE",
+                value=f"{_number(overall['mase']):.3g}",
+                hint="error in units of the seasonal naive in training",
+            )
+        )
+    cards += [
+        Card(label=f"{each.name} intervals cover", value=f"{each.overall:.1f} %", hint=f"should be {each.expected:g} %")
+        for each in coverage[:2]
+    ]
+    cards.append(Card(label="Test windows", value=f"{saved['windows']:,}", hint="not used in training"))
+    return cards
+
+
+def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None) -> list[ScoreRow]:
+    best = _number(scores[rival][units]["overall"]["mse"]) if rival else math.nan
+    rows = []
+    for name, found in scores.items():
+        overall = {metric: _number(found[units]["overall"].get(metric)) for metric in METRICS}
+        skill = 1.0 - overall["mse"] / best if best > 0 else math.nan
+        rows.append(ScoreRow(name=name, metrics=overall, skill=skill))
+    return rows
+
+
+def _coverage(name: str, means: Mapping[str, Any]) -> Coverage:
+    """`80` is a level; `q10_q90` is the range between two quantiles."""
+    ends = name.split("_")
+    expected = float(name) if len(ends) == 1 else float(ends[1][1:]) - float(ends[0][1:])
+    return Coverage(
+        name=f"{expected:g} %",
+        expected=expected,
+        overall=_number(means["overall"]["coverage"]),
+        by_step=_numbers(means["by_step"]["coverage"]),
+        by_column=[_number(column["coverage"]) for column in means["by_column"].values()],
+    )
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    return [_number(value) for value in values]

@@ -1,0 +1,126 @@
+"""One pass over test windows: errors of every forecaster by step, column, hour, weekday and series."""
+
+from collections.abc import Callable, Mapping
+from math import gcd
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from informer.data.pipeline import Data
+from informer.data.windows import Batch
+from informer.metrics import to_float64
+
+Forecast = Callable[[Batch], Tensor]
+"""Scaled targets of a batch."""
+
+MAX_WINDOWS = 10_000
+"""Maximum number of windows that a report forecasts; more are thinned evenly."""
+CYCLES = 210
+"""2 3 5 7: a stride without a common factor covers every hour, weekday and month equally often."""
+EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
+"""Range of the histogram of residuals, in scaled units; values beyond are counted in the outer bins."""
+
+
+def chosen_windows(n: int, most: int = MAX_WINDOWS) -> Tensor:
+    """At most about `most` of n windows, evenly spaced and not in step with any calendar cycle."""
+    stride = -(-n // most)
+    while stride > 1 and gcd(stride, CYCLES) > 1:
+        stride += 1
+    return torch.arange(0, n, stride)
+
+
+class TestPass:
+    """Sums over windows; `mse` and `mae` are scaled.
+
+    Args:
+        data: its test windows are forecast.
+        names: of the forecasters, the model first.
+    """
+
+    __test__ = False  # otherwise pytest would collect it because of its name
+
+    def __init__(self, data: Data, names: list[str]) -> None:
+        self.names, self.data = names, data
+        p, n, s = data.sizes.pred_len, len(data.targets), len(data.panel)
+        times = [series.timestamps for series in data.panel]
+        self._hour = np.concatenate([one.hour for one in times])
+        self._weekday = np.concatenate([one.day_of_week for one in times])
+        self._month = np.concatenate([one.month - 1 for one in times])
+        self._slots = {
+            name: {power: {"hour": np.zeros(24), "weekday": np.zeros(7), "month": np.zeros(12)} for power in (1, 2)}
+            for name in names
+        }
+        self.slot_counts = {"hour": np.zeros(24), "weekday": np.zeros(7), "month": np.zeros(12)}
+        self.by_cell = {name: {power: np.zeros((p, n)) for power in (1, 2)} for name in names}
+        self.by_series = {name: np.zeros((s, n)) for name in names}
+        self.series_windows = np.zeros(s, dtype=np.int64)
+        self.window_mse: dict[str, list[np.ndarray]] = {name: [] for name in names}
+        self.residual_sum = np.zeros((p, n))
+        self.counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
+        self.windows = 0
+
+    @torch.inference_mode()
+    def run(self, forecasts: Mapping[str, Forecast], indices: Tensor, batch_size: int) -> None:
+        """Forecast these test windows and add their errors."""
+        windows, sizes = self.data.test, self.data.sizes
+        for part in indices.split(batch_size):
+            batch = windows.batch(part)
+            first = windows.starts[part.to(windows.starts.device)].cpu().numpy() + sizes.first
+            rows = first[:, None] + np.arange(sizes.pred_len)
+            series = windows.series(part).cpu().numpy()
+            self.series_windows += np.bincount(series, minlength=len(self.series_windows))
+            slots = {"hour": self._hour[rows], "weekday": self._weekday[rows], "month": self._month[rows]}
+            for axis, places in slots.items():
+                self.slot_counts[axis] += np.bincount(places.ravel(), minlength=len(self.slot_counts[axis]))
+            for name, forecast in forecasts.items():
+                error = (to_float64(forecast(batch)) - to_float64(batch.target)).cpu().numpy()
+                if name == self.names[0]:
+                    self._add_residuals(error)
+                self._add(name, error, series, slots)
+            self.windows += len(part)
+
+    def _add_residuals(self, error: Float64[np.ndarray, "b pred_len n"]) -> None:
+        self.residual_sum += error.sum(axis=0)
+        self.counts += np.histogram(np.clip(error, EDGES[0], EDGES[-1]), bins=EDGES)[0]
+
+    def _add(
+        self,
+        name: str,
+        error: Float64[np.ndarray, "b pred_len n"],
+        series: Int64[np.ndarray, "b"],
+        slots: Mapping[str, np.ndarray],
+    ) -> None:
+        size = np.abs(error)
+        for power, values in ((1, size), (2, size**2)):
+            self.by_cell[name][power] += values.sum(axis=0)
+            by_row = values.mean(axis=2).ravel()
+            for axis, places in slots.items():
+                sums = self._slots[name][power][axis]
+                sums += np.bincount(places.ravel(), weights=by_row, minlength=len(sums))
+        squared = size**2
+        np.add.at(self.by_series[name], series, squared.mean(axis=1))
+        self.window_mse[name].append(squared.mean(axis=(1, 2)))
+
+    def by_slot(self, name: str, power: int, axis: str) -> Float64[np.ndarray, "_"]:
+        """Mean of |error|^power by hour, weekday or month; NaN without rows."""
+        counts = self.slot_counts[axis]
+        return np.divide(self._slots[name][power][axis], counts, out=np.full(len(counts), np.nan), where=counts > 0)
+
+    def series_mse(self, name: str) -> Float64[np.ndarray, "s n"]:
+        """Scaled MSE of each series and column; NaN for a series without windows here."""
+        counts = self.series_windows[:, None]
+        sums = self.by_series[name]
+        return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+
+    def windows_mse(self, name: str) -> Float64[np.ndarray, "w"]:
+        """Scaled MSE of each window, in order."""
+        return np.concatenate(self.window_mse[name])
+
+
+def iso(times: pd.DatetimeIndex) -> list[str]:
+    """Timestamps as local text, without the time of day if all are midnight."""
+    local = times.tz_localize(None)
+    return list(local.strftime("%Y-%m-%d" if bool((local == local.normalize()).all()) else "%Y-%m-%d %H:%M:%S"))

@@ -1,0 +1,233 @@
+"""Selection of the series and columns that a page shows in full, and their forecasts throughout the test part."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from informer.data.pipeline import Data
+from informer.inference.predictor import TrainedModel
+from informer.models.base import model_output
+from informer.reporting.content import Origin, SeriesScore, Track
+from informer.reporting.test_pass import Forecast, iso
+
+MAX_TRACKS = 48
+MAX_ORIGINS = 40
+NUMBERS = 350_000
+"""Maximum number of forecast values on a page, about 8 bytes each."""
+ROWS = 250_000
+"""Maximum number of actual values on a page."""
+LEVELS = (80, 95)
+"""Levels of intervals, in percent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Pairs (series, column) by index in the panel and among the targets, and the reason."""
+
+    pairs: Sequence[tuple[int, int]]
+    why: str
+
+
+def choose(mse: Float64[np.ndarray, "s n"], most: int) -> Choice:
+    """All pairs if they are few; otherwise the worst, the best and some evenly between, by scaled MSE."""
+    known = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
+    ordered = sorted(known, key=lambda pair: -mse[pair])
+    what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
+    if len(ordered) <= most:
+        everything = f"all {len(ordered)} {what}" if len(ordered) > 1 else ""
+        return Choice(pairs=ordered, why=everything and f"The page holds {everything}.")
+    third = most // 3
+    middle = ordered[third:-third]
+    spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, most - 2 * third)]
+    chosen = list(dict.fromkeys([*ordered[:third], *spread, *ordered[-third:]]))
+    why = (
+        f"The page shows {len(chosen)} of {len(ordered):,} {what}, so that it stays small: the {third} with the "
+        f"largest error, the {third} with the smallest, and {len(chosen) - 2 * third} spread evenly between them. "
+        "The table below lists the scores of all."
+    )
+    return Choice(pairs=chosen, why=why)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tracks:
+    """Data for the display of single series.
+
+    Args:
+        times: timestamps that tracks refer to.
+        tracks: worst first.
+        table: of every pair, worst first.
+        why: see `Choice`.
+    """
+
+    times: list[Sequence[str]] = field(default_factory=list)
+    tracks: list[Track] = field(default_factory=list)
+    table: list[SeriesScore] = field(default_factory=list)
+    why: str = ""
+
+
+def gather_tracks(
+    model: TrainedModel,
+    data: Data,
+    *,
+    baselines: Mapping[str, Forecast],
+    mse: Mapping[str, Float64[np.ndarray, "s n"]],
+    name: str,
+    series_windows: np.ndarray,
+) -> Tracks:
+    """Forecasts of the chosen series and columns.
+
+    Args:
+        model: the forecaster.
+        data: its test windows are forecast.
+        baselines: further forecasts to draw, by name.
+        mse: by name, of the model and every forecaster that skill is compared with.
+        name: of the model in `mse`.
+        series_windows: number of windows each series was scored on.
+    """
+    lines = 1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)
+    choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len)
+    skill = _skill(mse, name)
+    found = Tracks(why=choice.why)
+    columns: dict[int, list[int]] = {}
+    for s, c in choice.pairs:
+        columns.setdefault(s, []).append(c)
+    tracks: dict[tuple[int, int], Track] = {}
+    for s, own in columns.items():
+        indices = _origins(data, s, n_origins)
+        begin, end = _rows(data, s, indices, ROWS // len(choice.pairs))
+        ahead = _ahead(model, data, s, end, name)
+        lines_of, bands_of = _forecasts(model, data, indices, baselines, name)
+        starts = data.test.starts[indices].cpu().numpy() - int(data.test.store.first_rows[s]) + data.sizes.first
+        found.times.append(iso(data.panel[s].timestamps[begin:end]))
+        for c in own:
+            tracks[s, c] = Track(
+                series=data.panel[s].name if len(data.panel) > 1 else "",
+                column=data.targets[c],
+                times=len(found.times) - 1,
+                actual=data.panel[s].values[begin:end, data.inputs.index(data.targets[c])].tolist(),
+                origins=[
+                    *(_origin(int(at) - begin, i, c, lines_of, bands_of) for i, at in enumerate(starts) if at >= begin),
+                    *([] if ahead is None else [ahead(c, end - begin)]),
+                ],
+                mse=float(mse[name][s, c]),
+                skill=float(skill[s, c]),
+            )
+    found.tracks = [tracks[pair] for pair in choice.pairs]
+    found.table = _table(data, choice, mse[name], skill, series_windows)
+    return found
+
+
+def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int) -> tuple[Choice, int]:
+    """The pairs that a page has room for, and from how many origins, each of which takes so many numbers."""
+    choice = choose(mse, max(6, min(MAX_TRACKS, NUMBERS // (5 * per_origin))))
+    return choice, max(1, min(MAX_ORIGINS, NUMBERS // (max(1, len(choice.pairs)) * per_origin)))
+
+
+def _skill(mse: Mapping[str, Float64[np.ndarray, "s n"]], name: str) -> Float64[np.ndarray, "s n"]:
+    """1 - MSE / MSE of the best of the others, of each series and column; NaN without others."""
+    rivals = np.stack([values for key, values in mse.items() if key != name])
+    best = rivals.min(axis=0) if len(rivals) else np.full_like(mse[name], np.nan)
+    return 1.0 - np.divide(mse[name], best, out=np.full_like(best, np.nan), where=best > 0)
+
+
+def _origin(
+    row: int, i: int, c: int, lines: Mapping[str, np.ndarray], bands: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> Origin:
+    """The forecasts of column c from the i-th origin, whose first row is `row` of the track."""
+    return Origin(
+        row=row,
+        lines={key: values[i, :, c].tolist() for key, values in lines.items()},
+        bands={key: (low[i, :, c].tolist(), high[i, :, c].tolist()) for key, (low, high) in bands.items()},
+    )
+
+
+def _table(
+    data: Data,
+    choice: Choice,
+    mse: Float64[np.ndarray, "s n"],
+    skill: Float64[np.ndarray, "s n"],
+    series_windows: np.ndarray,
+) -> list[SeriesScore]:
+    """Scores of every pair, worst first."""
+    place = {pair: i for i, pair in enumerate(choice.pairs)}
+    rows = [
+        SeriesScore(
+            series=data.panel[s].name if len(data.panel) > 1 else "",
+            column=data.targets[c],
+            windows=int(series_windows[s]),
+            mse=float(mse[s, c]),
+            skill=float(skill[s, c]),
+            track=place.get((s, c), -1),
+        )
+        for s in range(len(data.panel))
+        for c in range(len(data.targets))
+    ]
+    return sorted(rows, key=lambda row: (np.isnan(row.mse), -row.mse))
+
+
+def _ahead(model: TrainedModel, data: Data, s: int, end: int, name: str) -> Callable[[int, int], Origin] | None:
+    """The forecast of what follows the data, of the column and at the row that it is called with; None where the
+    test part ends before the data does, or covariates would have to be known."""
+    if end != len(data.panel[s]) or data.columns.future_covariates:
+        return None
+    (forecast,) = model.forecast([data.panel[s]], levels=_levels(model))
+    bands = paired_bands(forecast.bands)
+    return lambda column, row: Origin(
+        row=row,
+        times=iso(forecast.timestamps),
+        lines={name: forecast.values[:, column].tolist()},
+        bands={key: (low[:, column].tolist(), high[:, column].tolist()) for key, (low, high) in bands.items()},
+    )
+
+
+def _levels(model: TrainedModel) -> list[int]:
+    return [level for level in LEVELS if model.calibration is not None and model.calibration.holds(level)]
+
+
+def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
+    """Test windows of one series, evenly spaced; they do not overlap if that leaves enough of them."""
+    first = int(data.test.store.first_rows[s])
+    stop = first + len(data.panel[s])
+    own = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
+    stride = max(data.sizes.pred_len, -(-len(own) // most))
+    return own.flip(0)[::stride].flip(0)  # always includes the newest origin
+
+
+def _rows(data: Data, s: int, indices: Tensor, most: int) -> tuple[int, int]:
+    """Rows of the series from the first history to the last horizon; the most recent ones if there are too many."""
+    starts = data.test.starts[indices].cpu().numpy() - int(data.test.store.first_rows[s])
+    end = int(starts[-1]) + data.sizes.rows
+    return max(int(starts[0]), end - max(most, data.sizes.rows)), end
+
+
+@torch.inference_mode()
+def _forecasts(
+    model: TrainedModel, data: Data, indices: Tensor, baselines: Mapping[str, Forecast], name: str
+) -> tuple[dict[str, np.ndarray], dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """Lines and bands in data units, [origins pred_len n]."""
+    batch = data.test.batch(indices)
+    output = model_output(model.model, batch)
+    lines = {name: model.rows(batch, output)}
+    lines |= {key: batch.in_units(forecast(batch)).cpu().numpy() for key, forecast in baselines.items()}
+    ends = model.bands(batch, output, model.half_widths(_levels(model)))
+    return lines, paired_bands(ends)
+
+
+def paired_bands(ends: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Intervals from their ends by suffix: `lo80` with `hi80`, and `q10` with `q90`; the widest first."""
+    found: dict[float, tuple[str, np.ndarray, np.ndarray]] = {}
+    for suffix, low in ends.items():
+        if suffix.startswith("lo") and f"hi{suffix[2:]}" in ends:
+            found[float(suffix[2:])] = (f"{suffix[2:]} %", low, ends[f"hi{suffix[2:]}"])
+        elif suffix.startswith("q") and float(suffix[1:]) < 50:
+            mirrored = (key for key in ends if key[0] == "q" and math.isclose(float(key[1:]), 100 - float(suffix[1:])))
+            other = next(mirrored, None)
+            if other is not None:
+                level = 100 - 2 * float(suffix[1:])
+                found[level] = (f"{level:g} %", low, ends[other])
+    return {name: (low, high) for _, (name, low, high) in sorted(found.items(), reverse=True)}

@@ -1,0 +1,84 @@
+"""Errors over the test windows: by hour, weekday or month, without the network, and the certainty of the skill."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from informer.data.pipeline import Data
+from informer.data.read.frequency import Unit
+from informer.errors import counted
+from informer.inference.bootstrap import skill_interval
+from informer.reporting.content import START, Content, Profile, Tone, signed_percent
+from informer.reporting.test_pass import TestPass
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
+    unit = data.frequency.unit
+    below_day = unit in (Unit.second, Unit.minute, Unit.hour)
+    axes = [("hour", "Error by hour of the day", "hour", range(24))] if below_day else []
+    if below_day or unit in (Unit.day, Unit.business_day):
+        axes.append(("weekday", "Error by weekday", "weekday", WEEKDAYS))  # type: ignore[arg-type]
+    else:
+        axes.append(("month", "Error by month", "month", MONTHS))  # type: ignore[arg-type]
+    found = []
+    for key, title, axis, labels in axes:
+        kept = np.flatnonzero(done.slot_counts[key])
+        if len(kept) < 2:
+            continue
+        mse, mae = (
+            {name: done.by_slot(name, power, key)[kept].tolist() for name in done.names if name != START}
+            for power in (2, 1)
+        )
+        found.append(
+            Profile(key=key, title=title, axis=axis, labels=[labels[i] for i in kept], mse=mse, mae=mae, note=note)
+        )
+    return found
+
+
+def contribution(model: str, done: TestPass, note: str) -> Profile:
+    """The error with and without the network."""
+    mse, mae = (
+        {name: (done.by_cell[name][power].mean(axis=1) / done.windows).tolist() for name in (model, START)}
+        for power in (2, 1)
+    )
+    full, start = (float(np.mean(mse[name])) for name in (model, START))
+    change = 1.0 - full / start if start > 0 else 0.0
+    verb = f"takes {100 * change:.1f} % off" if change >= 0 else f"adds {-100 * change:.1f} % to"
+    return Profile(
+        key="contribution",
+        title="Contribution of the network",
+        axis="steps ahead",
+        labels=range(1, len(mse[model]) + 1),
+        mse=mse,
+        mae=mae,
+        note=f"The network {verb} the MSE of the forecast without it: {full:.4g} instead of {start:.4g}. {note}",
+    )
+
+
+def add_certainty(content: Content, done: TestPass, rivals: list[str], data: Data, stride: float) -> None:
+    """The interval of the skill, from blocks of windows that share rows."""
+    if not rivals:
+        return
+    rival = min(rivals, key=lambda name: float(done.windows_mse(name).mean()))
+    block = max(1, round((data.sizes.pred_len + data.frequency.season) / stride))
+    low, high = skill_interval(done.windows_mse(content.model), done.windows_mse(rival), block=block)
+    if np.isnan(low):
+        return
+    spread = f"{signed_percent(low)} to {signed_percent(high)}"
+    content.cards = [
+        replace(card, hint=f"{card.hint}; 95 % interval {spread}") if card.label == "Skill" else card
+        for card in content.cards
+    ]
+    content.remarks.insert(
+        0,
+        f"the skill's 95 % interval, {spread} against {rival}, is based on 1,000 resamples of blocks of "
+        f"{counted(block, 'window')}",
+    )
+    if low <= 0.0 <= high:
+        content.tone = Tone.level
+        content.remarks.insert(
+            0, f"the difference from {rival} may be due to chance: the interval of the skill contains 0"
+        )

@@ -1,0 +1,111 @@
+"""Forecasts from the history only: seasonal naive, ridge, and Naive2, the reference of the M4 competition's OWA."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from informer.config.lengths import WindowSizes
+from informer.data.windows import Batch, Store, Windows
+from informer.inference.baselines import fit_ridge
+
+Histories = Sequence[Float64[np.ndarray, "_"]]
+
+
+def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
+    """The last season repeated; the last value if a history is shorter."""
+    return np.stack([_repeat(one, season, steps) for one in histories])
+
+
+def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
+    """The last value of the seasonally adjusted history, with seasonality added back.
+
+    Seasonal where the autocorrelation at one season passes the 90 % test; adjusted by multiplicative classical
+    decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section 2.3 and its public code).
+    """
+    return np.stack([_naive2(one, season, steps) for one in histories])
+
+
+def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
+    """The package's ridge baseline, fitted on all histories together, and a note on it.
+
+    The penalty is chosen on the last `steps` rows of the histories. Each history is scaled by its own mean and
+    deviation. None if fewer than two windows fit into every history.
+    """
+    shortest = min(map(len, histories))
+    seq_len = min(max(2 * season, 2 * steps), shortest - 2 * steps)
+    if seq_len < max(2, season):
+        return None
+    sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=steps)
+    center = np.array([one.mean() for one in histories])[:, None]
+    spread = np.array([one.std() for one in histories])[:, None]
+    scale = np.where(spread > 0, spread, 1.0)
+    scaled = [(one - c) / s for one, c, s in zip(histories, center, scale, strict=True)]
+    firsts = np.cumsum([0, *map(len, scaled[:-1])])
+    store = Store(
+        values=torch.from_numpy(np.concatenate(scaled)[:, None]).float(),
+        marks=torch.zeros(sum(map(len, scaled)), 0),
+        first_rows=torch.from_numpy(firsts),
+        first_marks=torch.from_numpy(firsts),
+        center=torch.from_numpy(center),
+        scale=torch.from_numpy(scale),
+        numbers=torch.full((len(scaled),), -1),
+    )
+    train = [np.arange(f, f + len(one) - steps - sizes.rows + 1) for f, one in zip(firsts, scaled, strict=True)]
+    val = [np.array([f + len(one) - sizes.rows]) for f, one in zip(firsts, scaled, strict=True)]
+    fitted_on, held_out = (
+        Windows(store, starts=torch.from_numpy(np.concatenate(each)), sizes=sizes, targets=[0]) for each in (train, val)
+    )
+    fitted = fit_ridge(fitted_on, held_out, [0])
+    last = torch.from_numpy(np.stack([one[-seq_len:] for one in scaled])[:, :, None]).float()
+    n = len(histories)
+    batch = Batch(
+        enc_x=last,
+        enc_mark=torch.zeros(n, seq_len, 0),
+        dec_x=torch.zeros(n, steps, 1),
+        dec_mark=torch.zeros(n, steps, 0),
+        target=torch.zeros(n, steps, 1),
+        center=store.center,
+        scale=store.scale,
+        series=store.numbers,
+    )
+    return batch.in_units(fitted(batch))[:, :, 0].numpy(), fitted.note
+
+
+def _repeat(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
+    last = history[-season:] if len(history) >= season else history[-1:]
+    return np.resize(last, steps)
+
+
+def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
+    if not is_seasonal(history, season):
+        return np.full(steps, history[-1])
+    factors = seasonal_factors(history, season)
+    places = np.arange(len(history), len(history) + steps) % season
+    return history[-1] / factors[(len(history) - 1) % season] * factors[places]
+
+
+def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
+    """The autocorrelation at one season is outside its 90 % limits (Bartlett's formula); false below three seasons."""
+    n = len(history)
+    if season < 2 or n < 3 * season:
+        return False
+    centred = history - history.mean()
+    total = float(centred @ centred)
+    if total == 0.0:
+        return False
+    correlation = np.array([centred[lag:] @ centred[: n - lag] for lag in range(1, season + 1)]) / total
+    limit = 1.645 * np.sqrt((1 + 2 * (correlation[:-1] ** 2).sum()) / n)
+    return bool(abs(correlation[-1]) > limit)
+
+
+def seasonal_factors(history: Float64[np.ndarray, "_"], season: int) -> Float64[np.ndarray, "m"]:
+    """Multiplicative seasonal indices by place in the season, with mean 1: ratios to a centred moving average."""
+    half = season // 2
+    weights = np.full(season, 1.0 / season) if season % 2 else np.r_[0.5, np.ones(season - 1), 0.5] / season
+    trend = np.convolve(history, weights, mode="valid")
+    ratios = history[half : half + len(trend)] / trend
+    places = np.arange(half, half + len(trend)) % season
+    factors = np.array([ratios[places == place].mean() for place in range(season)])
+    return factors / factors.mean()

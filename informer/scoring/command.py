@@ -1,0 +1,50 @@
+"""The scores of a forecast file, from the checked configuration to the table and the files written."""
+
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from informer.config.reports import ScoreConfig
+from informer.console import logging_to, say
+from informer.data.read.frequency import Frequency
+from informer.errors import InputError
+from informer.files import check_inputs_stay
+from informer.scoring.scoreboard import WRITTEN, Scoreboard, score_units
+from informer.scoring.tables import Tidy, read_tidy
+from informer.scoring.units import gather_units
+
+
+def score(settings: ScoreConfig, console: Console) -> Scoreboard:
+    """Print the scores, and write them to `output` if given.
+
+    Raises:
+        InputError: a file that cannot be read, or files that do not match.
+    """
+    paths = [Path(name or "") for name in (settings.forecasts, settings.actuals, settings.history)]
+    if settings.output:
+        check_inputs_stay(paths, (Path(settings.output, name) for name in WRITTEN), "output")
+    with logging_to(console, quiet=True):
+        forecasts, actuals, history = (read_tidy(path, settings.dataset) for path in paths)
+        units = gather_units(forecasts, actuals, history)
+        found = score_units(units, settings.season or _season(history))
+    console.print(found.table())
+    for line in [*found.notes, *(each.sentence for each in found.differences)]:
+        say(console, line)
+    if settings.output:
+        found.save(Path(settings.output))
+        say(console, f"scores: {settings.output}")
+    return found
+
+
+def _season(history: Tidy) -> int:
+    """Rows per season for the step of the first series."""
+    if not history.timed:
+        raise InputError(f"season: expected a number, since {history.name} has no times; set season=24")
+    first = history.frame.iloc[0]
+    own = history.frame[(history.frame["series"] == first["series"]) & (history.frame["column"] == first["column"])]
+    times = pd.DatetimeIndex(own["time"].sort_values())
+    try:
+        return Frequency.infer(times).season
+    except ValueError as error:
+        raise InputError(f"{history.name}: {error}; set season=24") from error

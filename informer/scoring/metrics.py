@@ -1,0 +1,87 @@
+"""Metrics of forecasts by unit and step, from plain arrays.
+
+MSE mean (f - y)^2; MAE mean |f - y|; sMAPE mean 200 |f - y| / (|f| + |y|), 0 where both are zero; MASE MAE / mean
+|y_t - y_(t - season)| over the history, by unit (Hyndman & Koehler 2006); OWA half the sum of sMAPE and MASE, each
+divided by that of Naive2 (the M4 competition); coverage in percent; weighted quantile loss 2 sum pinball / sum |y|,
+mean over the quantiles (as in GluonTS; Park et al. 2022).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+Cells = Float64[np.ndarray, "u h"]
+Mean = Callable[[Cells], Float64[np.ndarray, "_"]]
+"""Mean of cells per group; NaN cells do not count."""
+
+POINT = ("mse", "mae", "mase", "smape")
+
+
+def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
+    """Mean absolute seasonal difference; NaN where it is zero or the history is no longer than a season."""
+    differences = np.abs(history[season:] - history[:-season])
+    scale = float(differences.mean()) if len(differences) else 0.0
+    return scale if scale > 0 else np.nan
+
+
+def point_cells(forecast: Cells, actual: Cells, scales: Float64[np.ndarray, "u"]) -> dict[str, Cells]:
+    """Each metric before averaging."""
+    error = np.abs(forecast - actual)
+    total = np.abs(forecast) + np.abs(actual)
+    smape = 200 * np.divide(error, total, out=np.zeros_like(error), where=total > 0)
+    return {
+        "mse": error**2,
+        "mae": error,
+        "mase": error / scales[:, None],
+        "smape": np.where(np.isnan(error), np.nan, smape),
+    }
+
+
+def owa(own: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> np.ndarray:
+    """From averaged sMAPE and MASE; NaN if the reference makes no error."""
+    parts = [
+        np.divide(own[name], reference[name], out=np.full_like(own[name], np.nan), where=reference[name] > 0)
+        for name in ("smape", "mase")
+    ]
+    return (parts[0] + parts[1]) / 2
+
+
+def levels_of(bands: Sequence[str]) -> list[str]:
+    """Levels of the intervals with both ends, as they are written."""
+    return [name[2:] for name in bands if name.startswith("lo") and f"hi{name[2:]}" in bands]
+
+
+def inside_cells(low: Cells, high: Cells, actual: Cells) -> Cells:
+    """100 if the actual value is in the interval, 0 if not, NaN if something is missing."""
+    unknown = np.isnan(low) | np.isnan(high) | np.isnan(actual)
+    return np.where(unknown, np.nan, 100.0 * ((low <= actual) & (actual <= high)))
+
+
+def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[float, Cells]:
+    """Quantiles by level: q10 as it is, the ends of an 80 % interval as 0.1 and 0.9, the forecast as the median.
+
+    Empty without intervals and quantiles.
+    """
+    found: dict[float, Cells] = {}
+    for name, cells in bands.items():
+        end, number = re.fullmatch(r"(lo|hi|q)(.*)", name).groups()  # type: ignore[union-attr]
+        share = float(number) / 100
+        level = {"q": share, "lo": (1 - share) / 2, "hi": (1 + share) / 2}[end]
+        found.setdefault(round(level, 8), cells)
+    if found:
+        found.setdefault(0.5, forecast)
+    return dict(sorted(found.items()))
+
+
+def weighted_quantile_loss(quantiles: Mapping[float, Cells], actual: Cells, mean: Mean) -> Float64[np.ndarray, "_"]:
+    """Mean over the quantiles of 2 sum pinball / sum |y| in each group."""
+    losses = []
+    for level, cells in quantiles.items():
+        error = actual - cells
+        pinball = np.maximum(level * error, (level - 1) * error)
+        size = np.where(np.isnan(pinball), np.nan, np.abs(actual))
+        total = mean(size)
+        losses.append(np.divide(2 * mean(pinball), total, out=np.full_like(total, np.nan), where=total > 0))
+    return np.mean(losses, axis=0)

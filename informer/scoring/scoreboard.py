@@ -1,0 +1,250 @@
+"""Scores of forecasts next to baselines: overall, by step and by series, with an interval on each difference."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from informer.errors import counted
+from informer.files import write_atomic
+from informer.inference.bootstrap import Interval, skill_interval
+from informer.scoring import metrics
+from informer.scoring.baselines import naive2, ridge, seasonal_naive
+from informer.scoring.units import Units
+
+OWN, NAIVE2 = "forecast", "naive2"
+ROW = ("forecaster", "series", "column", "step", "metric", "value")
+HEADINGS = {"mse": "MSE", "mae": "MAE", "mase": "MASE", "smape": "sMAPE %", "owa": "OWA", "wql": "WQL"}
+DIFFERENCES = ("mse", "mase")
+WRITTEN = ("scores.json", "scores.csv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How much smaller the forecast's error is than a baseline's: 1 - error / error of the baseline.
+
+    Args:
+        interval: 95 %, by paired bootstrap.
+    """
+
+    baseline: str
+    metric: str
+    skill: float
+    interval: Interval
+
+    @property
+    def sentence(self) -> str:
+        """One sentence for the reader."""
+        name = self.metric.upper()
+        if math.isnan(self.interval.low):
+            return f"{name}: {100 * self.skill:+.1f} % skill against {self.baseline}; too few values for an interval"
+        ends = f"{100 * self.interval.low:+.1f} % to {100 * self.interval.high:+.1f} %"
+        verdict = "may be due to chance" if self.interval.holds_zero else "better" if self.skill > 0 else "worse"
+        return f"{name}: {100 * self.skill:+.1f} % skill against {self.baseline}, 95 % interval {ends}: {verdict}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Scoreboard:
+    """Scores by forecaster, then by metric.
+
+    Args:
+        overall: one value.
+        by_step: one per step ahead.
+        by_series: one per series and column, in the order of `names`.
+        names: series and column.
+        differences: from each baseline.
+        notes: what a reader should know.
+    """
+
+    overall: dict[str, dict[str, float]]
+    by_step: dict[str, dict[str, list[float]]]
+    by_series: dict[str, dict[str, list[float]]]
+    names: Sequence[tuple[str, str]]
+    differences: list[Difference]
+    notes: list[str] = field(default_factory=list)
+
+    def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
+        """Tidy rows (see `ROW`)."""
+        for name, found in self.overall.items():
+            for metric, value in found.items():
+                yield name, "all", "all", "all", metric, value
+                for step, each in enumerate(self.by_step[name][metric], start=1):
+                    yield name, "all", "all", step, metric, each
+                for (series, column), each in zip(self.names, self.by_series[name][metric], strict=True):
+                    yield name, series, column, "all", metric, each
+
+    def to_csv(self) -> str:
+        """`rows` with a header; undefined values are empty cells."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(ROW)
+        writer.writerows((*keys, "" if math.isnan(value) else value) for *keys, value in self.rows())
+        return text.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Overall scores, scores by step, and differences, as plain containers for JSON."""
+        return {
+            "overall": _defined(self.overall),
+            "by_step": _defined(self.by_step),
+            "differences": [
+                {
+                    "baseline": each.baseline,
+                    "metric": each.metric,
+                    "skill": _defined(each.skill),
+                    "low": _defined(each.interval.low),
+                    "high": _defined(each.interval.high),
+                }
+                for each in self.differences
+            ],
+            "notes": self.notes,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write WRITTEN."""
+        for name, content in zip(WRITTEN, (self._to_json(), self.to_csv()), strict=True):
+            write_atomic(folder / name, content)
+
+    def _to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def table(self) -> Table:
+        """Overall scores, the forecast first."""
+        metric_names = list(dict.fromkeys(metric for found in self.overall.values() for metric in found))
+        table = Table(box=SIMPLE_HEAD, padding=0)
+        table.add_column("forecaster")
+        for metric in metric_names:
+            table.add_column(HEADINGS.get(metric, metric.replace("coverage", "in ") + " %"), justify="right")
+        for name, found in self.overall.items():
+            cells = (_shown(found.get(metric, math.nan)) for metric in metric_names)
+            table.add_row(name, *cells, style="bold" if name == OWN else "")
+        return table
+
+
+def score_units(units: Units, season: int) -> Scoreboard:
+    """Score the forecasts, and the baselines on the same values.
+
+    Args:
+        season: rows per season of the histories.
+    """
+    notes = list(units.notes)
+    forecasts = _forecasts(units, season, notes)
+    scales = np.array([metrics.mase_scale(history, season) for history in units.histories])
+    if np.isnan(scales).any():
+        notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
+    # a baseline is scored where the forecast has an actual value
+    known = np.where(np.isnan(units.forecast), np.nan, units.actual)
+    cells = {name: metrics.point_cells(values, known, scales) for name, values in forecasts.items()}
+    names = list(dict.fromkeys(units.names))
+    place = {name: i for i, name in enumerate(names)}
+    owners = np.array([place[name] for name in units.names])
+    overall, by_step, by_series = (
+        _averaged(units, known, cells, mean)
+        for mean in (
+            lambda values: _mean(values.reshape(1, -1)),
+            lambda values: _mean(values.T),
+            lambda values: _grouped(values, owners, len(names)),
+        )
+    )
+    return Scoreboard(
+        overall={name: {metric: values[0] for metric, values in own.items()} for name, own in overall.items()},
+        by_step=by_step,
+        by_series=by_series,
+        names=names,
+        differences=_differences(cells),
+        notes=notes,
+    )
+
+
+def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndarray]:
+    """The forecasts and the baselines by name; adds remarks on them to `notes`."""
+    steps = units.forecast.shape[1]
+    found = {OWN: units.forecast, "seasonal naive": seasonal_naive(units.histories, season, steps)}
+    fitted = ridge(units.histories, season, steps)
+    if fitted is None:
+        notes.append("no ridge baseline: a history is too short for it")
+    else:
+        found["ridge"], note = fitted
+        notes.append(note)
+    found[NAIVE2] = naive2(units.histories, season, steps)
+    return found
+
+
+def _averaged(
+    units: Units, known: np.ndarray, cells: Mapping[str, Mapping[str, np.ndarray]], mean: metrics.Mean
+) -> dict[str, dict[str, list[float]]]:
+    """Every metric of every forecaster, one value per group."""
+    found = {name: {metric: mean(part) for metric, part in own.items()} for name, own in cells.items()}
+    for name, own in found.items():
+        own["owa"] = metrics.owa(own, found[NAIVE2])
+        if name == OWN:
+            own |= _spread(units, known, mean)
+    return {name: {metric: each.tolist() for metric, each in own.items()} for name, own in found.items()}
+
+
+def _spread(units: Units, known: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
+    """Coverage of each interval, and the weighted quantile loss."""
+    found = {
+        f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], known))
+        for level in metrics.levels_of(list(units.bands))
+    }
+    quantiles = metrics.quantile_forecasts(units.forecast, units.bands)
+    return found | ({"wql": metrics.weighted_quantile_loss(quantiles, known, mean)} if quantiles else {})
+
+
+def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Difference]:
+    """From each baseline; resamples units, or blocks of steps with a single unit."""
+    found = []
+    for name in (each for each in cells if each not in (OWN, NAIVE2)):
+        for metric in DIFFERENCES:
+            own, other = cells[OWN][metric], cells[name][metric]
+            if len(own) > 1:
+                pair, block = (_mean(own), _mean(other)), 1
+            else:
+                pair, block = (own[0], other[0]), math.isqrt(own.shape[1])
+            kept = ~(np.isnan(pair[0]) | np.isnan(pair[1]))
+            errors, others = (each[kept] for each in pair)
+            if not len(errors) or others.mean() == 0:
+                continue
+            skill = 1.0 - float(errors.mean() / others.mean())
+            found.append(
+                Difference(
+                    baseline=name, metric=metric, skill=skill, interval=skill_interval(errors, others, block=block)
+                )
+            )
+    return found
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Mean of each row without NaN; NaN for a row of NaN only."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=1)
+    sums = np.where(known, values, 0.0).sum(axis=1)
+    return np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
+
+
+def _grouped(values: np.ndarray, owners: np.ndarray, n: int) -> np.ndarray:
+    known = ~np.isnan(values)
+    sums = np.bincount(owners, weights=np.where(known, values, 0.0).sum(axis=1), minlength=n)
+    counts = np.bincount(owners, weights=known.sum(axis=1), minlength=n)
+    return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
+
+
+def _defined(value: Any) -> Any:
+    """None instead of numbers that JSON cannot represent."""
+    if isinstance(value, dict):
+        return {key: _defined(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_defined(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4g}"

@@ -1,0 +1,200 @@
+"""Forecasts, actual values and histories in any of four layouts, as one tidy table.
+
+long: one row per series and time (and target): series, time, [column], y, [lo80, hi80, q10], under any names of the
+first two. wide: a time column, then one column per target, with a column that names the series if there are several,
+and bands as OT_lo80. rolling: [series], origin, step, time, column, forecast, [lo80, ...], actual. rows: one row per
+series, its name and then its values in order, without times (as the files of the M competitions).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from informer.config.dataset import DatasetConfig, InputFormat
+from informer.data.read.numeric import has_words, number_columns, numbers
+from informer.data.read.source import table_of_file
+from informer.data.read.table import Table, without
+from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.errors import InputError, listed
+
+KEYS = ("series", "column", "time")
+"""Columns of a tidy table before `value` and the bands."""
+BAND = re.compile(r"(?:(?P<target>.+)_)?(?P<end>lo|hi|q)(?P<level>\d+(?:\.\d+)?)")
+_SERIES = ("unique_id", "series", "id")
+_VALUE = ("y", "forecast", "value")
+_TIME = ("ds", "timestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tidy:
+    """One row per value.
+
+    Args:
+        name: of the file.
+        frame: `series`, `column`, `time` (timestamps, or whole numbers in layout rows), `value`, then bands by suffix
+            (`lo80`); in layout rolling also `origin` and `actual`.
+        bands: suffixes, in order.
+        timed: the times are timestamps.
+    """
+
+    name: str
+    frame: pd.DataFrame
+    bands: tuple[str, ...] = ()
+    timed: bool = True
+
+
+def read_tidy(path: Path, written: InputFormat | None = None) -> Tidy:
+    """A file in one of the four layouts.
+
+    Raises:
+        InputError: the layout is not recognised, or a cell is not a number.
+    """
+    config = (written or InputFormat()).over(DatasetConfig())
+    table = table_of_file(path, config)
+    if not len(table.frame):
+        raise table.without_rows()
+    columns = table.columns
+    if {"origin", "step", "column", "forecast"} <= set(columns) and columns[-1] != "step":
+        return _long(table, config, time=columns[list(columns).index("step") + 1], value="forecast")
+    time = _time_column(table, config)
+    if time is None:
+        return _rows(table)
+    value = next((name for name in _VALUE if name in columns), None)
+    if value is not None and (time in _TIME or "column" in columns):
+        return _long(table, config, time=time, value=value)
+    return _wide(table, config, time)
+
+
+def _time_column(table: Table, config: DatasetConfig) -> str | None:
+    named = [name for name in (config.time_col, *_TIME) if name in table.columns]
+    if named:
+        return named[0]
+    try:
+        return find_time_column(table, config.time_col)
+    except InputError:
+        if config.time_col is not None:
+            raise
+        return None
+
+
+def _times(table: Table, column: str, config: DatasetConfig) -> tuple[pd.Series, bool]:
+    """Timestamps, or whole numbers that count rows."""
+    cells = table.frame[column]
+    if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
+        return cells, False
+    times = parse_timestamps(table, column, find_format(table, column, config.time_format))
+    if times.hasnans:
+        row = int(np.flatnonzero(times.isna())[0])
+        raise InputError(f"{table.at(row, column)}: expected a time, found {cells.iloc[row]!r}")
+    if times.tz is not None:
+        times = times.tz_convert("UTC").tz_localize(None)
+    return pd.Series(times, index=cells.index), True
+
+
+def _series_column(table: Table, config: DatasetConfig, others: Sequence[str]) -> str | None:
+    if config.series_col is not None:
+        if config.series_col not in table.columns:
+            raise table.missing("dataset.series_col", config.series_col)
+        return config.series_col
+    named = [name for name in _SERIES if name in others]
+    worded = [name for name in others if name != "column" and has_words(table, name)]
+    return next(iter([*named, *worded]), None)
+
+
+def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Columns as numbers; an empty cell is NaN."""
+    words = without(names, number_columns(table, names))
+    bad = [name for name in words if table.frame[name].notna().any()]
+    if bad:
+        raise InputError(f"{table.name}: expected numbers in the columns {listed(bad)}, found text")
+    values, _ = numbers(table, list(names))
+    return {name: values[:, i] for i, name in enumerate(names)}
+
+
+def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy:
+    others = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
+    # of a forecast of many series they are named by the target: y_lo80 next to y
+    bands = {name: found["end"] + found["level"] for name in others if (found := BAND.fullmatch(name))}
+    # the columns of a written file are in this order: [series], origin, step, time; or series, time, column
+    leading = _before(table.columns, "origin" if "origin" in table.columns else time)
+    is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
+    series = leading[0] if is_written else _series_column(table, config, [name for name in others if name not in bands])
+    times, timed = _times(table, time, config)
+    frame = pd.DataFrame({"time": times})
+    frame["series"] = table.frame[series].astype(str) if series else ""
+    frame["column"] = table.frame["column"].astype(str) if "column" in table.columns else value
+    extra = [name for name in ("actual",) if name in table.columns]
+    for name, cells in _numbers(table, [value, *bands, *extra]).items():
+        frame["value" if name == value else bands.get(name, name)] = cells
+    if "origin" in table.columns:
+        frame["origin"] = _times(table, "origin", config)[0]
+    return Tidy(name=table.name, frame=frame, bands=tuple(bands.values()), timed=timed)
+
+
+def _before(columns: Sequence[str], name: str) -> Sequence[str]:
+    """Those to the left of a column."""
+    return list(columns)[: list(columns).index(name)]
+
+
+def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
+    others = [name for name in table.columns if name not in (time, "rolled")]
+    series = _series_column(table, config, others)
+    times, timed = _times(table, time, config)
+    if series is None and times.duplicated().any():
+        raise InputError(
+            f"{table.name}, column {time}: duplicate timestamp {times[times.duplicated()].iloc[0]}; name the column "
+            "that separates the series, dataset.series_col=NAME"
+        )
+    values = list(number_columns(table, [name for name in others if name != series]))
+    bands = {name: found for name in values if (found := BAND.fullmatch(name)) and found["target"] in values}
+    targets = [name for name in values if name not in bands]
+    if not targets:
+        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
+    cells = _numbers(table, values)
+    suffixes = list(dict.fromkeys(found["end"] + found["level"] for found in bands.values()))
+    parts = []
+    for target in targets:
+        part = pd.DataFrame({"time": times, "value": cells[target]})
+        part["series"] = table.frame[series].astype(str) if series else ""
+        part["column"] = target
+        for suffix in suffixes:
+            name = f"{target}_{suffix}"
+            part[suffix] = cells[name] if name in bands else np.nan
+        parts.append(part)
+    return Tidy(name=table.name, frame=pd.concat(parts, ignore_index=True), bands=tuple(suffixes), timed=timed)
+
+
+def _rows(table: Table) -> Tidy:
+    """Values to the right of the name; trailing empty cells of a row are not values."""
+    first, *others = table.columns
+    if not others or has_words(table, others[0]):
+        raise InputError(
+            f"{table.name}: expected a time column, or one row per series (its name, then its values), found columns "
+            f"{listed(table.columns)}; name the time column, dataset.time_col=NAME"
+        )
+    values = np.stack(list(_numbers(table, others).values()), axis=1)
+    known = ~np.isnan(values)
+    lengths = np.where(known.any(axis=1), known.shape[1] - known[:, ::-1].argmax(axis=1), 0)
+    frame = pd.DataFrame(
+        {
+            "series": np.repeat(table.frame[first].astype(str).to_numpy(), lengths),
+            "column": "y",
+            "time": np.concatenate([np.arange(1, n + 1) for n in lengths]),
+            "value": np.concatenate([row[:n] for row, n in zip(values, lengths, strict=True)]),
+        }
+    )
+    return Tidy(name=table.name, frame=frame, timed=False)
+
+
+def named_alike(forecasts: Tidy, other: Tidy) -> Tidy:
+    """`other` under the names of `forecasts` if both have a single series, or a single column."""
+    frame = other.frame
+    for key in ("series", "column"):
+        own, found = forecasts.frame[key].unique(), frame[key].unique()
+        if len(own) == len(found) == 1 and own[0] != found[0]:
+            frame = frame.assign(**{key: own[0]})
+    return replace(other, frame=frame)

@@ -1,0 +1,35 @@
+"""`informer serve checkpoint=runs/latest`: forecasts over HTTP; CSV or JSON tables in, forecasts with intervals out."""
+
+from informer import start
+
+if __name__ == "__main__":  # before the imports that take time
+    start.begin()
+
+from importlib.util import find_spec
+
+from informer.checkpoint.paths import locate
+from informer.config.compose import run_command
+from informer.config.serving import ServeConfig
+from informer.console import main_console
+from informer.errors import InputError
+
+NEEDED = ("fastapi", "uvicorn")
+
+
+def main() -> None:
+    """Console script `informer-serve`."""
+    run_command("serve", _act)
+
+
+def _act(settings: ServeConfig) -> None:
+    locate(settings.checkpoint)
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise InputError(f"serve: {' and '.join(missing)} not installed; pip install 'informer[serve]'")
+    from informer.serving.command import serve  # imports torch and fastapi; wrong paths are refused earlier
+
+    serve(settings, main_console())
+
+
+if __name__ == "__main__":
+    start.run(main)

@@ -1,0 +1,1 @@
+"""Forecasts over HTTP: requests, batches, answers; the only room that imports FastAPI."""

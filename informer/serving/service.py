@@ -1,0 +1,127 @@
+"""A model that answers requests: reading, limits, batches, answers; knows nothing of HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import Any, final
+
+import informer
+from informer.config.serving import ServeConfig
+from informer.errors import InputError
+from informer.inference.intervals import LEVELS
+from informer.inference.predictor import TrainedModel
+from informer.inference.result import Forecast
+from informer.serving.batching import Batcher, Options, Task
+from informer.serving.tables import FRAME, Body, read_tasks, to_body
+
+MOST_NAMES = 100
+"""Names of series that a description lists."""
+
+
+class Busy(InputError):
+    """Too many requests in progress."""
+
+
+@final
+class Service:
+    """Answers requests with one model.
+
+    Args:
+        model: loaded; its reader gets the limit on series.
+        settings: limits and the format of tables.
+    """
+
+    def __init__(self, model: TrainedModel, settings: ServeConfig) -> None:
+        self.model, self.settings = model, settings
+        self.batcher = Batcher(self._forecast, settings.batch_size)
+        model.reader.most_series = settings.max_series
+        # one thread: pandas' warnings, which reading turns into errors, are settings of the whole process
+        self._reading = ThreadPoolExecutor(1, "read")
+        self._in_progress = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Batches are forecast meanwhile."""
+        batches = asyncio.create_task(self.batcher.run())
+        try:
+            yield
+        finally:
+            batches.cancel()
+            with suppress(asyncio.CancelledError):
+                await batches
+            self._reading.shutdown(wait=False, cancel_futures=True)
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """A request in progress.
+
+        Raises:
+            Busy: there are too many.
+        """
+        if self._in_progress >= self.settings.max_requests:
+            raise Busy(f"busy: {self._in_progress} requests in progress, at most max_requests; try again")
+        self._in_progress += 1
+        try:
+            yield
+        finally:
+            self._in_progress -= 1
+
+    async def answer(self, body: Body, options: Options, *, name: str, kind: str) -> tuple[bytes, str]:
+        """The forecasts of a body of a request, and their Content-Type.
+
+        Raises:
+            InputError: anything the client can fix.
+        """
+        self.check(options)
+        loop = asyncio.get_running_loop()
+        tasks = await loop.run_in_executor(self._reading, self._read, body, options, name)
+        forecasts = await self.batcher.forecast(tasks, options)
+        return await loop.run_in_executor(self._reading, to_body, forecasts, kind)
+
+    def check(self, options: Options) -> None:
+        """Raise the InputError of options that do not fit the model, or exceed a limit."""
+        most = max(self.settings.max_horizon, self.model.sizes.pred_len)
+        if options.horizon is not None and options.horizon > most:
+            raise InputError(f"horizon: expected at most {most}, found {options.horizon}")
+        self.model.check_horizon(options.horizon)
+        self.model.half_widths(options.levels)
+
+    def _read(self, body: Body, options: Options, name: str) -> list[Task]:
+        return read_tasks(self.model, body, self.settings.dataset, name=name or FRAME, options=options)
+
+    def _forecast(self, tasks: Sequence[Task], options: Options) -> Sequence[Forecast]:
+        """A batch, padded to a fixed size: no answer depends on what else is in it."""
+        futures = [task.future for task in tasks if task.future is not None]
+        return self.model.forecast(
+            [task.series for task in tasks],
+            horizon=options.horizon,
+            levels=options.levels,
+            futures=futures or None,
+            pad_to=self.settings.batch_size,
+        )
+
+    def description(self) -> dict[str, Any]:
+        """What the model needs and returns, and the limits on requests."""
+        model, settings = self.model, self.settings
+        checkpoint, calibration = model.checkpoint, model.calibration
+        return {
+            "version": informer.__version__,
+            "model": checkpoint.config["model"].get("family", "informer"),
+            "targets": list(model.columns.targets),
+            "inputs": list(model.columns.inputs),
+            "future_covariates": list(model.columns.future_covariates),
+            "time_column": checkpoint.data["time_col"],
+            "series_column": checkpoint.config["dataset"].get("series_col"),
+            "series": checkpoint.series[:MOST_NAMES],
+            "n_series": max(1, len(checkpoint.series)),
+            "step": checkpoint.frequency,
+            "seq_len": model.sizes.seq_len,
+            "pred_len": model.sizes.pred_len,
+            "quantiles": list(model.quantiles),
+            "intervals": [] if calibration is None else [level for level in LEVELS if calibration.holds(level)],
+            "limits": {
+                name: getattr(settings, name)
+                for name in ("max_mb", "max_series", "max_horizon", "max_requests", "timeout", "batch_size")
+            },
+        }

@@ -1,0 +1,165 @@
+"""Bodies of requests as series, and forecasts as bodies of answers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from email.message import Message
+from typing import Any
+
+import pandas as pd
+
+from informer.config.dataset import InputFormat
+from informer.data.history import check_futures
+from informer.errors import InputError, listed
+from informer.inference.jobs.writing import stamps, to_csv
+from informer.inference.predictor import TrainedModel
+from informer.inference.result import Forecast
+from informer.serving.batching import Options, Task
+
+CSV, JSON = "text/csv", "application/json"
+
+FRAME, FUTURE = "frame", "future"
+"""Keys of a JSON body."""
+
+
+class UnknownType(InputError):
+    """A body that is neither CSV nor JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """The body of a request.
+
+    Args:
+        content: CSV text, or JSON `{"frame": ..., "future": ...}`; a table is a mapping of column names to lists, or a
+            list of rows.
+        type: CSV or JSON.
+        charset: encoding of CSV text; None detects it.
+    """
+
+    content: bytes
+    type: str
+    charset: str | None = None
+
+    @classmethod
+    def of(cls, content: bytes, content_type: str) -> "Body":
+        """A body with the header that names its type.
+
+        Raises:
+            UnknownType: another type.
+        """
+        header = Message()
+        header["Content-Type"] = content_type
+        found = header.get_content_type() if content_type else "none"
+        if found not in (CSV, JSON):
+            raise UnknownType(f"Content-Type: expected {CSV} or {JSON}, found {found}")
+        charset = header.get_param("charset")
+        return cls(content=content, type=found, charset=charset if isinstance(charset, str) else None)
+
+
+def read_tasks(
+    model: TrainedModel, body: Body, written: InputFormat, *, name: str = FRAME, options: Options
+) -> list[Task]:
+    """The series of a request, checked against the model.
+
+    Args:
+        written: how its CSV text is written, if not as the training data.
+        name: of a single series; if each series has its own scaler, it selects the scaler.
+
+    Raises:
+        InputError: it cannot be forecast.
+    """
+    if body.type == CSV:
+        series, futures = model.reader.content(body.content, _encoded(written, body), name), None
+    else:
+        frame, ahead = _json_tables(body.content)
+        series = model.reader.frame(frame, name)
+        futures = None if ahead is None else model.reader.future_frame(ahead, FUTURE)
+    if body.type == CSV and model.columns.future_covariates:
+        names = listed(model.columns.future_covariates)
+        raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
+    check_futures(model.columns, given=futures is not None)
+    tasks = [Task(one, None if futures is None else futures.of(one)) for one in series]
+    for task in tasks:
+        if task.future is not None:
+            model.check_future(task.series, task.future, options.horizon)
+    return tasks
+
+
+def _encoded(written: InputFormat, body: Body) -> InputFormat:
+    if body.charset is None:
+        return written
+    encoded = replace(written, encoding=body.charset)
+    problems = encoded.problems()
+    if problems:
+        raise InputError(f"Content-Type: {problems[0]}")
+    return encoded
+
+
+def _json_tables(content: bytes) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"body: expected JSON, found: {error or 'too many levels'}") from error
+    if not isinstance(found, dict) or FRAME not in found or not set(found) <= {FRAME, FUTURE}:
+        keys = listed(list(found)) if isinstance(found, dict) else f"a {type(found).__name__}"
+        raise InputError(f'body: expected {{"{FRAME}": TABLE}} and, if needed, "{FUTURE}", found {keys}')
+    future = found.get(FUTURE)
+    return _table(found[FRAME], FRAME), None if future is None else _table(future, FUTURE)
+
+
+def _table(found: Any, name: str) -> pd.DataFrame:
+    """A mapping of columns, or a list of rows."""
+    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
+        names = list(found[0])
+        odd = next((number for number, row in enumerate(found) if list(row) != names), None)
+        if odd is not None:
+            raise InputError(
+                f"{name}, row {odd}: expected the columns {listed(names)}, found {listed(list(found[odd]))}"
+            )
+        found = {key: [row[key] for row in found] for key in names}
+    if not isinstance(found, dict) or not found or not all(isinstance(cells, list) for cells in found.values()):
+        raise InputError(f"{name}: expected columns with a list of values each, or a list of rows")
+    _check_cells(found, name)
+    return pd.DataFrame(found)
+
+
+def _check_cells(columns: Mapping[str, Sequence[Any]], name: str) -> None:
+    lengths = {key: len(cells) for key, cells in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shortest, longest = min(lengths, key=lambda key: lengths[key]), max(lengths, key=lambda key: lengths[key])
+        raise InputError(
+            f"{name}: expected columns of equal length, found {lengths[longest]} values of {longest!r} and "
+            f"{lengths[shortest]} of {shortest!r}"
+        )
+    for key, cells in columns.items():
+        for row, cell in enumerate(cells):
+            is_large = isinstance(cell, int) and abs(cell) > 2**63 - 1
+            if not isinstance(cell, str | float | int | None) or is_large:
+                kind = "a number beyond 64 bits" if is_large else f"a {type(cell).__name__}"
+                raise InputError(f"{name}, row {row}, column {key!r}: expected a number or text, found {kind}")
+
+
+def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
+    """The forecasts of a request, and the Content-Type.
+
+    CSV is what `informer predict` writes; JSON is `{"forecast": {column: [...]}}` with the same cells,
+    unknown ones null.
+
+    Raises:
+        InputError: a forecast that is not finite, or two columns with the same name.
+    """
+    if kind == CSV:
+        return to_csv(forecasts), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
+    table: dict[str, list[Any]] = {}
+    for forecast in forecasts:
+        names = {key: [forecast.series.name] * len(forecast.values) for key in forecast.keys[:-1]}
+        columns = {name: _cells(values) for name, values in forecast.columns().items()}
+        for name, cells in (names | {forecast.keys[-1]: list(stamps(forecast))} | columns).items():
+            table.setdefault(name, []).extend(cells)
+    return json.dumps({"forecast": table}, allow_nan=False).encode(), JSON
+
+
+def _cells(values: Any) -> list[Any]:
+    cells: list[Any] = values.tolist()
+    return [None if cell != cell else cell for cell in cells]

@@ -1,0 +1,111 @@
+"""Set-up of a command's process before slow imports: Ctrl-C and text in an ASCII locale.
+
+Imports nothing from the package and nothing heavy.
+"""
+
+import codecs
+import importlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+EXIT_INTERRUPTED = 130
+
+_began: list[float] = []
+
+
+def begin() -> None:
+    """Call first: Ctrl-C ends the process with one line; file names are UTF-8 in any locale."""
+    _began[:] = [time.monotonic()]
+    signal.signal(signal.SIGINT, end_at_once)
+    if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+def take_beginning() -> float | None:
+    """When the command began, as `time.monotonic()` says it, for the first run of its process; None for later runs."""
+    return _began.pop() if _began else None
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run the command; afterwards Ctrl-C is silent until the process ends."""
+    try:
+        main()
+    finally:
+        signal.signal(signal.SIGINT, end_quietly)
+
+
+def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C while a command works: clean up first. A second Ctrl-C does not wait for that."""
+    signal.signal(signal.SIGINT, end_at_once)
+    raise KeyboardInterrupt
+
+
+def end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C when there is nothing to clean up, or the user does not want to wait."""
+    os.write(2, b"interrupted\n")
+    os._exit(EXIT_INTERRUPTED)
+
+
+def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
+    """Ctrl-C after all output."""
+    os._exit(EXIT_INTERRUPTED)
+
+
+def run_module(name: str) -> None:
+    """The command `informer.<name>`."""
+    run(importlib.import_module(f"informer.{name}").main)
+
+
+def _command(name: str) -> None:
+    begin()
+    run_module(name)
+
+
+def train() -> None:
+    """Console script `informer-train`."""
+    _command("train")
+
+
+def evaluate() -> None:
+    """Console script `informer-eval`."""
+    _command("eval")
+
+
+def predict() -> None:
+    """Console script `informer-predict`."""
+    _command("predict")
+
+
+def export() -> None:
+    """Console script `informer-export`."""
+    _command("export")
+
+
+def inspect() -> None:
+    """Console script `informer-inspect`."""
+    _command("inspect")
+
+
+def serve() -> None:
+    """Console script `informer-serve`."""
+    _command("serve")
+
+
+def report() -> None:
+    """Console script `informer-report`."""
+    _command("report")
+
+
+def score() -> None:
+    """Console script `informer-score`."""
+    _command("score")
+
+
+def compare() -> None:
+    """Console script `informer-compare`."""
+    _command("compare")

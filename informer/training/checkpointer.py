@@ -1,0 +1,75 @@
+"""When a run is saved between two steps, and when it stops there."""
+
+import time
+from collections.abc import Callable
+from typing import final
+
+import torch
+
+from informer.training.distributed import Processes
+from informer.training.signals import Interrupted, StopRequest
+from informer.training.state import State
+
+Save = Callable[[State, bool], None]
+"""Saves the state; True: it has the lowest validation loss so far."""
+
+
+@final
+class Checkpointer:
+    """Saves at regular intervals, and when the run is asked to stop.
+
+    Args:
+        save: writes the state.
+        every_minutes: interval between saves; None: only when asked to stop.
+        stop: the stop request.
+        processes: that must agree.
+        device: used for their communication.
+        clock: time in seconds.
+    """
+
+    def __init__(
+        self,
+        save: Save,
+        *,
+        every_minutes: float | None,
+        stop: StopRequest,
+        processes: Processes,
+        device: torch.device,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._save = save
+        self._stop = stop
+        self._seconds = None if every_minutes is None else 60.0 * every_minutes
+        self._processes = processes
+        self._device = device
+        self._clock = clock
+        self._saved_at = clock()
+        self._signal = 0
+
+    def now(self) -> float:
+        """Seconds since some moment."""
+        return self._clock()
+
+    def is_due(self, *, together: bool) -> bool:
+        """Whether to save now.
+
+        Args:
+            together: all processes call this now; several processes can only agree then.
+        """
+        if self._processes.size > 1 and not together:
+            return False
+        late = self._seconds is not None and self._clock() - self._saved_at >= self._seconds
+        asked, late_anywhere = self._processes.largest([float(self._stop.signal), float(late)], self._device)
+        self._signal = int(asked)
+        return bool(asked or late_anywhere)
+
+    def save(self, state: State, *, is_best: bool = False) -> None:
+        """Save.
+
+        Raises:
+            Interrupted: the run was asked to stop when `is_due` was last asked.
+        """
+        self._save(state, is_best)
+        self._saved_at = self._clock()
+        if self._signal:
+            raise Interrupted(self._signal)

@@ -1,0 +1,111 @@
+"""What is tracked after an epoch besides the loss: intervals and quantiles on validation rows, pictures, norms of
+weights; and the losses of the baselines there."""
+
+from collections.abc import Sequence
+
+import torch
+
+from informer.config.training import Extra
+from informer.data.pipeline import Data
+from informer.data.windows import Windows
+from informer.inference.attention_maps import attention_maps
+from informer.inference.coverage import REPORTED_LEVELS, IntervalScores
+from informer.inference.evaluate import Baseline
+from informer.inference.intervals import Calibration, of_errors
+from informer.metrics import pinball
+from informer.models.base import ForecastModel, model_forecast, model_output, point, quantiles_of
+from informer.plots import plot_attention
+from informer.training.loss import Loss
+from informer.training.tracker import Tracker
+from informer.training.validation import picture
+
+MOST_WINDOWS = 512
+"""Windows of each part that intervals are tracked on, evenly spaced: a longer validation part would cost more time
+than its loss."""
+
+
+def track_epoch(
+    tracker: Tracker, model: ForecastModel, data: Data, epoch: int, *, extras: Sequence[Extra], batch_size: int
+) -> None:
+    """The curves and pictures of an epoch that has been validated; the model is left in eval mode."""
+    if not tracker.is_recording:
+        return
+    model.eval()
+    tracker.figure("val/forecast", picture(model, data), epoch)
+    tracker.scalars(interval_curves(model, data, batch_size=batch_size), epoch)
+    if Extra.weights in extras:
+        norms = {f"weights/{name}": float(part.detach().norm()) for name, part in model.named_parameters()}
+        tracker.scalars(norms, epoch)
+    if Extra.attention in extras:
+        window = data.val.batch(torch.tensor([len(data.val) // 2]))
+        for each in attention_maps(model, window):
+            names = ["validation window"]
+            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, place=each.place)
+            tracker.figure(f"attention/{each.place}", figure, epoch)
+
+
+@torch.inference_mode()
+def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dict[str, float]:
+    """Coverage (percent), width and pinball loss on validation windows, scaled, by tag.
+
+    Intervals are calibrated on the calibration windows, as at the end of the run; their ends are scored as quantiles.
+    Empty for a model that has neither.
+    """
+    quantiles, calibration = quantiles_of(model), _calibration(model, data, batch_size)
+    if not quantiles and calibration is None:
+        return {}
+    scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0
+    for indices in _some(data.val).split(batch_size):
+        batch = data.val.batch(indices)
+        output = model_output(model, batch).float()
+        scores.add(output, batch.target)
+        forecast, n = point(output, quantiles), n + len(indices)
+        for level in REPORTED_LEVELS:
+            if calibration is not None and calibration.holds(level):
+                half = calibration.half_width(level).to(forecast)
+                ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
+                both = sum(pinball(end, batch.target, share).mean() for end, share in ends)
+                losses[str(level)] += float(both) / 2 * len(indices)
+    found: dict[str, float] = {}
+    for name, means in scores.intervals.items():
+        overall = means.overall()
+        found |= {f"val/coverage_{name}": overall["coverage"], f"val/width_{name}": overall["width"]}
+        if name in losses:
+            found[f"val/pinball_{name}"] = losses[name] / n
+    for name, means in scores.quantiles.items():
+        found[f"val/pinball_{name}"] = means.overall()["pinball"]
+    return found
+
+
+def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:
+    if data.calibration is None:
+        return None
+    batches = (data.calibration.batch(indices) for indices in _some(data.calibration).split(batch_size))
+    return of_errors(
+        torch.cat([(model_forecast(model, batch) - batch.target).abs().float().cpu() for batch in batches])
+    )
+
+
+def _some(windows: Windows) -> torch.Tensor:
+    """Indices of at most MOST_WINDOWS windows."""
+    return torch.arange(0, len(windows), -(-len(windows) // MOST_WINDOWS))
+
+
+@torch.inference_mode()
+def reference_losses(
+    baselines: Sequence[Baseline], data: Data, loss: Loss, *, n_quantiles: int, batch_size: int
+) -> dict[str, float]:
+    """The validation loss of each baseline, by name; with a quantile loss its forecast counts as every quantile."""
+    sums = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0)
+    for batch in data.val.batches(batch_size):
+        for baseline in baselines:
+            forecast = baseline(batch)
+            if n_quantiles:
+                forecast = forecast.unsqueeze(-1).expand(*forecast.shape, n_quantiles)
+            sums[tag_of(baseline.name)] += float(loss(forecast.float(), batch.target)) * len(batch.target)
+    return {name: value / len(data.val) for name, value in sums.items()}
+
+
+def tag_of(name: str) -> str:
+    """A name as part of a tag."""
+    return name.replace(" ", "_")

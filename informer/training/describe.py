@@ -1,0 +1,146 @@
+"""What a run reports: in the log before and after training, in run.json, and in its checkpoints."""
+
+import logging
+import math
+import shlex
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from informer.build import dims_of, picked_by_length
+from informer.checkpoint.format import NAMES
+from informer.config import conversion
+from informer.config.dataset import DatasetConfig, NonNegative
+from informer.config.model import LinearSkip
+from informer.config.overrides import changed_settings
+from informer.config.schema import TrainConfig
+from informer.data.pipeline import Data
+from informer.data.read.dialect import known_marks
+from informer.errors import counted, listed
+from informer.inference.intervals import validation_rows
+from informer.models.base import ForecastModel
+from informer.training.precision import resolve_precision
+from informer.training.stopping import EarlyStopping
+
+log = logging.getLogger("informer.train")
+
+FEWEST_ZEROS = 0.01
+"""Share of zeros among the values of a target that shows that it cannot be negative, unless it is a count."""
+
+FITTED = {LinearSkip.ridge: "ridge alone", LinearSkip.maps: "the linear maps alone"}
+
+
+def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: torch.device) -> None:
+    """The data, the windows, the network and the run directory, before the first step."""
+    n_parameters = sum(p.numel() for p in model.parameters())
+    series = f"{len(data.panel)} series, " if len(data.panel) > 1 else ""
+    n_rows = sum(map(len, data.panel))
+    windows = ", ".join(f"{n} {part}" for part, n in window_counts(data).items())
+    log.info(
+        f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, "
+        f"{counted(len(data.inputs), 'column')} in, {len(data.targets)} out; windows {windows}"
+    )
+    parts = [split.val for split in data.splits]
+    by_blocks = settings.model.CLOSED_FORM and settings.trainer.max_steps == 0
+    if settings.trainer.calibration and data.calibration is None and not by_blocks:
+        needs = validation_rows(80, settings.pred_len, settings.trainer.calibration)
+        log.warning(
+            "validation part too short to be divided: no calibration, so this model has no intervals; an 80 % interval "
+            f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, parts))}"
+        )
+    precision = resolve_precision(settings.precision, device).value
+    log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
+    if settings.non_negative is NonNegative.auto and (names := non_negative(settings, data)):
+        log.info(
+            f"forecasts of {listed(names)} do not go below zero, as in training rows (non_negative=none: they may)"
+        )
+    if settings.decoder_attn_reason:
+        log.info(settings.decoder_attn_reason)
+    picked = picked_by_length(model)
+    if picked:
+        log.info(f"attention by length: {', '.join(picked)}")
+
+
+def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
+    """The network's improvement over the part that was fitted before it."""
+    if settings.model.CLOSED_FORM and settings.trainer.max_steps == 0:
+        return
+    if stopping.start_loss:  # zero for a constant series: cannot be improved
+        share = 1.0 - stopping.best_loss / stopping.start_loss
+        what, fitted = ("the network", FITTED.get(settings.model.skip, "the closed form"))
+        what = "training" if settings.model.CLOSED_FORM else what
+        start = fitted if settings.init_from is None else "what it began with"
+        log.info(
+            f"{what} took {share:.2%} off the validation loss of {start} "
+            f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
+        )
+
+
+def better_command(settings: TrainConfig) -> str:
+    """What to type where a baseline won."""
+    dataset = settings.dataset
+    data = [f"dataset={dataset.name}"]
+    if dataset.path is not None:
+        own = asdict(replace(dataset, name=DatasetConfig().name, path=None))
+        data = ["dataset=csv", f"dataset.path={dataset.path}"]
+        data += changed_settings("dataset", own, asdict(DatasetConfig()))
+    target = [] if settings.target is None else [f"target={settings.target}"]
+    words = [*data, *target, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
+    command = shlex.join(["informer", "train", *words])
+    return f"better here: {command} (it starts from the best linear map), or model=linear in seconds"
+
+
+def data_facts(data: Data) -> dict[str, Any]:
+    """Where the data came from and how much there is, in plain containers."""
+    return {
+        "path": str(data.provenance.path),
+        "sha256": data.provenance.sha256,
+        "series": len(data.panel),
+        "rows": sum(map(len, data.panel)),
+        "time_col": data.panel[0].time_col,
+        "time_format": data.panel[0].time_format,
+        "timezone": getattr(data.panel[0].timestamps.tz, "key", None),
+        "trained_until": str(
+            max(one.timestamps[s.val.stop - 1] for one, s in zip(data.panel, data.splits, strict=True))
+        ),
+        "marks": known_marks(data.panel[0].dialect),
+        "windows": window_counts(data),
+    }
+
+
+def non_negative(settings: TrainConfig, data: Data) -> list[str]:
+    """Targets whose forecasts do not go below zero, as training rows show or the user says."""
+    if settings.non_negative is not NonNegative.auto:
+        return list(data.targets) if settings.non_negative is NonNegative.all else []
+    found: list[str] = []
+    for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
+        least, zeros, n, whole = math.inf, 0, 0, True
+        for series, split in zip(data.panel, data.splits, strict=True):
+            values = np.asarray(series.values[split.train.start : split.train.stop, place])
+            least, n = min(least, values.min(initial=math.inf)), n + len(values)
+            zeros, whole = zeros + int((values == 0).sum()), whole and bool((values == np.round(values)).all())
+        if least >= 0 and n and (whole or zeros >= FEWEST_ZEROS * n):
+            found.append(name)
+    return found
+
+
+def window_counts(data: Data) -> dict[str, int]:
+    """Windows of each part."""
+    parts = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
+    return {name: len(windows) for name, windows in parts.items() if windows is not None}
+
+
+def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
+    """The entries common to all checkpoints of a run."""
+    return {
+        "config": conversion.to_plain(settings),
+        "dims": asdict(dims_of(data)),
+        "inputs": list(data.inputs),
+        "targets": list(data.targets),
+        "future_covariates": list(data.columns.future_covariates),
+        "frequency": data.frequency.code,
+        "scaler": data.scaler.state(),
+        "data": data_facts(data) | {NAMES: list(data.known), "non_negative": non_negative(settings, data)},
+    }

@@ -1,0 +1,65 @@
+"""The network that a run begins with: fresh, with a fitted linear map, with another run's weights, or resumed."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from informer import checkpoint
+from informer.build import build_model, dims_of
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.checkpoint.warm_start import Transfer, warm_start
+from informer.config.schema import SLOTS, TrainConfig
+from informer.data.pipeline import Data
+from informer.models.base import ForecastModel
+from informer.training.freezing import freeze
+from informer.training.linear_skip import fit_skip
+
+log = logging.getLogger(__name__)
+
+
+def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
+    """With fresh weights from torch's generator, on the CPU.
+
+    Raises:
+        InputError: see `build_model`.
+    """
+    return build_model(settings.model, dims_of(data), **_slots(settings), quantiles=settings.loss.quantiles)
+
+
+def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: Checkpoint) -> Transfer:
+    """Give a fresh network of these settings the weights of a checkpoint.
+
+    Raises:
+        InputError: see `warm_start`.
+    """
+    marks = dims_of(data).mark_sizes
+    return warm_start(model, older, inputs=data.inputs, targets=data.targets, mark_sizes=marks, slots=_slots(settings))
+
+
+def _slots(settings: TrainConfig) -> dict[str, Any]:
+    return {slot: getattr(settings, slot) for slot in SLOTS}
+
+
+def initial_network(settings: TrainConfig, data: Data, last: Checkpoint | None) -> ForecastModel:
+    """With the weights that training starts or continues from, and the frozen parts taken out of training.
+
+    Args:
+        last: where the run was stopped; None: it begins, with `init_from`, a fitted linear map, or fresh weights.
+
+    Raises:
+        InputError: see `new_network`, `restore_model`, `warm_start` and `freeze`.
+    """
+    if last is not None:
+        model = restore_model(last).train()
+        model.non_negative = ()  # of forecasts; training compares what the network gives
+        freeze(model, settings.trainer.freeze)
+        return model
+    model = new_network(settings, data)
+    if settings.init_from is not None:
+        transfer = begin_with(model, settings, data, checkpoint.load(Path(settings.init_from)))
+        log.info(f"init_from={settings.init_from}: {transfer}")
+    elif note := fit_skip(model, settings, data):
+        log.info(note)
+    freeze(model, settings.trainer.freeze)
+    return model

@@ -1,0 +1,51 @@
+"""A table that a run is trained on from memory, written into its folder so that `eval` and `resume` find it there."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timezone
+from pathlib import Path
+
+import pandas as pd
+
+from informer.data.pipeline import Provenance
+from informer.errors import InputError
+from informer.files import write_atomic
+from informer.inference.jobs.writing import need_pyarrow
+from informer.training.run_dir import RunFolder
+
+NAME = "frame"
+"""Of the table in messages, of its series and, with an ending, of the file."""
+
+
+def kept_path(table: pd.DataFrame, run_dir: Path) -> Path:
+    """CSV, or parquet for times in a time zone: text would keep their offset from UTC, which changes over the year."""
+    zones = [dtype.tz for dtype in table.dtypes if isinstance(dtype, pd.DatetimeTZDtype)]
+    in_zone = any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
+    return run_dir / f"{NAME}.{'parquet' if in_zone else 'csv'}"
+
+
+@contextmanager
+def kept_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
+    """Write the table to `path`, in the folder of a new run; it is removed if the run fails before it has begun.
+
+    Raises:
+        InputError: the folder cannot be written, or the table needs pyarrow.
+    """
+    if path.exists():
+        raise InputError(f"run_dir={path.parent}: expected a new folder, found {path.name} in it; choose another")
+    content = _content(table, path)
+    write_atomic(path, content)
+    try:
+        yield Provenance(path, hashlib.sha256(content).hexdigest())
+    except InputError:
+        if not RunFolder(path.parent).holds_a_run:
+            path.unlink()
+        raise
+
+
+def _content(table: pd.DataFrame, path: Path) -> bytes:
+    if path.suffix == ".csv":
+        return table.to_csv(index=False).encode()
+    need_pyarrow("frame: times in a zone")
+    return table.to_parquet(index=False)

@@ -1,0 +1,87 @@
+"""The linear part that is fitted before the network is trained."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from informer.config.model import LinearSkip, ModelConfig
+from informer.config.schema import TrainConfig
+from informer.data.pipeline import Data
+from informer.inference.baselines import RidgeForecast, fit_ridge
+from informer.inference.intervals import Calibration, calibrate, of_errors
+from informer.linear.fold import fit_model, refit_model
+from informer.linear.residuals import block_errors
+from informer.models.base import ForecastModel
+from informer.models.informer import Informer
+from informer.models.linear import Linear, LinearModelConfig
+
+MAPS = "maps."
+"""How the names of the tensors of skip=maps begin."""
+
+
+def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:
+    """Fit what forecasts before the first step, if the configuration has any; returns what was fitted, in words."""
+    config = settings.model
+    if config.skip is LinearSkip.ridge:
+        return fit_ridge_skip(model, data).note
+    maps = maps_of(model)
+    if maps is None:
+        return None
+    return fit_model(maps, _offered(config), data)
+
+
+def _offered(config: ModelConfig) -> LinearModelConfig:
+    return config if isinstance(config, LinearModelConfig) else LinearModelConfig(maps=config.maps)
+
+
+def refit(model: ForecastModel, settings: TrainConfig, data: Data) -> int:
+    """Fit the linear maps once more, on the windows of all parts, and leave what a network adds to them; returns how
+    many windows they are."""
+    maps = maps_of(model)
+    assert maps is not None, "see TrainConfig.problems"
+    return refit_model(maps, _offered(settings.model), data)
+
+
+def calibrated(
+    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
+) -> Calibration | None:
+    """Intervals of a model in eval mode: from blocks of training and validation where its maps are all that it is and
+    were not trained further, else from the rows that are kept for it; None without.
+
+    Args:
+        finish: what maps get after they are fitted.
+    """
+    batch_size = settings.trainer.eval_batch_size
+    if data.calibration is None and not settings.trainer.calibration:
+        return None
+    if isinstance(model, Linear) and settings.trainer.max_steps == 0:
+        assert isinstance(settings.model, LinearModelConfig), "the configuration of its family"
+        return of_errors(block_errors(model, settings.model, data, batch_size=batch_size, finish=finish))
+    return calibrate(model, data.calibration, batch_size=batch_size) if data.calibration else None
+
+
+def maps_of(model: ForecastModel) -> Linear | None:
+    """The closed-form maps of a network, or the network that is nothing else; None where there are none."""
+    if isinstance(model, Linear):
+        return model
+    return model.maps if isinstance(model, Informer) else None
+
+
+def start_of(model: ForecastModel) -> Mapping[str, Tensor]:
+    """The tensors of a network that `fit_skip` fitted."""
+    return {name: part for name, part in model.state_dict().items() if name.startswith(MAPS)}
+
+
+def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
+    """Give the network's linear skip the weight of ridge regression, [pred_len seq_len]; returns what was fitted.
+
+    Fitted on windows minus their mean. With instance normalisation this is the fit on normalised windows whose squared
+    errors are weighted by their variance, so that the loss is that of the final forecasts.
+    """
+    ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+    weight = model.linear_skip()
+    assert weight is not None, "a configuration with skip=ridge has one"
+    with torch.no_grad():
+        weight.copy_(ridge.weight.T)
+    return ridge

@@ -1,0 +1,294 @@
+"""One run, from its configuration to its report: read the data, build the network, train, score, keep it all.
+
+The command, `Forecaster.fit` and the search come here. `prepare` and `reopen` say what to run and where, `opened` sets
+up the place, and `train_and_score` is the run.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from informer import checkpoint, progress
+from informer.build import build_data, dims_of, resolve_decoder
+from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint
+from informer.checkpoint.paths import LOG, REFIT
+from informer.checkpoint.restore import dims_in, restore_model
+from informer.config import conversion
+from informer.config.schema import TrainConfig
+from informer.console import logging_to
+from informer.data.pipeline import Data, Source
+from informer.errors import InputError
+from informer.inference.evaluate import Baseline, fit_baselines, score
+from informer.inference.evaluation import Evaluation
+from informer.models.base import ForecastModel
+from informer.progress import Status
+from informer.runtime import pick_device, provenance, seed_everything, set_deterministic
+from informer.training.checkpointer import Checkpointer
+from informer.training.combination import combined, combiner, table_of
+from informer.training.compiling import compile_model
+from informer.training.continuing import note_of_length
+from informer.training.curves import reference_losses, tag_of
+from informer.training.describe import better_command, checkpoint_facts, data_facts, log_gain, log_run
+from informer.training.distributed import Processes
+from informer.training.initial import initial_network
+from informer.training.linear_skip import calibrated, refit
+from informer.training.loop import fit
+from informer.training.loss import build_loss
+from informer.training.run_dir import RunFolder
+from informer.training.session import Session
+from informer.training.signals import Interrupted, StopRequest
+from informer.training.sinks import Sink, check_installed, open_sinks
+from informer.training.state import EVENTS, State, positions_in
+from informer.training.steps import n_steps
+from informer.training.stopping import EarlyStopping
+from informer.training.tracker import Tracker
+
+log = logging.getLogger("informer.train")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a run takes place.
+
+    Args:
+        folder: keeps the run.
+        console: for the progress bar, the epoch table and the report.
+        device: of the network and the data.
+        processes: that share the run.
+        keep_log_in: begins the log file.
+    """
+
+    folder: RunFolder
+    console: Console
+    device: torch.device
+    processes: Processes
+    keep_log_in: Callable[[Path], None]
+
+
+def prepare(settings: TrainConfig, folder: RunFolder) -> TrainConfig:
+    """The configuration of a new run in this folder, with all that follows from it; nothing is written yet.
+
+    Raises:
+        InputError: there is a run in the folder, `decoder_attn` cannot be causal, or a tracker is not installed.
+    """
+    folder.check_new()
+    check_installed(settings.trainer.tracker)
+    decoder_attn, reason = resolve_decoder(settings.attn, settings.decoder_attn)
+    return replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason, run_dir=str(folder.path))
+
+
+@contextmanager
+def opened(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterator[Place]:
+    """Device, seeds, log and processes of a run."""
+    device = pick_device(settings.device.value)
+    set_deterministic(settings.trainer.deterministic)
+    seed_everything(settings.seed)
+    minutes = settings.trainer.collective_timeout_minutes
+    with logging_to(console) as keep_log_in, Processes.started(device, minutes) as processes:
+        yield Place(folder=folder, console=console, device=device, processes=processes, keep_log_in=keep_log_in)
+
+
+def train_and_score(settings: TrainConfig, place: Place, source: Source, last: Checkpoint | None) -> Evaluation | None:
+    """Train, and score the best epoch once on the test part; None in processes that are not the first of several.
+
+    Args:
+        settings: with nothing left open.
+        source: the series.
+        last: where the run was stopped; None: it begins.
+
+    Raises:
+        InputError: anything a user can fix; until training starts nothing has been written.
+        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
+    """
+    progress.report(Status(doing="preparing the data and fitting linear parts"))
+    data = build_data(settings, place.device, source=source)
+    if last is not None:
+        _check_same_data(data, last)
+    model = initial_network(settings, data, last).to(place.device)
+    if not place.processes.is_main:
+        with _tracker(settings, {}, data, last, place.console) as tracker:
+            _train(settings, model, data, place, tracker, last)
+        return None
+    _begin_or_go_on(settings, data, place, last)
+    log_run(settings, data, model, place.device)
+    # on first use: values that no baseline can be fitted on are reported by training
+    baselines = cache(lambda: fit_baselines(data))
+    with (
+        place.folder.as_latest(),
+        _tracker(settings, _sinks(settings, place, last), data, last, place.console) as tracker,
+    ):
+        tracker.references = cache(lambda: _references(settings, data, baselines()))
+        stopping = _train(settings, model, data, place, tracker, last)
+        log_gain(settings, stopping)
+        progress.report(Status(doing="scoring on held-out rows"))
+        evaluation = _score_best(settings, data, place, baselines())
+        if settings.trainer.refit:
+            evaluation = replace(evaluation, notes=(*evaluation.notes, _refit(settings, data, place)))
+        plain = conversion.flat(conversion.to_plain(settings))
+        tracker.final(plain, _final_metrics(evaluation, stopping), stopping.epochs)
+        _conclude(evaluation, place)
+        if evaluation.skill < 0 and not evaluation.is_noise and "search" not in place.folder.facts():
+            log.info(better_command(settings))
+        place.folder.finish()
+    return evaluation
+
+
+def _check_same_data(data: Data, last: Checkpoint) -> None:
+    if dims_of(data) != dims_in(last):
+        raise InputError(f"resume: expected data that the network of {checkpoint.LAST} was made for, found others")
+    if data.provenance.sha256 != last.data["sha256"]:
+        raise InputError(
+            f"resume: expected the data that the run began with, {data.provenance.path} has changed since "
+            f"(sha256 {last.data['sha256'][:12]}..., now {data.provenance.sha256[:12]}...); start a new run"
+        )
+
+
+def _begin_or_go_on(settings: TrainConfig, data: Data, place: Place, last: Checkpoint | None) -> None:
+    if last is None:
+        place.folder.begin(settings, provenance() | {"seed": settings.seed, "data": data_facts(data)})
+    else:
+        facts = provenance()
+        if place.device.type == "cpu":
+            _warn_of_threads(place.folder.facts(), facts)
+        place.folder.resume(settings, facts)
+    place.keep_log_in(place.folder.path / LOG)
+    if last is not None and (note := note_of_length(settings, last, len(data.train))):
+        log.info(note)
+
+
+def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
+    """Sums over threads are rounded by how many they are."""
+    before = [facts.get("threads") for facts in (began, *began.get("resumed", []))]
+    other = next((threads for threads in before if threads not in (None, now["threads"])), None)
+    if other is not None:
+        log.warning(
+            f"resume: the run began with {other} threads, and continues with {now['threads']}: numbers will differ in "
+            f"their last bits from those of a run that was not stopped; OMP_NUM_THREADS={other} keeps them equal"
+        )
+
+
+def _sinks(settings: TrainConfig, place: Place, last: Checkpoint | None) -> dict[str, Sink]:
+    positions = {} if last is None or last.training is None else positions_in(last.training)
+    return open_sinks(settings.trainer.tracker, place.folder.path, positions)
+
+
+def _references(settings: TrainConfig, data: Data, baselines: Sequence[Baseline]) -> dict[str, float]:
+    quantiles, batch_size = len(settings.loss.quantiles), settings.trainer.eval_batch_size
+    return reference_losses(baselines, data, build_loss(settings.loss), n_quantiles=quantiles, batch_size=batch_size)
+
+
+def _tracker(
+    settings: TrainConfig, sinks: Mapping[str, Sink], data: Data, last: Checkpoint | None, console: Console
+) -> Tracker:
+    return Tracker(
+        sinks,
+        n_steps=n_steps(settings.trainer, len(data.train)),
+        console=console,
+        done=0 if last is None else last.step,
+    )
+
+
+def _train(
+    settings: TrainConfig, model: ForecastModel, data: Data, place: Place, tracker: Tracker, last: Checkpoint | None
+) -> EarlyStopping:
+    if settings.compile:
+        compile_model(model, place.device)
+    save = _saving(settings, data, place, tracker)
+    try:
+        with StopRequest(second_ends=place.processes.size == 1) as stop:
+            minutes = settings.trainer.save_every_minutes
+            session = Session.begin(
+                settings,
+                model,
+                data,
+                tracker=tracker,
+                checkpointer=Checkpointer(
+                    save, every_minutes=minutes, stop=stop, processes=place.processes, device=place.device
+                ),
+                processes=place.processes,
+                resumed=None if last is None else last.training,
+            )
+            return fit(session)
+    except Interrupted as interrupted:
+        log.info(f"{interrupted}; saved. Continue with: python -m informer.train resume={place.folder.path}")
+        raise
+
+
+def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -> Callable[[State, bool], None]:
+    """Writes last.pt, and best.pt where the state is the best so far; nothing in processes that are not the first."""
+    facts, folder = checkpoint_facts(settings, data), place.folder.path
+
+    def save(state: State, is_best: bool) -> None:
+        content = Checkpoint(
+            **facts,
+            weights=state.model.state_dict(),
+            epoch=state.progress.epoch,
+            step=state.progress.step,
+            val_loss=state.stopping.best_loss,
+            training=state.training() | {EVENTS: tracker.sync()},
+        )
+        if is_best:
+            checkpoint.save(folder / checkpoint.BEST, replace(content, training=None))
+        checkpoint.save(folder / checkpoint.LAST, content)
+
+    return save if place.processes.is_main else lambda state, is_best: None
+
+
+def _score_best(settings: TrainConfig, data: Data, place: Place, baselines: Sequence[Baseline]) -> Evaluation:
+    """The best checkpoint on the test part, after it has been given its weights and its intervals."""
+    path, batch_size = place.folder.path / checkpoint.BEST, settings.trainer.eval_batch_size
+    saved = checkpoint.load(path)
+    place.folder.check_own(settings, saved, checkpoint.BEST)
+    if settings.trainer.combine and COMBINED not in saved.data:
+        saved, losses = combined(saved, settings, data, place.device)
+        place.console.print(table_of(losses))
+    config = checkpoint_facts(settings, data)["config"]
+    is_continued, saved = saved.config != config, replace(saved, config=config)
+    best = restore_model(saved).to(place.device)
+    calibration = calibrated(best, settings, data, finish=combiner(saved, data))
+    if calibration is not None or COMBINED in saved.data or is_continued:
+        checkpoint.save(path, replace(saved, calibration=None if calibration is None else calibration.state()))
+    return score(best, data, batch_size=batch_size, calibration=calibration, baselines=baselines)
+
+
+def _refit(settings: TrainConfig, data: Data, place: Place) -> str:
+    """Save the model fitted once more, on the rows of all parts; returns what a reader of the scores should know."""
+    saved = checkpoint.load(place.folder.path)
+    model = restore_model(saved)
+    windows = refit(model, settings, data)
+    combiner(saved, data)(model)
+    facts = saved.data | {REFITTED: windows}
+    content = replace(saved, weights=model.state_dict(), data=facts)
+    checkpoint.save(place.folder.path / REFIT, content)
+    return (
+        f"{REFIT}, which predict uses: fitted once more with the same settings, on {windows} windows of all parts; the "
+        "scores are of the model before"
+    )
+
+
+def _final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
+    """The scores of the run, those that matter most first."""
+    scaled = {name: errors.scaled.overall() for name, errors in evaluation.errors.items()}
+    own = scaled.pop(evaluation.model)
+    metrics = {"test/skill": evaluation.skill, "test/mse": own["mse"], "test/mae": own["mae"]}
+    metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
+    metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
+    if evaluation.quantiles:
+        metrics["test/pinball"] = evaluation.mean_pinball
+    return metrics | {"val/best_loss": stopping.best_loss}
+
+
+def _conclude(evaluation: Evaluation, place: Place) -> None:
+    evaluation.save(place.folder.path)
+    place.console.print(evaluation.table())
+    for line in [*evaluation.remarks, evaluation.verdict]:
+        log.info(line)
+    log.info(f"next: python -m informer.predict checkpoint={place.folder.path} input=FILE.csv output=forecasts")
+    log.info(f"      tensorboard --logdir {place.folder.path}")

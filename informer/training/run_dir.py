@@ -1,0 +1,281 @@
+"""The folder that a run keeps itself in, from the first line of its configuration to its test report."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from informer import checkpoint
+from informer.checkpoint.paths import (
+    BEST,
+    BY_SERIES,
+    CONFIG,
+    EVENTS,
+    FACTS,
+    FILES,
+    LAST,
+    LATEST,
+    LOG,
+    REFIT,
+    REPORT,
+    followed,
+    point,
+    pointed,
+)  # fmt: skip
+from informer.config import conversion
+from informer.config.dataset import PLACES
+from informer.config.plain import read_json, read_saved_yaml
+from informer.config.schema import TrainConfig
+from informer.data.recorded import Recorded
+from informer.errors import InputError
+from informer.files import refuse_link, remove_temporary, write_atomic
+from informer.locking import only_writer, only_writer_of_new
+from informer.runtime import process_rank
+
+if TYPE_CHECKING:
+    from informer.checkpoint.format import Checkpoint
+
+log = logging.getLogger(__name__)
+
+LENGTH = ("trainer.max_epochs", "trainer.max_steps", "trainer.patience")
+"""Keys that may change when a run is continued, also a finished one."""
+
+RUNS = "runs"
+"""Folder of the runs that nobody named a folder for."""
+
+
+@final
+class RunFolder:
+    """One run directory.
+
+    Args:
+        path: of the folder, which need not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_claimed = False
+
+    @classmethod
+    @contextmanager
+    def new(cls, path: Path) -> Iterator["RunFolder"]:
+        """A folder of its own for a run that nobody named: `path`, or `path`_2, ... where another run has just made it.
+
+        Raises:
+            InputError: it cannot be written.
+        """
+        if process_rank() > 0:  # the first of several processes writes
+            yield cls(path)
+            return
+        with only_writer_of_new(path, "run_dir") as own:
+            folder = cls(own)
+            folder._is_claimed = True
+            yield folder
+
+    @contextmanager
+    def claimed(self, setting: str = "run_dir") -> Iterator[None]:
+        """No other process writes here meanwhile; what is claimed already stays so.
+
+        Args:
+            setting: the key that named the folder, for errors.
+
+        Raises:
+            InputError: another one does, or it cannot be written.
+        """
+        if self._is_claimed or process_rank() > 0:
+            yield
+            return
+        with only_writer(self.path, setting):
+            self._is_claimed = True
+            try:
+                yield
+            finally:
+                self._is_claimed = False
+
+    def check_new(self) -> None:
+        """Raise the InputError of a folder that holds a run already, or a file that a run would take the place of."""
+        if process_rank() > 0:
+            return
+        if self.holds_a_run:
+            raise InputError(
+                f"run_dir={self.path}: expected a new folder, found a run in it; choose another, or resume={self.path}"
+            )
+        there = [name for name in FILES if (self.path / name).exists()]
+        if there:
+            raise InputError(
+                f"run_dir={self.path}: expected a new folder, found {there[0]} in it, which the run would overwrite; "
+                "choose another"
+            )
+
+    @classmethod
+    def of(cls, path: Path) -> "RunFolder":
+        """The run that `resume=` means: its folder, or a file in it.
+
+        Raises:
+            InputError: there is no run.
+        """
+        path = followed(path)
+        place = (path if path.is_dir() else path.parent).resolve()  # a link `latest` is but a name of it
+        folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
+        if not path.exists() or not folder.holds_a_run:
+            raise InputError(f"resume={path}: expected a run directory or its {LAST}, found no run there")
+        return folder
+
+    @property
+    def holds_a_run(self) -> bool:
+        """A run has begun here."""
+        return (self.path / CONFIG).exists()
+
+    @property
+    def is_finished(self) -> bool:
+        """The run has come to its test report."""
+        return all((self.path / name).exists() for name in REPORT)
+
+    def settings(self) -> TrainConfig:
+        """The configuration the run began with, without the places of its data: see `recorded`.
+
+        Raises:
+            InputError: it cannot be read, or is no configuration of this program.
+        """
+        saved = self._saved() | {"run_dir": None}
+        return replace(conversion.from_plain(saved), run_dir=str(self.path))
+
+    def recorded(self, last: "Checkpoint | None") -> Recorded:
+        """What the run says of where its data were.
+
+        Args:
+            last: the state that it saved last.
+        """
+        data = self.facts().get("data") if last is None else last.data
+        return Recorded.of(self._saved(), data if isinstance(data, Mapping) else {})
+
+    def _saved(self) -> dict[str, Any]:
+        saved = read_saved_yaml(self.path / CONFIG)
+        return {key: value for key, value in saved.items() if key != "defaults"}
+
+    def last(self) -> "Checkpoint | None":
+        """The state that the run saved last; None if it was killed before it saved one."""
+        path = self.path / LAST
+        return checkpoint.load(path) if path.exists() else None
+
+    def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
+        """Make the folder with what is known before the first step."""
+        remove_temporary(self.path / name for name in FILES)
+        facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
+        # first: a run without the checksum of its data cannot be resumed
+        self._write_facts(facts | {"resumed": []})
+        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
+
+    def chosen(self, settings: TrainConfig, found: dict[str, Any]) -> None:
+        """A search is over: `settings` are those of the run, and `found` is what is to be known of it."""
+        self._write_facts(self.facts() | {"search": found})
+        write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
+
+    def resume(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
+        """Note who continues the run; scores and the refit of a finished run are removed, as both are made again.
+
+        Args:
+            settings: those of the run, which may have other values of `LENGTH`.
+            facts: who continues.
+        """
+        remove_temporary(self.path / name for name in FILES)
+        self._extend(settings)
+        began = {name: fact for name, fact in self.facts().items() if name != "digests"}
+        before = began.get("resumed", [])
+        if not isinstance(before, list):
+            raise InputError(f"{self.path / FACTS}: expected resumed to be a list, found {before!r:.80}")
+        self._write_facts(began | {"resumed": [*before, facts]})
+
+    def _extend(self, settings: TrainConfig) -> None:
+        now, saved = conversion.flat(conversion.to_plain(settings)), self._saved()
+        length = {key: now[key] for key in LENGTH}
+        if length.items() <= conversion.flat(conversion.to_plain(self.settings())).items():
+            return
+        for name in (*REPORT, BY_SERIES, REFIT):  # first: with them the run would count as finished
+            (self.path / name).unlink(missing_ok=True)
+        trainer = saved.get("trainer", {}) | {key.partition(".")[2]: value for key, value in length.items()}
+        write_atomic(self.path / CONFIG, conversion.plain_to_yaml(saved | {"trainer": trainer}))
+
+    def finish(self) -> None:
+        """Note the digests of the checkpoints, which nothing changes from now on; each is read again for that."""
+        from informer.checkpoint.format import written_digest  # imports torch
+
+        digests = {name: written_digest(self.path / name) for name in (BEST, LAST)}
+        self._write_facts(self.facts() | {"digests": digests})
+
+    def check_own(self, settings: TrainConfig, saved: "Checkpoint", name: str) -> None:
+        """Refuse a checkpoint of another run.
+
+        Args:
+            settings: those of the run.
+            saved: the file `name` of the folder.
+
+        Raises:
+            InputError: it was saved with another configuration.
+        """
+        own, other = (_lasting(config) for config in (settings, conversion.from_plain(saved.config)))
+        different = [key for key in own if own[key] != other.get(key)]
+        if different:
+            raise InputError(
+                f"{self.path / name}: expected the checkpoint of this run, found one of another configuration than "
+                f"{CONFIG} ({', '.join(different[:3])}); put the run's own file back, or start a new run"
+            )
+
+    def check_files(self) -> None:
+        """Refuse to continue where a file that is written in place is something else; others are replaced whole.
+
+        Raises:
+            InputError: a link, which may lead anywhere, or a folder or pipe.
+        """
+        for path in (self.path / LOG, self.path / EVENTS):
+            refuse_link(path)
+            if path.exists() and not path.is_file():
+                raise InputError(f"{path}: expected a file of the run, found something else; remove it")
+
+    def facts(self) -> dict[str, Any]:
+        """What was noted when the run began; empty before.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        path = self.path / FACTS
+        return read_json(path) if path.exists() else {}
+
+    def _write_facts(self, facts: dict[str, Any]) -> None:
+        write_atomic(self.path / FACTS, json.dumps(facts, indent=2) + "\n")
+
+    @contextmanager
+    def as_latest(self) -> Iterator[None]:
+        """`latest` in the folder `runs` names this run; restored if the run fails before it saves anything.
+
+        A run elsewhere leaves no such file next to it.
+        """
+        if self.path.absolute().parent.name != RUNS:
+            yield
+            return
+        latest = self.path.parent / LATEST
+        before = pointed(latest)
+        if not point(latest, self.path.name):
+            log.warning(f"{latest} does not name a run and stays as it is")
+        try:
+            yield
+        except InputError:
+            is_own = pointed(latest) == self.path.name  # unless a run began since
+            if before is not None and is_own and not (self.path / LAST).exists():
+                point(latest, before)
+            raise
+
+
+MOVING = (
+    *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in PLACES)),
+    *(*LENGTH, "trainer.save_every_minutes", "trainer.eval_batch_size"),
+)
+"""Keys in which config.yaml may differ from the checkpoints of its run: places, and how long the run continues."""
+
+
+def _lasting(config: TrainConfig) -> dict[str, Any]:
+    """What is the same in all checkpoints of a run, by dotted key."""
+    return {key: value for key, value in conversion.flat(conversion.to_plain(config)).items() if key not in MOVING}

@@ -1,0 +1,191 @@
+"""The lines that end `informer forecast`: what was found, how good the model is, where everything is."""
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from informer.config.conversion import flat
+from informer.config.dataset import DatasetConfig
+from informer.config.forecast import ForecastConfig
+from informer.config.overrides import readable
+from informer.config.schema import TrainConfig
+from informer.data.history import future_index
+from informer.errors import counted, listed
+from informer.inference.evaluation import Evaluation
+from informer.inference.intervals import validation_rows
+from informer.workflow.plan import Plan
+from informer.workflow.subjects import repair_settings
+
+MOST_NAMES, MOST_SEASONS = 6, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one plan.
+
+    Args:
+        plan: what was to be done.
+        evaluation: on held-out rows.
+        trained: the configuration that was trained, with nothing left open.
+        steps: that the network was trained for.
+        folder: of the run.
+        forecasts: files, the first to be named.
+        n_forecasts: files of forecasts.
+        report: the page.
+        seconds: that it all took.
+        levels: of the intervals.
+    """
+
+    plan: Plan
+    evaluation: Evaluation
+    trained: TrainConfig
+    steps: int
+    folder: Path
+    forecasts: Path
+    n_forecasts: int
+    report: Path
+    seconds: float
+    levels: Sequence[int]
+
+
+def closing_lines(outcome: Outcome, given: ForecastConfig) -> Iterator[tuple[str, str]]:
+    """Label and text of each line after those of `found_line` and `season_line`."""
+    plan = outcome.plan
+    notes = [
+        *plan.notes,
+        *(["repaired with " + " ".join(repair_settings(plan.settings.dataset))] * bool(plan.subject.repairs)),
+    ]
+    yield "Data", "; ".join(notes) if notes else "no problems"
+    yield "Model", _model_line(outcome)
+    yield "Quality", quality_line(outcome.evaluation)
+    yield "Intervals", _interval_line(outcome, given.intervals)
+    yield "Forecast", _forecast_line(outcome)
+    yield "Report", str(outcome.report)
+    yield "Repeat", repeat_command(plan, given)
+    yield "New rows", _command("predict", f"checkpoint={outcome.folder}", f"input={plan.subject.path}")
+
+
+def found_line(plan: Plan) -> str:
+    """Rows, series, step, span and columns."""
+    panel, series = plan.subject.panel, plan.subject.panel[0]
+    rows = f"{sum(map(len, panel)):,} rows at step {series.frequency.code}"
+    several = f" of {len(panel)} series"
+    if len(panel) == 1:
+        several = ""
+    elif plan.subject.dataset.series_col:
+        several += f" (column {plan.subject.dataset.series_col})"
+    first, last = min(one.timestamps[0] for one in panel), max(one.timestamps[-1] for one in panel)
+    target = plan.settings.target
+    names = (
+        listed(series.columns, MOST_NAMES)
+        if target is None
+        else f"{target} from {counted(len(series.columns), 'column')}"
+    )
+    written = f"; {plan.subject.written}" if plan.subject.written else ""
+    return f"{rows}{several}, {_span(first, last)}; {'columns' if target is None else 'target'} {names}{written}"
+
+
+def _span(first: pd.Timestamp, last: pd.Timestamp) -> str:
+    """Without times of day where both are midnight."""
+    days_only = first == first.normalize() and last == last.normalize()
+    return " to ".join(f"{time:%Y-%m-%d}" if days_only else f"{time:%Y-%m-%d %H:%M}" for time in (first, last))
+
+
+def season_line(plan: Plan) -> str:
+    """Seasons of the targets."""
+    if not plan.seasons:
+        return "none found"
+    found = (f"{season.period} rows ({season.strength:.2f})" for season in plan.seasons[:MOST_SEASONS])
+    return f"repeats after {', '.join(found)}"
+
+
+def _model_line(outcome: Outcome) -> str:
+    model, steps = outcome.trained, outcome.steps
+    parts = ["linear" if model.model.is_fitted_first else "", f"{model.model.family} network" if steps else ""]
+    how = " with a ".join(filter(None, parts)) or model.model.family
+    took = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
+    return f"{how}, {model.seq_len} rows of history to {model.pred_len}; all in {took}; {outcome.folder}"
+
+
+def quality_line(evaluation: Evaluation) -> str:
+    """Error of the model next to those of the baselines, and who wins."""
+    only = len(evaluation.columns) == 1
+    units, metric, what = ("original", "mae", "mean absolute error") if only else ("scaled", "mse", "scaled MSE")
+    values = {name: getattr(errors, units).overall()[metric] for name, errors in evaluation.errors.items()}
+    own = values.pop(evaluation.model)
+    others = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+    skill, rival = evaluation.skill, evaluation.best_baseline
+    if not math.isfinite(skill):
+        verdict = evaluation.verdict
+    elif abs(skill) < 5e-4:
+        verdict = f"as good as {rival}"
+    elif evaluation.is_noise:
+        verdict = f"as good as {rival} within noise ({skill:+.1%})"
+    else:
+        verdict = f"MSE {abs(skill):.1%} {'below' if skill > 0 else 'ABOVE'} {rival}'s"
+    return f"{what} {own:.4g} on {evaluation.windows:,} held-out windows; {others}; {verdict}"
+
+
+def _interval_line(outcome: Outcome, wanted: Sequence[int]) -> str:
+    if not outcome.levels:
+        return _no_intervals(outcome)
+    means = {name: one.overall()["coverage"] for name, one in outcome.evaluation.intervals.items()}
+    parts = [
+        f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in outcome.levels
+    ]
+    text = f"{', '.join(parts)} of held-out values"
+    absent = [level for level in wanted if level not in outcome.levels]
+    return f"{text}; too few validation rows for {', '.join(f'{level} %' for level in absent)}" if absent else text
+
+
+def _no_intervals(outcome: Outcome) -> str:
+    """How many rows are needed."""
+    trained = outcome.trained
+    needs = validation_rows(80, trained.pred_len, trained.trainer.calibration or 0.5)
+    return (
+        f"none: an 80 % interval needs {needs} validation rows in a series (dataset.split.val); give more rows or a "
+        "shorter horizon"
+    )
+
+
+def _day_or_time(time: pd.Timestamp) -> str:
+    return f"{time:%Y-%m-%d}" if time == time.normalize() else f"{time:%Y-%m-%d %H:%M}"
+
+
+def _forecast_line(outcome: Outcome) -> str:
+    plan = outcome.plan
+    last = max(future_index(series, plan.horizon)[-1] for series in plan.subject.panel)
+    what = (
+        f"{counted(outcome.n_forecasts, 'file')} in {outcome.forecasts}"
+        if outcome.n_forecasts > 1
+        else outcome.forecasts
+    )
+    return f"{what}: {counted(plan.horizon, 'row')} ahead, to {_day_or_time(last)}"
+
+
+def repeat_command(plan: Plan, given: ForecastConfig) -> str:
+    """The command that does the same again, with what was found written out."""
+    words = [plan.subject.path, f"horizon={plan.horizon}"]
+    words += [f"target={given.target}"] if given.target is not None else []
+    words += [f"budget={given.budget:g}"]
+    usual = ForecastConfig()
+    for name in ("intervals", "model_name", "seed", "device"):
+        value = getattr(given, name)
+        words += [f"{name.removesuffix('_name')}={readable(value)}"] if value != getattr(usual, name) else []
+    return _command("forecast", *words, *dataset_words(plan))
+
+
+def dataset_words(plan: Plan) -> list[str]:
+    """Settings of the data that are not the default, without the place."""
+    values, usual = (flat(asdict(config)) for config in (plan.settings.dataset, DatasetConfig()))
+    return [
+        f"dataset.{key}={readable(value)}" for key, value in values.items() if value != usual.get(key) and key != "path"
+    ]
+
+
+def _command(name: str, *words: str) -> str:
+    return shlex.join(["informer", name, *words])

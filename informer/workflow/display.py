@@ -1,0 +1,123 @@
+"""The progress of a command of minutes: a live line on a terminal, else a plain line now and then."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from informer.console import say
+from informer.errors import printable
+from informer.progress import Status, listening
+
+EVERY = 30.0
+"""Seconds between two lines where the output is no terminal."""
+
+BAR = 24
+"""Cells of the bar that fills as the budget is used."""
+
+
+class Display:
+    """What is being done, the best so far, the time left.
+
+    Args:
+        minutes: of the budget.
+        clock: seconds since some moment.
+    """
+
+    def __init__(self, minutes: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds, self.clock = 60 * minutes, clock
+        self.status = Status(doing="starting")
+        self._began = clock()
+        self._spinner = Spinner("dots")
+
+    def update(self, status: Status) -> None:
+        """Take over what is reported."""
+        found = {name: getattr(status, name) for name in ("doing", "best", "baseline", "baseline_name")}
+        self.status = replace(self.status, **{name: value for name, value in found.items() if value is not None})
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock() - self._began
+
+    @property
+    def time_left(self) -> str:
+        """Of the budget, in words."""
+        left = self.seconds - self.elapsed
+        return f"{_minutes(left)} left of {_minutes(self.seconds)}" if left > 0 else "budget used, finishing"
+
+    @property
+    def best(self) -> str:
+        """The best so far next to the baseline; empty before anything was measured."""
+        status = self.status
+        if status.best is None:
+            return ""
+        text = f"best validation loss so far {status.best:.4g}"
+        if status.baseline is None:
+            return text
+        name = status.baseline_name or "baseline"
+        if status.best >= status.baseline:
+            return f"{text}: {name}"
+        return f"{text}, {1 - status.best / status.baseline:.1%} below {name} ({status.baseline:.4g})"
+
+    @property
+    def line(self) -> str:
+        """All of it as one line."""
+        return "; ".join(filter(None, [printable(self.status.doing or ""), self.best, self.time_left]))
+
+    def __rich__(self) -> RenderableType:
+        """All of it on two lines, the bar below."""
+        table = Table.grid(padding=(0, 1))
+        table.add_row(self._spinner, Text(printable(self.status.doing or ""), style="bold", overflow="ellipsis"))
+        if self.best:
+            table.add_row("", Text(self.best))
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=self.seconds, completed=min(self.elapsed, self.seconds), width=BAR),
+            Text(self.time_left, style="dim"),
+        )
+        table.add_row("", bar)
+        return table
+
+
+@contextmanager
+def displayed(console: Console, minutes: float) -> Iterator[Display]:
+    """Show what is reported within the block."""
+    display = Display(minutes)
+    with listening(display.update):
+        if console.is_terminal:
+            with Live(display, console=console, refresh_per_second=8, transient=True):
+                yield display
+        else:
+            with _plain_lines(console, display):
+                yield display
+
+
+@contextmanager
+def _plain_lines(console: Console, display: Display) -> Iterator[None]:
+    """A line every `EVERY` seconds, from a thread of its own."""
+    over = threading.Event()
+
+    def speak() -> None:
+        while not over.wait(EVERY):
+            say(console, display.line)
+
+    thread = threading.Thread(target=speak, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

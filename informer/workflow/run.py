@@ -1,0 +1,139 @@
+"""`informer forecast`, from the checked configuration to the forecasts, the report and the closing lines."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from informer import checkpoint, progress
+from informer.config.commands import PredictConfig
+from informer.config.forecast import ForecastConfig
+from informer.config.reports import ReportConfig
+from informer.console import say
+from informer.errors import InputError, ReportError, counted, printable
+from informer.inference.intervals import saved_calibration
+from informer.inference.jobs.run import predict
+from informer.progress import Status
+from informer.reporting.command import report
+from informer.search.stage import train
+from informer.training.run_dir import RunFolder
+from informer.workflow.closing import Outcome, closing_lines, found_line, season_line
+from informer.workflow.display import Display, displayed
+from informer.workflow.plan import Plan, plan
+from informer.workflow.subjects import Failure, Subject, find_subjects
+
+FORECASTS = "forecasts"
+LABEL = 11
+"""Width of the labels of the closing lines."""
+
+
+def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome], list[Failure]]:
+    """Forecast a file, or each dataset of a folder; returns what was forecast, and what could not be.
+
+    Raises:
+        InputError: anything a user can fix; problems in the data with the repair that would solve each.
+        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
+    """
+    with displayed(console, settings.budget) as display:
+        display.update(Status(doing=f"reading {settings.input}"))
+        subjects, failures = find_subjects(settings)
+        done: list[Outcome] = []
+        for place, subject in enumerate(subjects):
+            left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
+            minutes = left / (len(subjects) - place)
+            try:
+                done.append(_forecast_one(subject, settings, minutes, console, display, several=len(subjects) > 1))
+            except InputError as error:
+                if len(subjects) == 1:
+                    raise
+                failures.append(Failure(name=subject.path, lines=str(error).splitlines()))
+                continue
+            for label, text in closing_lines(done[-1], settings):
+                _line(console, label, text)
+    if not done:
+        raise ReportError([line for failure in failures for line in failure.lines])
+    for failure in failures:
+        _line(console, "Failed", failure.line)
+    if failures:
+        say(
+            console,
+            f"{counted(sum(one.plan.subject.n_files for one in done), 'file')} forecast, {len(failures)} failed",
+        )
+    return done, failures
+
+
+def _forecast_one(
+    subject: Subject, settings: ForecastConfig, minutes: float, console: Console, display: Display, *, several: bool
+) -> Outcome:
+    began = time.monotonic()
+    with RunFolder.new(_folder(subject, settings, several=several)) as folder:
+        planned = plan(subject, settings, minutes=minutes, run_dir=folder.path)
+        _announce(planned, console, several=several)
+        quiet = Console(quiet=True)
+        evaluation = train(planned.settings, folder, quiet)
+        assert evaluation is not None, "one process, and a new run"
+        levels = _levels(folder.path, settings.intervals)
+        where, n_forecasts = _predict(planned, folder.path, levels, settings)
+        display.update(Status(doing="writing the report"))
+        page = report(ReportConfig(input=str(folder.path), device=settings.device), quiet)
+    return Outcome(
+        plan=planned,
+        evaluation=evaluation,
+        trained=folder.settings(),
+        steps=checkpoint.load(folder.path).step,
+        folder=folder.path,
+        forecasts=where,
+        n_forecasts=n_forecasts,
+        report=page,
+        seconds=time.monotonic() - began,
+        levels=levels,
+    )
+
+
+def _folder(subject: Subject, settings: ForecastConfig, *, several: bool) -> Path:
+    if settings.output is not None:
+        return Path(settings.output) / subject.name if several else Path(settings.output)
+    words = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", Path(subject.name).name, settings.target]
+    return Path("runs") / "_".join(word.replace("/", "-") for word in words if word)
+
+
+def _announce(planned: Plan, console: Console, *, several: bool) -> None:
+    """What was found, before the minutes that follow."""
+    if several:
+        say(console, f"\n{planned.subject.name}")
+    _line(console, "Found", found_line(planned))
+    _line(console, "Season", season_line(planned))
+    for line in planned.subject.repairs:
+        _line(console, "Repaired", line)
+
+
+def _levels(run: Path, wanted: Sequence[int]) -> list[int]:
+    """Those of the intervals that the model was calibrated for."""
+    calibration = saved_calibration(checkpoint.load(run))
+    return [level for level in wanted if calibration is not None and calibration.holds(level)]
+
+
+def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: ForecastConfig) -> tuple[Path, int]:
+    """Write the forecasts; returns the file, or the folder of several, and how many files there are."""
+    progress.report(Status(doing="forecasting"))
+    folder = run / FORECASTS
+    job = PredictConfig(
+        checkpoint=str(run),
+        input=planned.subject.path,
+        output=str(folder),
+        intervals=list(levels),
+        device=settings.device,
+    )
+    predict(job, Console(quiet=True))
+    written = sorted(folder.rglob("*.forecast.csv"))
+    return (written[0], 1) if len(written) == 1 else (folder, len(written))
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    if console.is_terminal:
+        console.print(Text(f"{label:<{LABEL}}", style="bold cyan"), Text(printable(text)), sep="", soft_wrap=True)
+    else:
+        say(console, f"{label:<{LABEL}}{text}")

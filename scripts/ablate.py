@@ -1,0 +1,296 @@
+"""Change one thing of an Informer at a time: test error, time a step and peak memory of each change.
+
+    python scripts/ablate.py [key=value ...] [--steps 120] [--seeds 0 1 2] [--axes attention stacks] [--output DIR]
+
+The base is a small Informer on ETTh1 (`BASE`); `AXES` lists the changes. Other key=value of informer.train change the
+base. Every network takes the same number of steps, its rate falling along half a cosine, and its last weights are
+scored on the test part: enough to compare, not to be good. A configuration has a process of its own, in which all seeds
+are trained one after another. A finished seed is not trained again: the same command continues where it was stopped.
+
+Time is that of the processor, which counts the same whoever else uses the machine. Memory is what the process held at
+most while it trained, above what it held before: libraries, data, network.
+
+Under --output: CONFIGURATION_SEED.json (a row each), and of all of them ablations.csv, ablations.md and ablations.png.
+"""
+
+import argparse
+import json
+import re
+import resource
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from result_files import markdown_table, open_folder, write_rows
+from rich.console import Console
+from short_training import CPU, scores_of, trained_by
+
+from informer.build import build_data, resolve_decoder
+from informer.config.compose import compose
+from informer.config.schema import TrainConfig
+from informer.data.pipeline import Data
+from informer.errors import InputError, counted, one_of
+from informer.files import write_atomic
+from informer.runtime import seed_everything
+from informer.training.initial import new_network
+
+Change = dict[str, Any]
+"""Keys of informer.train and their values."""
+
+BASE: Change = {
+    "dataset": "ETTh1", "model": "small", "attn": "prob", "seq_len": 96, "label_len": 48, "pred_len": 24,
+    "optim.lr": 1e-3, "optim.schedule": "cosine", "trainer.calibration": 0,
+}  # fmt: skip
+LONG: Change = {"seq_len": 336}
+AXES: dict[str, dict[str, Change]] = {
+    "attention": {"prob": {}, "full": {"attn": "full"}},
+    "distilling": {"conv": {}, "none": {"model.distil": "none"}},
+    "stacks": {
+        "[1]": {"model.encoder_stacks": [1]},
+        "[2]": {},
+        "[3, 1] of 1, 1/4": {"model.encoder_stacks": [3, 1], "model.stack_fractions": [1, 0.25]},
+        "[3, 2, 1]": {"model.encoder_stacks": [3, 2, 1]},
+    },
+    "decoder layers": {"1": {}, "2": {"model.decoder_layers": 2}},
+    "decoding": {"one_pass": {}, "step": {"model.decoding": "step"}},
+    "label_len": {"24": {"label_len": 24}, "48": {}, "96": {"label_len": 96}},
+    "factor": {str(c): {"attn.factor": c} if c != 5 else {} for c in (1, 5, 10)},
+    "seq_len": {"48": {"seq_len": 48}, "96": {}, "192": {"seq_len": 192}, "336": LONG},
+    "attention, 336 rows": {"prob": LONG, "full": LONG | {"attn": "full"}},
+    "distilling, 336 rows": {"conv": LONG, "none": LONG | {"model.distil": "none"}},
+}
+"""What is compared; no change: the base."""
+
+KIB = 1 if sys.platform == "darwin" else 1024
+"""Bytes in the unit of ru_maxrss."""
+
+
+@dataclass(kw_only=True, frozen=True, slots=True)
+class Row:
+    """One configuration and seed; errors are those of the test part in scaled units."""
+
+    configuration: str
+    seed: int
+    mse: float
+    mae: float
+    ms_a_step: float
+    """Milliseconds of the processor."""
+    peak_mib: float
+
+
+@dataclass(kw_only=True, frozen=True, slots=True)
+class Job:
+    """One configuration and the seeds that it is trained with."""
+
+    base: Change
+    change: Change
+    seeds: list[int]
+    steps: int
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """Of its rows."""
+        return name_of(self.change)
+
+    def row_file(self, seed: int) -> Path:
+        """There once the seed is finished."""
+        return self.folder / f"{self.name}_{seed}.json"
+
+    @property
+    def left(self) -> list[int]:
+        """Seeds that are not finished."""
+        return [seed for seed in self.seeds if not self.row_file(seed).exists()]
+
+    def settings(self) -> TrainConfig:
+        """The configuration.
+
+        Raises:
+            InputError: an unknown key, or a value out of range.
+        """
+        trainer = {"trainer.max_steps": self.steps, "trainer.max_epochs": self.steps}
+        settings: TrainConfig = compose("train", self.base | self.change | trainer)
+        decoder_attn, reason = resolve_decoder(settings.attn, settings.decoder_attn)
+        return replace(settings, decoder_attn=decoder_attn, decoder_attn_reason=reason)
+
+
+def name_of(change: Mapping[str, Any]) -> str:
+    """A configuration by what it changes, for files and rows."""
+    parts = (f"{key.rpartition('.')[2]}={value}" for key, value in change.items())
+    return re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-") or "base"
+
+
+def peak_bytes() -> int:
+    """The most that this process held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
+
+
+def run_job(job: Job) -> None:
+    """Train every seed that is not finished, in a process that has trained nothing else."""
+    settings = job.settings()
+    data = build_data(settings, CPU)
+    set_up(settings, data)
+    before = peak_bytes()
+    for seed in job.left:
+        write_atomic(job.row_file(seed), json.dumps(asdict(measured(job, seed, data, before))) + "\n")
+
+
+def set_up(settings: TrainConfig, data: Data) -> None:
+    """One step of a throw-away network on two windows: libraries set themselves up."""
+    two = replace(settings, trainer=replace(settings.trainer, batch_size=2))
+    list(trained_by(two, new_network(settings, data), data, [1]))
+
+
+def measured(job: Job, seed: int, data: Data, before: int) -> Row:
+    """The row of one seed; `before`: bytes that the process held at most until now."""
+    settings = replace(job.settings(), seed=seed)
+    seed_everything(seed)
+    model = new_network(settings, data)
+    (seconds,) = trained_by(settings, model, data, [job.steps])
+    peak = peak_bytes() - before
+    scores = scores_of(model, data, settings.trainer.eval_batch_size)
+    return Row(
+        configuration=job.name, seed=seed, mse=scores["mse"], mae=scores["mae"],
+        ms_a_step=1000 * seconds / job.steps, peak_mib=peak / 2**20,
+    )  # fmt: skip
+
+
+def run_all(jobs: Sequence[Job], console: Console) -> int:
+    """Run what is not finished, one process after another; how many failed."""
+    n_failed = 0
+    for place, job in enumerate(jobs, start=1):
+        if job.left:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                failure = pool.submit(run_job, job).exception()
+            n_failed += failure is not None
+            outcome = "done" if failure is None else f"failed: {failure}"
+            console.print(f"{place}/{len(jobs)} {job.name}: {outcome}", markup=False, highlight=False, soft_wrap=True)
+        write_report(job.folder)
+    return n_failed
+
+
+@dataclass(kw_only=True, frozen=True, slots=True)
+class Line:
+    """One value of an axis: means over seeds, and the standard deviation of the MSE (0 for a single seed)."""
+
+    axis: str
+    value: str
+    seeds: int
+    mse: float
+    spread: float
+    mae: float
+    ms_a_step: float
+    peak_mib: float
+    is_base: bool
+
+    @classmethod
+    def of(cls, axis: str, value: str, rows: Sequence[Row]) -> "Line":
+        """Of the rows of one configuration."""
+        mse = [row.mse for row in rows]
+        means = {key: statistics.mean(getattr(row, key) for row in rows) for key in ("mae", "ms_a_step")}
+        return cls(
+            axis=axis, value=value, seeds=len(rows), mse=statistics.mean(mse),
+            spread=statistics.stdev(mse) if len(mse) > 1 else 0.0,
+            peak_mib=rows[0].peak_mib, is_base=rows[0].configuration == "base", **means,
+        )  # fmt: skip
+
+
+def lines_of(rows: Sequence[Row]) -> list[Line]:
+    """A line for each value of each axis that has been run."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.configuration, []).append(row)
+    every = ((axis, value, name_of(change)) for axis, values in AXES.items() for value, change in values.items())
+    return [Line.of(axis, value, found[name]) for axis, value, name in every if name in found]
+
+
+def as_markdown(lines: Sequence[Line]) -> str:
+    """A line a value; that of the base in bold."""
+    heading = ["", "value", "seeds", "test MSE", "MAE", "ms a step", "peak MiB"]
+    texts, axis = [], ""
+    for line in lines:
+        value = f"**{line.value}**" if line.is_base else line.value
+        costs = [f"{line.mae:.3f}", f"{line.ms_a_step:.0f}", f"{line.peak_mib:.0f}"]
+        mse = f"{line.mse:.3f}" + (f" ± {line.spread:.3f}" if line.seeds > 1 else "")
+        texts.append(["" if line.axis == axis else line.axis, value, str(line.seeds), mse, *costs])
+        axis = line.axis
+    return markdown_table(heading, texts)
+
+
+def as_figure(lines: Sequence[Line]) -> Figure:
+    """Error, time and memory of every value, one below the other; the base's dashed."""
+    figure = Figure(figsize=(10, 1.2 + 0.25 * len(lines)), layout="constrained")
+    error, seconds, memory = figure.subplots(1, 3, sharey=True)
+    groups = [*dict.fromkeys(line.axis for line in lines)]
+    places = [i + 0.6 * groups.index(line.axis) for i, line in enumerate(lines)]
+    colours = [f"C{groups.index(line.axis) % 10}" for line in lines]
+    for place, line, colour in zip(places, lines, colours, strict=True):
+        error.errorbar(line.mse, place, xerr=line.spread, fmt="o", color=colour, capsize=3)
+    seconds.barh(places, [line.ms_a_step for line in lines], color=colours)
+    memory.barh(places, [line.peak_mib for line in lines], color=colours)
+    for base in [line for line in lines if line.is_base][:1]:
+        for axes, value in ((error, base.mse), (seconds, base.ms_a_step), (memory, base.peak_mib)):
+            axes.axvline(value, color="0.4", linestyle="--", linewidth=1, zorder=0)
+    error.set_yticks(places, [f"{line.axis}: {line.value}" for line in lines])
+    error.invert_yaxis()
+    for axes, label in ((error, "test MSE (scaled)"), (seconds, "CPU ms a step"), (memory, "peak memory, MiB")):
+        axes.set_xlabel(label)
+        axes.grid(axis="x", color="0.93")
+        axes.set_axisbelow(True)
+    return figure
+
+
+def write_report(folder: Path) -> None:
+    """ablations.csv, ablations.md and ablations.png, of all rows that are there."""
+    rows = [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*_*.json"))]
+    if rows:
+        lines = lines_of(rows)
+        write_rows(Row, rows, folder / "ablations.csv")
+        write_atomic(folder / "ablations.md", as_markdown(lines))
+        as_figure(lines).savefig(folder / "ablations.png", dpi=130)
+
+
+def jobs_of(axes: Sequence[str], base: Change, seeds: list[int], steps: int, folder: Path) -> list[Job]:
+    """The configurations of these axes, each once.
+
+    Raises:
+        InputError: an unknown axis.
+    """
+    for axis in axes:
+        if axis not in AXES:
+            raise one_of("axis", axis, list(AXES))
+    changes = {name_of(change): change for axis in axes for change in AXES[axis].values()}
+    return [Job(base=base, change=change, seeds=seeds, steps=steps, folder=folder) for change in changes.values()]
+
+
+def main() -> None:
+    """Run what is asked for and not finished."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="of informer.train, for the base")
+    parser.add_argument("--axes", nargs="+", default=list(AXES), help=", ".join(AXES))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--output", type=Path, default=Path("runs/ablate"))
+    given, console = parser.parse_intermixed_args(), Console()
+    base = BASE | dict(setting.partition("=")[::2] for setting in given.settings)
+    try:
+        open_folder(given.output, {"base": base, "steps": given.steps})
+        jobs = jobs_of(given.axes, base, given.seeds, given.steps, given.output)
+        for job in jobs:
+            job.settings()
+        console.print(f"{counted(len(jobs), 'configuration')}, {sum(len(job.left) for job in jobs)} runs left")
+        sys.exit(1 if run_all(jobs, console) else 0)
+    except InputError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("stopped; the same command continues with what is missing")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Latency and throughput of `informer serve` on this machine: one client, and many at once.
+
+    OMP_NUM_THREADS=1 python scripts/benchmark_serve.py [--checkpoint RUN] [--clients 64] [--requests 20]
+
+Without a checkpoint a model of 180,000 parameters is trained for 20 steps on the sample. Each client keeps a connection
+open and sends the CSV text of one history after the other, with an interval of 80 %. Clients and server share the
+machine. Batches of one series show what batching adds.
+"""
+
+import argparse
+import http.client
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+
+from informer.runtime import resource
+
+ROWS, DISTINCT = 96, 200
+"""Rows of a history, and how many different ones are sent."""
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[str, int]]:
+    """A service, ready for requests: its host and port."""
+    command = [sys.executable, "-u", "-m", "informer.serve", "port=0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
+            assert found, "the service did not start"
+            yield found[1], int(found[2])
+        finally:
+            process.terminate()
+
+
+def bodies() -> list[bytes]:
+    """Histories from different places of the sample, as CSV."""
+    frame = pd.read_csv(resource("data/sample.csv"))
+    parts = (frame.iloc[20 * number : 20 * number + ROWS] for number in range(DISTINCT))
+    return [part.to_csv(index=False).encode() for part in parts]
+
+
+def measure(host: str, port: int, clients: int, requests: int) -> tuple[list[float], float]:
+    """Seconds of each request, and of all together."""
+    texts, together = bodies(), threading.Barrier(clients + 1)
+
+    def client(number: int) -> list[float]:
+        connection, seconds = http.client.HTTPConnection(host, port, timeout=600), []
+        connection.connect()
+        together.wait()
+        for i in range(requests):
+            body = texts[(number * requests + i) % DISTINCT]
+            started = time.perf_counter()
+            connection.request("POST", "/forecast?intervals=80", body, {"Content-Type": "text/csv"})
+            answer = connection.getresponse()
+            content = answer.read()
+            seconds.append(time.perf_counter() - started)
+            assert answer.status == 200, content
+        connection.close()
+        return seconds
+
+    with ThreadPoolExecutor(clients) as threads:
+        running = [threads.submit(client, number) for number in range(clients)]
+        together.wait()
+        started = time.perf_counter()
+        found = [seconds for each in running for seconds in each.result()]
+    return found, time.perf_counter() - started
+
+
+def main() -> None:
+    """Print a line for each number of clients and batch size."""
+    parser = argparse.ArgumentParser(description="Latency and throughput of informer serve on this machine.")
+    parser.add_argument("--checkpoint", type=Path)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--requests", type=int, default=20)
+    given = parser.parse_args()
+    with TemporaryDirectory() as scratch:
+        run_dir = given.checkpoint or Path(scratch) / "run"
+        if given.checkpoint is None:
+            small = ["dataset=sample", "model=small", "seq_len=96", "pred_len=24", "trainer.max_steps=20"]
+            train = [sys.executable, "-m", "informer.train", *small, f"run_dir={run_dir}"]
+            subprocess.run(train, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+        print("| batch_size | clients | requests/s | p50 ms | p95 ms | p99 ms |\n|---|---|---|---|---|---|")
+        for batch_size in (1, 16, 64):
+            with serving(f"checkpoint={run_dir}", f"batch_size={batch_size}") as (host, port):
+                measure(host, port, 1, 5)  # the first forward passes allocate
+                for clients in (1, given.clients):
+                    seconds, whole = measure(host, port, clients, given.requests)
+                    cuts = [1000 * cut for cut in statistics.quantiles(seconds, n=100)]
+                    rate, (p50, p95, p99) = len(seconds) / whole, (cuts[49], cuts[94], cuts[98])
+                    print(f"| {batch_size} | {clients} | {rate:.0f} | {p50:.0f} | {p95:.0f} | {p99:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""`python scripts/fuzz.py --minutes 5 [--seed 0]`: drawn inputs until the time is over, each checked for its result.
+
+A part is a function of a random generator and an empty folder that returns what went wrong in one sentence, or None;
+anything that it raises counts as wrong too. Every case is drawn from the seed and its number only, so that
+`--seed S --first N --cases 1 --parts P` repeats it. The exit status is 1 if anything went wrong.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from fuzz_checkpoint import changed_entry, flipped_bit
+from fuzz_dialect import dialect
+from fuzz_run_dir import changed_run
+
+MOST_SHOWN = 20
+"""Failures of a part that are printed."""
+
+Part = Callable[[np.random.Generator, Path], str | None]
+
+PARTS: dict[str, Part] = {
+    "dialect": dialect, "checkpoint": changed_entry, "flips": flipped_bit, "run_dir": changed_run
+}  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts in turn; returns the exit status."""
+    options = _options().parse_args(arguments)
+    end = time.monotonic() + 60 * options.minutes
+    failures = 0
+    for i, name in enumerate(options.parts):
+        # what is left of the time is shared by what is left to do
+        until = time.monotonic() + (end - time.monotonic()) / (len(options.parts) - i)
+        done, wrong = run_part(name, seed=options.seed, first=options.first, cases=options.cases, until=until)
+        failures += len(wrong)
+        print(f"{name}: {done} cases, {len(wrong)} wrong")
+        for line in wrong[:MOST_SHOWN]:
+            print(f"  {line}")
+    return int(failures > 0)
+
+
+def run_part(name: str, *, seed: int, first: int, cases: int | None, until: float) -> tuple[int, list[str]]:
+    """Cases of a part, one after the other, until the clock says `until`: their number, and what went wrong."""
+    wrong: list[str] = []
+    number = first
+    with tempfile.TemporaryDirectory() as scratch:
+        while (cases is None or number < first + cases) and time.monotonic() < until:
+            folder = Path(scratch, str(number))
+            folder.mkdir()
+            found = _case(PARTS[name], np.random.default_rng([seed, number]), folder)
+            if found is not None:
+                wrong.append(f"--seed {seed} --first {number} --cases 1 --parts {name}: {found}")
+            number += 1
+    return number - first, wrong
+
+
+def _case(part: Part, rng: np.random.Generator, folder: Path) -> str | None:
+    try:
+        return part(rng, folder)
+    except Exception:
+        return traceback.format_exc(limit=-3)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--minutes", type=float, default=5.0, help="time for all parts together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case of each part")
+    parser.add_argument("--cases", type=int, help="most cases of each part; none: as many as the time allows")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

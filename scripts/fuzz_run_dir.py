@@ -1,0 +1,104 @@
+"""Run directories with an entry or a file changed: the run continues, forecasts, or is refused in one line."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fuzz_checkpoint
+import mutations
+import numpy as np
+import torch
+import yaml
+from rich.console import Console
+
+from informer.checkpoint.restore import restore_model
+from informer.config.schema import TrainConfig
+from informer.errors import InputError
+from informer.search.stage import resume, settings_to_resume
+from informer.training.optim import build_optimizer
+from informer.training.run_dir import RunFolder
+from informer.training.state import State
+from informer.training.stopping import EarlyStopping
+
+WHOLLY = 25
+"""One case in so many is resumed to its end, which takes a hundred times as long."""
+
+
+def changed_run(rng: np.random.Generator, folder: Path) -> str | None:
+    """One entry of one file deleted or replaced, or a file that is something else."""
+    run = Path(shutil.copytree(fuzz_checkpoint.run(), folder / "run"))
+    (run / "metrics.json").unlink()
+    case = _spoil(run, rng) if rng.random() < 0.3 else _change(run, rng)
+    try:
+        if rng.random() < 0.3:
+            fuzz_checkpoint.use(run)
+        elif rng.random() < 1 / WHOLLY:
+            resume(RunFolder.of(run), Console(quiet=True))
+        else:
+            begin_to_resume(run)
+    except InputError as error:
+        return fuzz_checkpoint.problem_of(error, case)
+    except Exception as error:
+        raise AssertionError(case) from error
+    return None
+
+
+def _change(run: Path, rng: np.random.Generator) -> str:
+    name = str(rng.choice(["config.yaml", "run.json", "last.pt", "last.pt"]))
+    changed, case = mutations.draw(content(run, name), rng, texts=name != "last.pt")
+    write(run, name, changed)
+    return f"{name}: {case}"
+
+
+def content(run: Path, name: str) -> Any:
+    """What a file of a run holds: last.pt, run.json or config.yaml."""
+    if name == "last.pt":
+        return fuzz_checkpoint.entries(name)
+    return (json.loads if name == "run.json" else yaml.safe_load)((run / name).read_text())
+
+
+def write(run: Path, name: str, changed: Any) -> None:
+    """Put other content in its place, with a digest that matches."""
+    if name == "last.pt":
+        fuzz_checkpoint.write(run / name, changed)
+    else:
+        (run / name).write_text((json.dumps if name == "run.json" else yaml.safe_dump)(changed))
+
+
+def _spoil(run: Path, rng: np.random.Generator) -> str:
+    path = rng.choice(sorted(run.iterdir()))
+    if path.is_file() and rng.random() < 0.5:
+        whole = path.read_bytes()
+        path.write_bytes(mutations.flipped(whole, rng) if rng.random() < 0.5 else whole[: rng.integers(len(whole))])
+        return f"{path.name}: damaged"
+    kind = mutations.KINDS[rng.integers(len(mutations.KINDS))]
+    mutations.spoil(path, kind)
+    return f"{path.name}: {kind[:20]!r}"
+
+
+def begin_to_resume(run: Path) -> None:
+    """What `resume=run` does before it trains, and one step.
+
+    Raises:
+        InputError: it is refused.
+    """
+    folder = RunFolder.of(run)
+    folder.check_files()
+    last = folder.last()
+    settings = settings_to_resume(folder, last, TrainConfig(), ())
+    folder.resume(settings, {})
+    if last is not None:
+        _step(settings, last)
+
+
+def _step(settings: TrainConfig, last: Any) -> None:
+    model = restore_model(last).train()
+    optimizer = build_optimizer(settings.optim, model)
+    state = State(model=model, optimizer=optimizer, stopping=EarlyStopping(settings.trainer.patience))
+    state.restore(last.training)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step_while_finite(torch.tensor(1.0))
+    assert all(parameter.isfinite().all() for parameter in model.parameters()), "a step made a number that is none"
+    assert state.stopping.update(0.5, 1) in (True, False)

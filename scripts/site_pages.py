@@ -1,0 +1,203 @@
+"""Pages of the documentation that are made from the code: configuration, commands, the gallery of attention mechanisms.
+
+mkdocs calls `on_files` and `on_page_markdown` (`mkdocs build` with mkdocs.yml); nothing is written into `docs/`.
+"""
+
+import ast
+import inspect
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from informer.attention.base import AttentionSpec
+from informer.build import attention_class, attention_names, attention_node, build_attention
+from informer.config import conversion, families
+from informer.config.compose import help_of
+from informer.config.schema import TrainConfig
+
+ROWS, HEADS, WIDTH = 64, 1, 16
+"""Of the attention maps in the gallery."""
+
+USES = {
+    "additive": "Short sequences and one query at a time, as in recurrent decoders; slow on long ones.",
+    "auto": "The default choice when lengths vary: full attention where it is cheap, ProbSparse where it is not.",
+    "bigbird": "Long encoders that need a few distant rows: neighbours, random keys and global rows.",
+    "bigbird_etc": "The same with learned global tokens instead of global rows.",
+    "bilinear": "A learned metric between queries and keys, at the cost of full attention.",
+    "dot": "Full attention without the factor e^-0.5, for comparison.",
+    "efficient": "Linear cost with a softmax over features; fast at any length.",
+    "em": "A few prototypes per head summarise the sequence; no causal form.",
+    "etc": "Long encoders with a neighbourhood and a learned global summary.",
+    "full": "The reference. Fastest up to a few hundred rows.",
+    "hard": "One key per query; mainly for study.",
+    "linear": "Linear cost and a recurrent form of constant size.",
+    "linformer": "Encoders of a fixed length; keys are mixed along time, so there is no causal form.",
+    "log_sparse": "Causal attention to rows at exponentially growing distances.",
+    "longformer": "Long sequences where nearby rows matter most, plus global rows.",
+    "performer": "An unbiased estimate of softmax attention at linear cost.",
+    "performer_trig": "Performer with trigonometric features, for comparison; small weights come out noisier.",
+    "pooled": "Keys averaged in groups: the simplest way to a shorter memory.",
+    "prob": "The Informer's own: full rows for the most active queries, the mean for the others.",
+    "reformer": "Long sequences with few strong matches: queries and keys meet in hash buckets.",
+    "relu": "Weights that can be exactly zero, without a softmax.",
+    "sparse_fixed": "Factorised attention to blocks and their summary rows.",
+    "sparse_strided": "Factorised attention to a neighbourhood and every n-th row: periodic data.",
+    "synthesizer": "Learned weights that do not look at the input; a lower bound for what content adds.",
+    "synthesizer_dense": "Weights from each query alone.",
+    "taylor": "Linear cost by the first terms of the exponential's series.",
+    "topk": "The k strongest keys of each query.",
+    "truncated": "A plain neighbourhood.",
+    "vq": "Exact softmax attention over quantised keys, causal at linear cost.",
+}
+"""When to use a mechanism, one sentence each."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made from the code."""
+    pages: dict[str, str | bytes] = {
+        "reference/configuration.md": configuration_page(),
+        "reference/commands.md": commands_page(),
+        "gallery.md": gallery_page(),
+    }
+    pages |= {f"gallery/{name}.png": attention_map(name) for name in attention_names()}
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to files outside `docs/` become their text: a built site has no repository around it."""
+    return re.sub(r"\[([^\]]*)\]\(\.\./(?!tutorials|reference|gallery|results)[^)]*\)", r"\1", markdown)
+
+
+def configuration_page() -> str:
+    """Every key of a training run, from the dataclasses; `model` for each family."""
+    lines = [
+        "# Configuration",
+        "",
+        "Every key of `informer train`, as `key=value` on the command line. `informer train --cfg job` prints them all "
+        "with their values.",
+        "",
+        *_table("", TrainConfig),
+    ]
+    for name, hint in get_type_hints(TrainConfig).items():
+        if is_dataclass(hint) and name != "model":
+            lines += ["", f"## {name}", "", *_table(f"{name}.", hint)]
+    for family in families.own():
+        schema = families.config_class(family)
+        lines += ["", f"## model: {family}", "", inspect.cleandoc(schema.__doc__ or ""), "", *_table("model.", schema)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(prefix: str, schema: Any) -> Iterator[str]:
+    """A row for each field; a node of its own gets its fields, unless it has a section."""
+    yield "| key | type | default | meaning |"
+    yield "|---|---|---|---|"
+    yield from _rows(prefix, schema)
+
+
+def _rows(prefix: str, schema: Any) -> Iterator[str]:
+    hints, described = get_type_hints(schema), _descriptions(schema)
+    for field in fields(schema):
+        hint = hints[field.name]
+        if is_dataclass(hint):
+            if prefix:
+                yield from _rows(f"{prefix}{field.name}.", hint)
+            continue
+        default = field.default if field.default is not MISSING else None
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        shown = "" if default is MISSING else f"`{_text(default)}`"
+        yield f"| `{prefix}{field.name}` | {_kind(hint)} | {shown} | {described.get(field.name, '')} |"
+
+
+def _text(value: Any) -> str:
+    """As it is written on the command line."""
+    if isinstance(value, Enum):
+        return value.name
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def _kind(hint: Any) -> str:
+    if isinstance(hint, UnionType):
+        return " or ".join(map(_kind, get_args(hint)))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return ", ".join(f"`{name}`" for name in hint.__members__ if name not in ("true", "false"))
+    names = {NoneType: "`null`", bool: "bool", int: "int", float: "float", str: "text"}
+    return names.get(hint) or str(hint).replace("typing.", "").replace("str", "text")
+
+
+def _descriptions(schema: Any) -> dict[str, str]:
+    """The docstring below each field, or its line under `Args:`; of the parents too."""
+    found: dict[str, str] = {}
+    for one in (parent for parent in reversed(schema.__mro__) if "__dataclass_fields__" in vars(parent)):
+        (node,) = ast.parse(inspect.cleandoc(inspect.getsource(one))).body
+        assert isinstance(node, ast.ClassDef)
+        for argument, text in re.findall(
+            r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", ast.get_docstring(node) or "", re.M
+        ):
+            found |= dict.fromkeys(argument.split(", "), " ".join(text.split()))
+        for before, after in zip(node.body, node.body[1:], strict=False):
+            if (
+                isinstance(before, ast.AnnAssign)
+                and isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+            ):
+                assert isinstance(before.target, ast.Name)
+                found[before.target.id] = " ".join(str(after.value.value).split())
+    return {name: text.replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;") for name, text in found.items()}
+
+
+def commands_page() -> str:
+    """The help of every command."""
+    lines = ["# Commands", "", "`informer COMMAND key=value ...`, or `python -m informer.COMMAND key=value ...`.", ""]
+    for name in conversion.SCHEMAS:
+        lines += [f"## {name}", "", "```text", help_of(name).strip(), "```", ""]
+    return "\n".join(lines)
+
+
+def gallery_page() -> str:
+    """Every mechanism: what it is, when to use it, formula and cost, parameters, and the weights it gives."""
+    lines = [
+        "# Attention gallery",
+        "",
+        f"Each picture shows the weights of the same {ROWS} queries (rows) and keys (columns), a smooth random walk "
+        "through feature space. The colour scale ends at the picture's largest weight.",
+        "",
+    ]
+    for name in attention_names():
+        node = attention_node(name)
+        mechanism = attention_class(node["_target_"])
+        text = inspect.cleandoc(inspect.getmodule(mechanism).__doc__ or "")
+        parameters = ", ".join(f"`{key}={_text(value)}`" for key, value in node.items() if key != "_target_")
+        lines += [
+            f"## {name}", "", USES[name], "",
+            f"![Weights of {name}](gallery/{name}.png){{ width=200 align=right }}", "",
+            f"Cost: {mechanism.COST}. Causal: {'yes' if mechanism.CAUSAL else 'no'}. Cross-attention: "
+            f"{'yes' if mechanism.CROSS else 'no'}. Parameters: {parameters or 'none'}.", "",
+            "```text", text, "```", "",
+        ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def attention_map(name: str) -> bytes:
+    """The weights of a mechanism with its default parameters as a PNG."""
+    torch.manual_seed(0)
+    walk = torch.randn(2, 1, HEADS, ROWS, WIDTH).cumsum(dim=3)
+    q, k = 2.0 * walk / walk.std(dim=3, keepdim=True)
+    spec = AttentionSpec(n_heads=HEADS, d_head=WIDTH, len_q=ROWS, len_k=ROWS, causal=False, dropout=0.0)
+    with torch.no_grad():
+        weights = build_attention(name, spec).eval().weights(q, k)[0, 0].abs().numpy()
+    picture = io.BytesIO()
+    plt.imsave(picture, np.kron(weights, np.ones((4, 4))), cmap="viridis", vmin=0.0, vmax=weights.max())
+    return picture.getvalue()

@@ -1,0 +1,131 @@
+"""Attention of tokens and rows in four parts, against loops from the formula."""
+
+import numpy as np
+import pytest
+import torch
+from naive import assert_gradients, draw, softmax, spec_of
+from torch import Tensor
+
+from informer.attention.base import AttentionSpec
+from informer.attention.global_local import GlobalLocalAttention
+from informer.build import build_attention
+
+SIZES = [(2, 3, 9, 5, 4), (1, 1, 1, 3, 3), (1, 2, 37, 4, 2)]
+"""Sizes b, h, rows l, features e, value features d."""
+LOCALS = [("etc", {"radius": 2}), ("etc", {"radius": 10**6}), ("bigbird_etc", {"window": 3, "n_random": 2})]
+
+
+def make(
+    name: str, params: dict, sizes: tuple[int, ...], n: int, *, own: bool = False, dropout: float = 0.0
+) -> GlobalLocalAttention:
+    _, h, rows, e, _ = sizes
+    spec = AttentionSpec(h, e, rows, rows, dropout=dropout)
+    local = build_attention(name, spec, n_global=0, **params)
+    with_tokens = AttentionSpec(h, e, n + rows, n + rows, dropout=dropout)
+    return GlobalLocalAttention(with_tokens, local, n_tokens=n, own=own).double().eval()
+
+
+def operands(sizes: tuple[int, ...], n: int, *, own: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    b, h, rows, e, d = sizes
+    times = 2 if own else 1
+    return draw((b, h, n + rows, n + rows, times * e, times * d))
+
+
+def near(attn: GlobalLocalAttention, head: int, i: int) -> list[int]:
+    """Rows that row i sees, from what the mechanism says in its own words."""
+    local, length = attn.local, attn.local.spec.len_q
+    if hasattr(local, "radius"):
+        return [j for j in range(length) if abs(i - j) <= local.radius]
+    drawn = local.random_keys[head, i].tolist()
+    return [j for j in range(length) if abs(i - j) <= local.reach or j in drawn]
+
+
+def four_parts(attn: GlobalLocalAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Outputs row by row: the projections of the part (asker, asked), one softmax over both of its parts."""
+    n, e, d = attn.n_tokens, attn.spec.d_head, v.shape[-1] // (2 if attn.own else 1)
+
+    def part(x: Tensor, width: int, side: str) -> np.ndarray:
+        start = width if attn.own and side == "rows" else 0
+        return x[..., start : start + width].numpy()
+
+    out = np.zeros((*q.shape[:3], d))
+    for item in range(len(q)):
+        for head in range(q.shape[1]):
+            for i in range(q.shape[2]):
+                asker = "tokens" if i < n else "rows"
+                rows = range(q.shape[2] - n) if i < n else near(attn, head, i - n)
+                scores, values = [], []
+                for j in [*range(n), *(n + row for row in rows)]:
+                    asked = "tokens" if j < n else "rows"
+                    query, key = part(q, e, asked)[item, head, i], part(k, e, asker)[item, head, j]
+                    scores.append(query @ key / np.sqrt(e))
+                    values.append(part(v, d, asker)[item, head, j])
+                out[item, head, i] = softmax(np.array(scores)) @ np.array(values)
+    return torch.from_numpy(out)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize(("name", "params"), LOCALS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_equals_the_formula(sizes: tuple[int, ...], name: str, params: dict, n: int, own: bool) -> None:
+    """Red if a part is left out, has a softmax by itself, or reads the projections of another part."""
+    attn = make(name, params, sizes, n, own=own)
+    q, k, v = operands(sizes, n, own=own)
+    expected = four_parts(attn, q, k, v)
+    torch.testing.assert_close(attn(q, k, v), expected, rtol=1e-11, atol=1e-11)
+    dense = attn.weights(q, k)
+    if own:
+        for_tokens, for_rows = v.chunk(2, dim=-1)
+        found = torch.cat([dense[:, :, :n] @ for_tokens, dense[:, :, n:] @ for_rows], dim=2)
+    else:
+        found = dense @ v
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_twice_the_same_projections_are_shared_ones() -> None:
+    q, k, v = operands(SIZES[0], 3)
+    own, shared = (make("etc", {"radius": 2}, SIZES[0], 3, own=flag) for flag in (True, False))
+    twice = [torch.cat([x, x], dim=-1) for x in (q, k, v)]
+    torch.testing.assert_close(own(*twice), shared(q, k, v), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_has_true_gradients(own: bool) -> None:
+    sizes = (1, 2, 5, 3, 2)
+    assert_gradients(make("etc", {"radius": 1}, sizes, 2, own=own), *operands(sizes, 2, own=own))
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    sizes = (1, 2, 45, 3, 3)
+    attn = make("etc", {"radius": 8}, sizes, 5, dropout=0.5)
+    q, k, v = operands(sizes, 5)
+    ones = torch.ones_like(v)
+    torch.testing.assert_close(attn(q, k, ones), ones)
+    sums = attn.train()(q, k, ones)
+    assert sums[:, :, :5].std() > 0.05
+    assert sums[:, :, 5:].std() > 0.1
+
+
+def test_items_do_not_depend_on_the_batch() -> None:
+    attn = make("bigbird_etc", {}, (3, 2, 33, 4, 4), 2)
+    q, k, v = operands((3, 2, 33, 4, 4), 2)
+    torch.testing.assert_close(attn(q[:1], k[:1], v[:1]), attn(q, k, v)[:1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "words"),
+    [
+        ("full", {}, "expected attn=etc or attn=bigbird_etc with it, found FullAttention"),
+        ("etc", {"n_global": 3}, "expected attn.n_global=0 with it, whose place they take, found 3"),
+    ],
+)
+def test_what_gives_no_pattern_is_refused(name: str, params: dict, words: str) -> None:
+    spec = spec_of((1, 1, 5, 5, 3, 3))
+    with pytest.raises(ValueError, match=words):
+        GlobalLocalAttention(spec, build_attention(name, spec, **params), n_tokens=1)
+
+
+def test_at_least_one_token() -> None:
+    with pytest.raises(ValueError, match="n_tokens: expected a whole number of at least 1, found 0"):
+        make("etc", {}, SIZES[0], 0)

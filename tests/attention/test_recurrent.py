@@ -1,0 +1,127 @@
+"""Position by position gives the rows of the whole sequence."""
+
+import pytest
+import torch
+from naive import draw, spec_of
+
+from informer.attention.base import Attention
+from informer.attention.full import FullAttention
+from informer.attention.recurrent import FeatureState, KernelState, RecurrentAttention
+from informer.build import build_attention
+
+SIZES = (2, 3, 150, 150, 5, 4)  # three chunks of the causal forward
+CASES = {
+    **{f"linear {name}": ("linear", {"feature_map": name}) for name in ("elu", "relu", "exp", "softmax")},
+    "performer": ("performer", {}),
+    "performer_trig": ("performer_trig", {"n_features": 40}),
+    "efficient feature": ("efficient", {"normaliser": "feature"}),
+    "efficient row": ("efficient", {"normaliser": "row"}),
+    "taylor": ("taylor", {}),
+}
+
+
+def make(case: str, sizes=SIZES, *, causal: bool = True) -> Attention:
+    name, params = CASES[case]
+    torch.manual_seed(0)
+    return build_attention(name, spec_of(sizes, causal=causal), **params).double().eval()
+
+
+def by_steps(attn, q, k, v):
+    state, rows = attn.initial_state(q.shape[0], v.shape[3]), []
+    for operands in zip(*(x.unbind(dim=2) for x in (q, k, v)), strict=True):
+        row, state = attn.step(state, *operands)
+        rows.append(row)
+    return torch.stack(rows, dim=2), state
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("scale", [0.5, 3.0])
+def test_steps_give_the_causal_rows(case, scale):
+    """Red if a sum, a unit or the normaliser of `step` is off, or the mean of a row without one."""
+    q, k, v = draw(SIZES, scale=scale)
+    attn = make(case)
+    found, expected = by_steps(attn, q, k, v)[0], attn(q, k, v)
+    # sines and cosines may cancel: their rounding goes by the largest weight
+    largest = max(1.0, float(attn.weights(q, k).abs().max()))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10 * largest)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_keys_that_grow_or_shrink_without_end(case):
+    """Red without a unit for features that grow like exp."""
+    q, k, v = draw(SIZES, scale=0.5)
+    for ramp in (torch.linspace(0.1, 60, SIZES[2]), torch.linspace(60, 0.1, SIZES[2])):
+        steep = k * ramp.double()[:, None]
+        attn = make(case)
+        largest = max(1.0, float(attn.weights(q, steep).abs().max()))
+        found = by_steps(attn, q, steep, v)[0]
+        torch.testing.assert_close(found, attn(q, steep, v), rtol=1e-9, atol=1e-9 * largest)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_state_does_not_grow(case):
+    """Red if a state keeps keys or values."""
+    q, k, v = draw(SIZES)
+    attn = make(case)
+    first = [x.shape for x in attn.initial_state(q.shape[0], v.shape[3])]
+    assert [x.shape for x in by_steps(attn, q, k, v)[1]] == first
+    assert max(x.numel() for x in by_steps(attn, q, k, v)[1]) < k.numel() or "performer" in case
+
+
+def test_the_state_is_that_of_the_paper():
+    """S_i and z_i of eq. 18 and 19, by a loop over positions."""
+    q, k, v = draw((1, 2, 9, 9, 3, 4))
+    features = torch.where(k > 0, k + 1, k.clamp(max=0).exp())
+    state = by_steps(make("linear elu", (1, 2, 9, 9, 3, 4)), q, k, v)[1]
+    assert isinstance(state, KernelState)
+    expected = sum(features[:, :, j, :, None] * v[:, :, j, None, :] for j in range(9))
+    torch.testing.assert_close(state.s, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(state.z, features.sum(dim=2), rtol=1e-12, atol=1e-12)
+
+
+def test_a_row_without_a_normaliser_takes_the_mean_of_the_values_so_far():
+    q, k, v = draw((1, 2, 6, 6, 3, 4))
+    q[:, :, 3] = -2.0  # relu leaves nothing of it
+    found = by_steps(make("linear relu", (1, 2, 6, 6, 3, 4)), q, k, v)[0]
+    torch.testing.assert_close(found[:, :, 3], v[:, :, :4].mean(dim=2))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_half_precision_sums_in_single(case):
+    q, k, v = (x.bfloat16() for x in draw((1, 2, 40, 40, 4, 4), scale=0.3))
+    attn = make(case, (1, 2, 40, 40, 4, 4)).float()
+    found, state = by_steps(attn, q, k, v)
+    assert found.dtype == torch.bfloat16
+    assert state.s.dtype == torch.float32
+    torch.testing.assert_close(found.float(), attn(q, k, v).float(), rtol=2**-6, atol=2**-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_are_those_of_the_whole_sequence(case):
+    sizes = (1, 2, 6, 6, 3, 2)
+    attn, leaves = make(case, sizes), [x.requires_grad_() for x in draw(sizes, scale=0.7)]
+    found = torch.autograd.grad(by_steps(attn, *leaves)[0].square().sum(), leaves)
+    expected = torch.autograd.grad(attn(*leaves).square().sum(), leaves)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+def test_a_state_may_be_gone_on_from_twice():
+    """Red if a step writes into the state it is given."""
+    q, k, v = (x[:, :, 0] for x in draw(SIZES))
+    for case in CASES:
+        attn = make(case)
+        state = attn.step(attn.initial_state(2, 4), q, k, v)[1]
+        assert torch.equal(attn.step(state, q, k, v)[0], attn.step(state, q, k, v)[0])
+
+
+def test_which_mechanisms_have_it():
+    assert all(isinstance(make(case), RecurrentAttention) for case in CASES)
+    assert isinstance(make("efficient feature").initial_state(1), FeatureState)
+    assert not isinstance(FullAttention(spec_of(SIZES)), RecurrentAttention)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_layer_that_is_not_causal_has_no_recurrent_form(case):
+    with pytest.raises(ValueError, match="causal"):
+        make(case, causal=False).initial_state(2)

@@ -1,0 +1,159 @@
+"""Attention to vector-quantised keys against a loop over pairs, dense straight-through gradients, and its averages."""
+
+import numpy as np
+import pytest
+import torch
+from naive import CROSS, SELF, assert_blind_to_future, assert_realises, draw, matrix, softmax, spec_of
+
+from informer.attention import kernels, straight_through
+from informer.attention.full import FullAttention
+from informer.attention.vq import VQAttention
+
+LONG = (2, 2, 150, 150, 3, 4)  # three blocks
+SHAPES = [(x, c) for x in [*SELF, LONG] for c in (False, True)] + [(x, False) for x in CROSS]
+
+
+def make(sizes, *, causal=False, seed=0, **params):
+    torch.manual_seed(seed)
+    return VQAttention(spec_of(sizes, causal=causal), **({"n_codes": 5} | params)).double().eval()
+
+
+def codes_of(attn, k):
+    """Indices [b h s] of the nearest codes, by the loop."""
+    result = np.zeros(k.shape[:3], dtype=int)
+    for b, h, j in np.ndindex(*k.shape[:3]):
+        result[b, h, j] = np.argmin([((k[b, h, j] - code) ** 2).sum() for code in attn.codes[h]])
+    return result
+
+
+def row_of(attn):
+    def row(head, query, keys):
+        codes = attn.codes[head].numpy()
+        nearest = [codes[np.argmin(((key - codes) ** 2).sum(-1))] for key in keys]
+        return softmax(np.array([query @ code for code in nearest]) / np.sqrt(len(query)))
+
+    return row
+
+
+@pytest.mark.parametrize("n_codes", [1, 5, 200])
+@pytest.mark.parametrize(("sizes", "causal"), SHAPES)
+def test_equals_the_formula(sizes, causal, n_codes):
+    attn, (q, k, v) = make(sizes, causal=causal, n_codes=n_codes), draw(sizes)
+    assert_realises(attn, q, k, v, matrix(q, k, row_of(attn), causal=causal))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_scores_that_differ_by_more_than_exp_can_hold(causal):
+    """Red if the largest score is taken over codes that a row does not meet."""
+    attn, (q, k, v) = make(LONG, causal=causal), draw(LONG)
+    assert_realises(attn, 300 * q, k, v, matrix(300 * q, k, row_of(attn), causal=causal))
+
+
+def straight_through_gradients(attn, q, k, v, upstream):
+    """Of the dense softmax, with k + (code - k) as keys, the bracket without gradient."""
+    leaves = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    index = torch.from_numpy(codes_of(attn, k))[..., None].expand_as(k)
+    codes = attn.codes.expand(len(k), -1, -1, -1).gather(2, index)
+    replaced = leaves[1] + (codes - leaves[1]).detach()
+    out = FullAttention(attn.spec)(leaves[0], replaced, leaves[2])
+    return torch.autograd.grad((out * upstream).sum(), leaves)
+
+
+@pytest.mark.parametrize("way", ["by_pairs", "by_codes"])
+@pytest.mark.parametrize(("sizes", "causal"), SHAPES)
+def test_gradients_are_straight_through(monkeypatch, sizes, causal, way):
+    """Red if a gradient of the keys leaves a pair out, or one of the two ways to sum it does."""
+    called, own = [], getattr(straight_through, way)
+    monkeypatch.setattr(straight_through, way, lambda *x, **y: called.append(1) or own(*x, **y))
+    if way == "by_codes":
+        sizes = (*sizes[:4], 1, 1)  # n_codes e d < L (e + d) even where L is short
+    attn = make(sizes, causal=causal, n_codes=1 if way == "by_codes" else 200)
+    q, k, v = (x.requires_grad_() for x in draw(sizes))
+    upstream = torch.randn(*q.shape[:3], v.shape[3], dtype=v.dtype)
+    found = torch.autograd.grad((attn(q, k, v) * upstream).sum(), [q, k, v])
+    for a, b in zip(found, straight_through_gradients(attn, q.detach(), k.detach(), v.detach(), upstream), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
+    assert called
+
+
+@pytest.mark.parametrize(("sizes", "causal"), SHAPES)
+def test_both_ways_to_sum_the_gradient_agree(sizes, causal):
+    attn, (q, k, v) = make(sizes, causal=causal, n_codes=7), draw(sizes)
+    nearest, weights = torch.from_numpy(codes_of(attn, k)), attn.weights(q, k)
+    index = nearest[..., None].expand_as(k)
+    scores = torch.einsum("bhle,bhse->bhls", q, attn.codes.expand(len(k), -1, -1, -1).gather(2, index))
+    log_z = (scores - weights.log())[..., :1]  # key 0 is allowed in every row
+    g1, v1 = torch.randn(*q.shape[:3], v.shape[3] + 1, dtype=q.dtype), torch.cat([v, torch.ones_like(v[..., :1])], -1)
+    operands = g1, log_z, q, v1, attn.codes, nearest
+    found = straight_through.by_codes(*operands, causal=causal)
+    torch.testing.assert_close(found, straight_through.by_pairs(*operands, causal=causal), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_queries_and_values(causal):
+    sizes = (1, 2, 5, 5, 3, 2)
+    q, k, v = draw(sizes)
+    attn = make(sizes, causal=causal)
+    leaves = [x.requires_grad_() for x in (q, v)]
+    assert torch.autograd.gradcheck(lambda q, v: attn(q, k, v), leaves)
+
+
+def test_keys_that_are_codes_give_full_attention():
+    sizes = (1, 2, 9, 9, 3, 4)
+    attn, (q, k, v) = make(sizes, n_codes=9), draw(sizes)
+    attn.codes = k[0]
+    torch.testing.assert_close(attn(q, k, v), FullAttention(attn.spec)(q, k, v), rtol=1e-11, atol=1e-11)
+
+
+def test_training_moves_the_codes_by_their_averages():
+    """Two batches, each code's average count and sum by the loop. Red if unused codes move."""
+    attn = make((2, 2, 31, 31, 3, 4), n_codes=40, momentum=0.75).train()
+    counts, sums = np.ones((2, 40)), attn.codes.numpy().copy()
+    for seed in (0, 1):
+        q, k, v = draw((2, 2, 31, 31, 3, 4), seed=seed)
+        nearest, before = codes_of(attn, k), attn.codes.clone()
+        attn(q, k, v)
+        counts, sums = 0.75 * counts, 0.75 * sums
+        for b, h, j in np.ndindex(*nearest.shape):
+            counts[h, nearest[b, h, j]] += 0.25
+            sums[h, nearest[b, h, j]] += 0.25 * k[b, h, j].numpy()
+        torch.testing.assert_close(attn.counts, torch.from_numpy(counts), rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(attn.codes, torch.from_numpy(sums / counts[..., None]), rtol=1e-11, atol=1e-11)
+        for h in range(2):
+            unused = sorted(set(range(40)) - set(nearest[:, h].flatten().tolist()))
+            assert torch.equal(attn.codes[h, unused], before[h, unused])
+
+
+def test_a_code_whose_count_has_vanished_comes_back():
+    attn, (q, k, v) = make((1, 1, 7, 7, 3, 3), n_codes=2), draw((1, 1, 7, 7, 3, 3))
+    attn.counts = torch.zeros_like(attn.counts)
+    attn.train()(q, k, v)
+    assert attn.codes.isfinite().all()
+
+
+def test_the_codes_are_saved_and_a_momentum_of_one_keeps_them():
+    attn, operands = make(SELF[0], momentum=1.0), draw(SELF[0])
+    before = attn.codes.clone()
+    attn.train()(*operands)
+    assert torch.equal(attn.codes, before)
+    other = make(SELF[0], seed=1)
+    other.load_state_dict(attn.state_dict())
+    assert torch.equal(other.codes, before)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_segments_change_nothing(monkeypatch, causal):
+    attn, (q, k, v) = make(LONG, causal=causal), draw(LONG)
+    whole = attn(q, k, v)
+    monkeypatch.setattr(kernels, "SEGMENT_ELEMENTS", 1)
+    torch.testing.assert_close(attn(q, k, v), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_the_future_is_hidden():
+    assert_blind_to_future(make(LONG, causal=True), *draw(LONG))
+
+
+@pytest.mark.parametrize("params", [{"n_codes": 0}, {"momentum": -0.1}])
+def test_refuses(params):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        make(SELF[0], **params)

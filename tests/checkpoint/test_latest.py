@@ -1,0 +1,73 @@
+"""`runs/latest`: a text file with the name of the newest run, which commands follow and TensorBoard does not."""
+
+from pathlib import Path
+
+import pytest
+from entry_points import SMALL, Trained, call
+from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+
+from informer import checkpoint
+from informer.checkpoint.paths import followed, locate, point
+
+TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
+
+
+def test_tensorboard_shows_each_run_once(folder: Path) -> None:
+    """Red if the newest run has two names below `runs`; the oracle is TensorBoard's own search."""
+    for name in ("one", "two"):
+        assert call("train", *TRAIN, f"run_dir=runs/{name}").status == 0
+    assert set(EventMultiplexer().AddRunsFromDirectory("runs").Reload().Runs()) == {"one", "two"}
+    assert Path("runs/latest").read_text() == "two\n"
+
+
+def test_every_command_follows_it(folder: Path, trained: Trained) -> None:
+    Path("runs").mkdir()
+    Path("runs/mine").symlink_to(trained.run_dir)
+    Path("runs/latest").write_text("mine\n")
+    sample = f"input={Path(__file__).parents[2] / 'data' / 'sample.csv'}"
+    for command in (
+        ["eval", "output=scores", "plots=none"], ["predict", sample], ["export", "output=model.safetensors"],
+        ["report", "runs/latest", "output=report.html"], ["compare", "runs/latest"], ["train", "resume=runs/latest"],
+        ["eval", "checkpoint=runs/latest/last.pt", "output=scores", "plots=none"],
+    ):  # fmt: skip
+        outcome = call(*command)
+        assert (outcome.status, outcome.err) == (0, ""), command
+    assert checkpoint.load(Path("runs/latest")).step == checkpoint.load(trained.run_dir).step
+
+
+def test_a_link_of_an_older_version_is_read_and_then_replaced(folder: Path, trained: Trained) -> None:
+    Path("runs").mkdir()
+    Path("runs/latest").symlink_to(trained.run_dir)
+    assert locate("runs/latest") == Path("runs/latest/best.pt")
+    assert call("train", *TRAIN, "run_dir=runs/new").status == 0
+    assert not Path("runs/latest").is_symlink()
+    assert Path("runs/latest").read_text() == "new\n"
+    assert (trained.run_dir / "best.pt").exists()
+
+
+@pytest.mark.parametrize("content", [b"../secret\n", b"/etc\n", b"a\nb\n", b"\xff\xfe", b"", b"..", b"x" * 300])
+def test_other_content_leads_nowhere(content: bytes, folder: Path) -> None:
+    """Red if a file called latest leads out of its folder, or is overwritten although it is no name."""
+    Path("latest").write_bytes(content)
+    assert followed("latest/best.pt") == Path("latest/best.pt")
+    assert not point(Path("latest"), "new")
+    assert Path("latest").read_bytes() == content
+
+
+def test_a_run_that_is_gone_is_named(folder: Path) -> None:
+    Path("runs").mkdir()
+    Path("runs/latest").write_text("gone\n")
+    outcome = call("eval")
+    assert outcome == (2, "", "error: checkpoint: runs/gone does not exist; give a run directory or a .pt file\n")
+
+
+def test_a_run_without_an_epoch_says_how_it_goes_on(folder: Path) -> None:
+    Path("runs/one").mkdir(parents=True)
+    Path("runs/one/config.yaml").write_text("seed: 0\n")
+    Path("runs/latest").write_text("one\n")
+    outcome = call("eval")
+    assert outcome.status == 2
+    expected = (
+        "runs/one was interrupted before its first epoch ended; continue with: python -m informer.train resume=runs/one"
+    )
+    assert expected in outcome.err

@@ -1,0 +1,88 @@
+"""Marks against formulas written with pandas by hand, for every offset."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import calendar_marks, mark_sizes
+from informer.data.read.frequency import Frequency
+
+Formula = Callable[[pd.DatetimeIndex], np.ndarray]
+
+LINEAR: dict[str, Formula] = {
+    "second": lambda t: t.second.to_numpy() / 59 - 0.5,
+    "minute": lambda t: t.minute.to_numpy() / 59 - 0.5,
+    "hour": lambda t: t.hour.to_numpy() / 23 - 0.5,
+    "weekday": lambda t: t.day_of_week.to_numpy() / 6 - 0.5,
+    "day": lambda t: (t.day.to_numpy() - 1) / 30 - 0.5,
+    "dayofyear": lambda t: (t.day_of_year.to_numpy() - 1) / 365 - 0.5,
+    "week": lambda t: (t.strftime("%V").astype(int).to_numpy() - 1) / 52 - 0.5,
+    "month": lambda t: (t.month.to_numpy() - 1) / 11 - 0.5,
+}
+TABLE: dict[str, Formula] = {
+    "second": lambda t: t.second.to_numpy(),
+    "minute": lambda t: t.minute.to_numpy(),
+    "quarter": lambda t: np.array([stamp.minute // 15 for stamp in t]),
+    "hour": lambda t: t.hour.to_numpy(),
+    "weekday": lambda t: t.day_of_week.to_numpy(),
+    "day": lambda t: t.day.to_numpy(),
+    "month": lambda t: t.month.to_numpy(),
+}
+ROWS_OF_TABLE = {"second": 60, "minute": 60, "quarter": 4, "hour": 24, "weekday": 7, "day": 32, "month": 13}
+
+HOURLY = "hour weekday day dayofyear"
+DAILY = "weekday day dayofyear"
+# offsets -> columns of timeF, columns of fixed and learned
+COLUMNS = {
+    "s 10s 500ms": (f"second minute {HOURLY}", "month day weekday hour minute second"),
+    "min 5min 10min 20min 100min": (f"minute {HOURLY}", "month day weekday hour minute"),
+    "15min 30T 90min 150min": (f"minute {HOURLY}", "month day weekday hour quarter"),
+    "h 4H 36h bh": (HOURLY, "month day weekday hour"),
+    "D 2D B C": (DAILY, "month day weekday"),
+    "W W-MON 2W 7D SME SMS": ("day week", "month day"),
+    "M MS BME QE QS BQE YE YS BYE A": ("month", "month"),
+}
+CASES = [(offset, *columns) for offsets, columns in COLUMNS.items() for offset in offsets.split()]
+
+
+@pytest.mark.parametrize(("offset", "linear", "table"), CASES)
+def test_marks_are_the_formulas(offset: str, linear: str, table: str) -> None:
+    frequency = Frequency.parse(offset)
+    timestamps = pd.date_range("2019-11-27 21:43:55", periods=150, freq=frequency.offset)
+    expected = np.stack([LINEAR[name](timestamps) for name in linear.split()], axis=1)
+    marks = calendar_marks(timestamps, frequency, CalendarEmbed.timeF)
+    np.testing.assert_allclose(marks, expected, rtol=0, atol=1e-7)
+    assert mark_sizes(frequency, CalendarEmbed.timeF) == (1,) * marks.shape[1]
+    for kind in (CalendarEmbed.fixed, CalendarEmbed.learned):
+        expected = np.stack([TABLE[name](timestamps) for name in table.split()], axis=1)
+        np.testing.assert_array_equal(calendar_marks(timestamps, frequency, kind), expected)
+        assert mark_sizes(frequency, kind) == tuple(ROWS_OF_TABLE[name] for name in table.split())
+
+
+def test_no_calendar_has_no_marks() -> None:
+    """Red if rows are lost with the columns."""
+    hour = Frequency.parse("h")
+    assert calendar_marks(pd.date_range("2020", periods=5, freq="h"), hour, CalendarEmbed.none).shape == (5, 0)
+    assert mark_sizes(hour, CalendarEmbed.none) == ()
+
+
+@pytest.mark.parametrize("offset", ["s", "min", "15min", "h", "D", "W", "MS"])
+def test_marks_stay_in_their_ranges(offset: str) -> None:
+    """A leap year's last day, week 53, the last second of an hour: no value leaves [-0.5, 0.5] or its table."""
+    frequency = Frequency.parse(offset)
+    edges = pd.DatetimeIndex(["2020-12-31 23:59:59", "2020-12-30", "2021-01-01", "2024-02-29", "2020-01-01"])
+    linear = calendar_marks(edges, frequency, CalendarEmbed.timeF)
+    assert linear.min() == -0.5
+    assert linear.max() == 0.5
+    table = calendar_marks(edges, frequency, CalendarEmbed.learned)
+    assert (table >= 0).all()
+    assert (table < np.array(mark_sizes(frequency, CalendarEmbed.learned))).all()
+
+
+def test_marks_are_local_time() -> None:
+    timestamps = pd.date_range("2024-03-30 22:00", periods=10, freq="h", tz="Europe/Berlin")
+    hours = calendar_marks(timestamps, Frequency.parse("h"), CalendarEmbed.learned)[:, 3]
+    assert hours.tolist() == [22, 23, 0, 1, 3, 4, 5, 6, 7, 8]

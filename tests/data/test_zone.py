@@ -1,0 +1,113 @@
+"""Times across clock changes: with offsets, and local ones of a named zone; the instants come from pandas."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from informer.config.dataset import DatasetConfig, Short, SplitConfig
+from informer.config.lengths import WindowSizes
+from informer.data.panel import read_panel
+from informer.data.read.source import read_series
+from informer.data.survey import survey_file
+from informer.errors import InputError
+
+YEAR = pd.date_range("2022-12-31 23:00", periods=8760 * 4, freq="15min", tz="UTC").tz_convert("Europe/Berlin")
+"""A year in Germany, with both clock changes."""
+
+CONFIG = DatasetConfig(timezone="Europe/Berlin")
+
+
+def text(times: pd.DatetimeIndex, written: str) -> list[str]:
+    return [time.isoformat() for time in times] if written == "iso" else list(times.strftime(written))
+
+
+def german(path: Path, times: pd.DatetimeIndex, written: str = "%Y-%m-%d %H:%M") -> Path:
+    values = np.round(np.sin(np.arange(len(times)) / 96 * 2 * np.pi), 3)
+    pd.DataFrame({"time": text(times, written), "load": values}).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("written", ["iso", "%Y-%m-%d %H:%M:%S%z", "%d.%m.%Y %H:%M%z"])
+def test_offsets_that_change(written: str, tmp_path: Path) -> None:
+    """The zone is the one whose offsets they are, so that days stay local days."""
+    series = read_series(german(tmp_path / "f.csv", YEAR, written), DatasetConfig())
+    assert (series.timestamps == YEAR).all()
+    assert str(series.timestamps.tz) == "Europe/Berlin"
+    assert series.frequency.code == "15min"
+
+
+def test_offsets_of_no_known_rule(tmp_path: Path) -> None:
+    """Red if an instant is lost: the offsets are those of no zone."""
+    (tmp_path / "f.csv").write_text(
+        "time,a\n2020-01-01 00:00+05:00,1\n2020-01-01 00:00+04:00,2\n2020-01-01 00:00+03:00,3\n"
+    )
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    assert list(series.timestamps) == list(pd.date_range("2019-12-31 19:00", periods=3, freq="h", tz="UTC"))
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M"])
+def test_local_times(written: str, tmp_path: Path) -> None:
+    series = read_series(german(tmp_path / "f.csv", YEAR, written), CONFIG)
+    assert (series.timestamps == YEAR).all()
+
+
+def test_local_times_newest_first(tmp_path: Path) -> None:
+    """Red if the first of two equal times in the file is always the earlier."""
+    config = DatasetConfig(timezone="Europe/Berlin", sort=True)
+    assert (read_series(german(tmp_path / "f.csv", YEAR[::-1]), config).timestamps == YEAR).all()
+
+
+@pytest.mark.parametrize("order", ["time", "store"])
+def test_local_times_of_many_series(order: str, tmp_path: Path) -> None:
+    """Red if equal times of two series are taken for an hour that occurs twice; hours in 2023 include both changes."""
+    times = YEAR[::4]
+    frame = pd.concat(
+        pd.DataFrame({"time": text(times, "%Y-%m-%d %H:%M"), "store": store, "a": np.arange(len(times)), "t": times})
+        for store in ("x", "y")
+    )
+    frame = frame.sort_values(["t", "store"]) if order == "time" else frame
+    frame.drop(columns="t").to_csv(tmp_path / "f.csv", index=False)
+    config = DatasetConfig(timezone="Europe/Berlin", series_col="store")
+    panel = read_panel([tmp_path / "f.csv"], config, WindowSizes(seq_len=24, label_len=12, pred_len=12))
+    assert [series.name for series in panel] == ["x", "y"]
+    assert all((series.timestamps == times).all() for series in panel)
+    assert all((series.values[:, 0] == np.arange(len(times))).all() for series in panel)
+
+
+def test_the_zone_is_proposed_and_not_a_repair_that_drops_rows(tmp_path: Path) -> None:
+    path = german(tmp_path / "f.csv", YEAR)
+    with pytest.raises(InputError) as error:
+        read_series(path, DatasetConfig())
+    assert str(error.value) == (
+        "f.csv, row 28906, column 'time': local time 2023-10-29 02:00:00 occurs twice, as where clocks are set back; "
+        "set dataset.timezone=Europe/Berlin, or another zone with the same clock changes"
+    )
+    survey = survey_file(path, DatasetConfig())
+    assert (survey.dataset.timezone, survey.dataset.duplicates, survey.dataset.fill) == ("Europe/Berlin", None, None)
+    assert len(survey.panel[0]) == len(YEAR)
+
+
+@pytest.mark.parametrize("zone", ["Europe/London", "America/New_York"])
+def test_other_rules_of_clock_changes(zone: str, tmp_path: Path) -> None:
+    times = YEAR.tz_convert(zone)
+    assert survey_file(german(tmp_path / "f.csv", times), DatasetConfig()).dataset.timezone == zone
+
+
+def test_repeated_times_without_a_clock_change(tmp_path: Path) -> None:
+    """Red if any repeated time is blamed on the clocks."""
+    with pytest.raises(InputError, match="duplicate timestamp 2023-06-01 02:45:00"):
+        read_series(german(tmp_path / "f.csv", YEAR[14500:14600].insert(4, YEAR[14503])), DatasetConfig())
+
+
+def test_a_time_that_was_left_out(tmp_path: Path) -> None:
+    times = pd.date_range("2023-03-26", periods=30, freq="h")
+    with pytest.raises(InputError, match="row 4, column 'time': 2023-03-26 02:00:00 does not exist in Europe/Berlin"):
+        read_series(german(tmp_path / "f.csv", times), CONFIG)
+
+
+def test_a_zone_that_does_not_exist() -> None:
+    assert DatasetConfig(timezone="Berlin", short=Short.error, split=SplitConfig()).problems() == [
+        "dataset.timezone: expected the name of a time zone such as Europe/Berlin, found 'Berlin'"
+    ]

@@ -1,0 +1,184 @@
+"""Intervals: half widths against order statistics by loops, coverage of draws, columns of the command line."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from data_cases import windows_over
+from entry_points import SMALL, Trained, call
+from torch import Tensor, nn
+
+from informer import Forecaster, checkpoint
+from informer.checkpoint.format import to_safetensors
+from informer.errors import InputError
+from informer.inference import intervals as conformal
+from informer.inference.intervals import calibrate, needed, validation_rows
+from informer.runtime import resource
+
+
+class Zero(nn.Module):
+    """Forecasts zeros, so that its errors are the values themselves."""
+
+    def forward(self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor) -> Tensor:
+        return torch.zeros(len(enc_x), 3, 2)
+
+
+def draws(n_windows: int, seed: int) -> Tensor:
+    """Rows with as many windows of one row of history and three of forecast."""
+    return torch.randn(n_windows + 3, 2, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("n", [1, 4, 19, 20, 137])
+def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
+    values = draws(n, seed=n)
+    found = calibrate(Zero(), windows_over(values, seq_len=1, pred_len=3), batch_size=7)
+    for level in (1, 50, 80, 95, 99):
+        place = math.ceil(round((n + 1) * level / 100, 9))
+        if place > n:
+            with pytest.raises(InputError, match=rf"intervals={level}: expected at least \d+ calibration windows"):
+                found.half_width(level)
+            continue
+        for step in range(3):
+            for column in range(2):
+                errors = sorted(abs(values[i + 1 + step, column].item()) for i in range(n))
+                assert found.half_width(level)[step, column].item() == pytest.approx(errors[place - 1])
+
+
+def test_the_fewest_windows_of_a_level() -> None:
+    """(n + 1) (1 - level) >= 1."""
+    assert {level: needed(level) for level in (1, 50, 80, 90, 95, 99)} == {1: 1, 50: 1, 80: 4, 90: 9, 95: 19, 99: 99}
+
+
+def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
+    """Mean over many calibrations of the coverage of fresh draws: ceil((n + 1) level) / (n + 1), exactly."""
+    n, fresh = 27, draws(5000, seed=1).abs()
+    covered = []
+    for seed in range(200):
+        windows = windows_over(draws(n, seed=100 + seed), seq_len=1, pred_len=3)
+        width = calibrate(Zero(), windows, batch_size=64).half_width(80)[0, 0]
+        covered.append((fresh[:, 0] <= width).double().mean().item())
+    assert np.mean(covered) == pytest.approx(math.ceil((n + 1) * 0.8) / (n + 1), abs=0.02)
+
+
+def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformal, "MAX_NUMBERS", 6 * 10)
+    values = draws(40, seed=0)
+    found = calibrate(Zero(), windows_over(values, seq_len=1, pred_len=3), batch_size=3)
+    assert found.windows == 10
+    errors = sorted(abs(values[i + 1, 0].item()) for i in range(0, 40, 4))
+    assert found.half_width(50)[0, 0].item() == pytest.approx(errors[5])
+
+
+@pytest.mark.parametrize("level", [0, 100, -5])
+def test_levels_are_percentages(level: int) -> None:
+    found = calibrate(Zero(), windows_over(draws(200, seed=0), seq_len=1, pred_len=3), batch_size=64)
+    with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):
+        found.half_width(level)
+
+
+def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -> None:
+    """By hand from the checkpoint: targets of rows 225 to 249, which neither val_loss nor the scaler has seen."""
+    saved = checkpoint.load(trained.run_dir)
+    assert saved.calibration is not None
+    assert int(saved.calibration["windows"]) == 25 - 6 + 1
+    frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    origins = range(225, 250 - 6 + 1)
+    ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
+    errors = np.stack(
+        [
+            np.abs(table[saved.targets].to_numpy() - frame[saved.targets].to_numpy()[origin : origin + 6])
+            for table, origin in zip(ahead, origins, strict=True)
+        ]
+    )
+    expected = np.sort(errors, axis=0)[math.ceil(21 * 0.8) - 1]
+    found = forecaster.predict(frame.iloc[:300], intervals=[80])
+    for i, name in enumerate(saved.targets):
+        np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)
+
+
+def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Path) -> None:
+    arguments = [f"checkpoint={trained.run_dir}", f"input={resource('data/sample.csv')}", "intervals=[50,90]"]
+    assert call("predict", *arguments, "horizon=8", "output=out").status == 0
+    found = pd.read_csv("out/sample.forecast.csv")
+    targets = ["temperature", "visitors", "price", "demand"]
+    ends = [f"{name}_{end}" for name in targets for end in ("lo50", "hi50", "lo90", "hi90")]
+    assert list(found.columns) == ["date", *targets, *ends, "rolled"]
+    assert found[ends].iloc[6:].isna().all(axis=None)
+    for name in targets:
+        order = found.loc[:5, [f"{name}_lo90", f"{name}_lo50", name, f"{name}_hi50", f"{name}_hi90"]]
+        assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
+    assert call("predict", *arguments, "horizon=8", "output=out", "format=long").status == 0
+    long = pd.read_csv("out/forecasts.csv")
+    assert list(long.columns) == ["series", "date", "column", "y", "lo50", "hi50", "lo90", "hi90", "rolled"]
+    np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], found["price_hi90"])
+
+
+def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
+    source = f"input={resource('data/sample.csv')}"
+    outcome = call("predict", f"checkpoint={trained.run_dir}", source, "intervals=[99]")
+    assert outcome.status == 2
+    assert "intervals=99: expected at least 99 calibration windows, the model had 20" in outcome.err
+    assert "expected different whole percentages" in call("predict", source, "intervals=[80,80]").err
+    arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1", "trainer.calibration=0", "run_dir=bare"]
+    assert call("train", *arguments).status == 0
+    outcome = call("predict", "checkpoint=bare", source, "intervals=[80]")
+    assert "trained without calibration; train with trainer.calibration=0.5" in outcome.err
+    assert not Path("forecasts").exists()
+
+
+def test_a_short_validation_part_is_not_divided(folder: Path) -> None:
+    arguments = ["dataset=sample", *SMALL, "dataset.split.val=11", "trainer.max_steps=1", "run_dir=short"]
+    outcome = call("train", *arguments)
+    assert outcome.status == 0
+    assert "validation part too short to be divided: no calibration" in outcome.out
+    assert checkpoint.load(Path("short")).calibration is None
+
+
+def test_coverage_is_counted_over_the_test_windows(trained: Trained, folder: Path) -> None:
+    """By hand, from forecasts with intervals at every origin of the test part."""
+    frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    origins = range(250, 320 - 6 + 1)
+    ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins], intervals=[80, 95])
+    report = json.loads((trained.run_dir / "metrics.json").read_text())["intervals"]
+    for level in (80, 95):
+        inside = [
+            actual.between(table[f"price_lo{level}"], table[f"price_hi{level}"])
+            for table, origin in zip(ahead, origins, strict=True)
+            for actual in [frame["price"].iloc[origin : origin + 6].reset_index(drop=True)]
+        ]
+        assert report[str(level)]["by_column"]["price"]["coverage"] == pytest.approx(100 * np.mean(inside), abs=0.3)
+    rows = pd.read_csv(trained.run_dir / "metrics.csv")
+    overall = rows[(rows["metric"] == "coverage80") & (rows["step"] == "all") & (rows["column"] == "all")]
+    assert overall["value"].item() == pytest.approx(report["80"]["overall"]["coverage"])
+    assert "intervals of 80 % cover" in trained.out
+
+
+def test_safetensors_keep_the_calibration(trained: Trained, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    saved = checkpoint.load(trained.run_dir)
+    (tmp_path / "m.safetensors").write_bytes(to_safetensors(saved))
+    found = checkpoint.load(tmp_path / "m.safetensors")
+    assert saved.calibration is not None
+    assert found.calibration is not None
+    assert torch.equal(found.calibration["half_widths"], saved.calibration["half_widths"])
+    assert set(found.weights) == set(saved.weights)
+
+
+@pytest.mark.parametrize(("level", "pred_len"), [(80, 6), (95, 24), (50, 1)])
+def test_the_number_of_validation_rows_that_is_named_is_enough_and_no_less(level: int, pred_len: int) -> None:
+    """Red if following the message does not give the interval: windows of the later half are counted in a loop."""
+    rows = validation_rows(level, pred_len, 0.5)
+
+    def windows(n: int) -> int:
+        later = range(n - int(n * 0.5), n)
+        return sum(first + pred_len <= n for first in later)
+
+    assert windows(rows) >= needed(level)
+    assert windows(rows - 2) < needed(level)

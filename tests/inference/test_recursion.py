@@ -1,0 +1,90 @@
+"""Forecasts from every origin that reach beyond pred_len, against forecasts of the rows up to each origin."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import SMALL, Trained, call
+
+from informer import Forecaster
+from informer.runtime import resource
+
+COLUMNS = ["temperature", "visitors", "price", "demand"]
+
+
+@pytest.fixture
+def frame(folder: Path) -> pd.DataFrame:
+    """Rows whose forecasts all lie in the test part: errors in calibration are ends of intervals themselves."""
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[226:310].reset_index(drop=True)
+    table.to_csv("rows.csv", index=False)
+    return table
+
+
+@pytest.mark.parametrize("horizon", [4, 6, 15, 31])
+def test_every_origin_is_forecast_as_a_table_that_ends_there(
+    trained: Trained, frame: pd.DataFrame, horizon: int
+) -> None:
+    """Also longer than seq_len. Red if a block is not fed back to history and start token, or to other columns."""
+    model = Forecaster.load(trained.run_dir, device="cpu")
+    rolled = model.backtest(frame, horizon=horizon, stride=5, intervals=[50])
+    needed = -(-horizon // 6) * 6
+    origins = range(24, len(frame) - needed + 1, 5)
+    assert list(rolled["origin"].unique()) == [frame["date"].iloc[row - 1] for row in origins]
+    for row in origins:
+        ahead = model.predict(frame.iloc[:row], horizon=horizon, intervals=[50])
+        own = rolled[rolled["origin"] == frame["date"].iloc[row - 1]]
+        for column in COLUMNS:
+            one = own[own["column"] == column]
+            assert list(one["step"]) == list(range(1, horizon + 1))
+            np.testing.assert_allclose(one["forecast"], ahead[column], rtol=1e-4)
+            np.testing.assert_allclose(one["hi50"], ahead[f"{column}_hi50"], rtol=1e-4)
+            np.testing.assert_allclose(one["actual"], frame[column].iloc[row : row + horizon])
+        if horizon > 6:
+            assert list(one["rolled"]) == list(ahead["rolled"])
+    assert ("rolled" in rolled) is (horizon > 6)
+
+
+@pytest.mark.parametrize("horizon", [4, 15])
+def test_all_of_its_rows_are_scored(trained: Trained, frame: pd.DataFrame, horizon: int) -> None:
+    """Red if a step is not scored, or intervals are scored where there are none."""
+    arguments = [f"horizon={horizon}", "stride=3", "intervals=[50]", "output=out"]
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", *arguments)
+    assert outcome.status == 0, outcome.err
+    table = pd.read_csv("out/rows.rolling.csv")
+    table_of_scores = pd.read_csv("out/rows.rolling.metrics.csv").query("model == 'informer'")
+    scores = table_of_scores.set_index(["units", "column", "step", "metric"])["value"]
+    square = (table["forecast"] - table["actual"]) ** 2
+    for step, expected in square.groupby(table["step"]).mean().items():
+        assert scores["original", "all", str(step), "mse"] == pytest.approx(expected, rel=1e-4)
+    inside = (table["lo50"] <= table["actual"]) & (table["actual"] <= table["hi50"])
+    within = inside[table["lo50"].notna()].groupby(table["step"]).mean()
+    assert list(within.index) == list(range(1, min(horizon, 6) + 1))
+    for step, expected in within.items():
+        assert scores["scaled", "all", str(step), "coverage50"] == pytest.approx(100 * expected)
+    assert ("scaled", "all", "7", "coverage50") not in scores.index
+
+
+def test_future_covariates_come_from_the_table(folder: Path) -> None:
+    roles = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile", "run_dir=run"]
+    assert call("train", "dataset=sample", *SMALL, *roles, "trainer.max_steps=2").status == 0
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    model = Forecaster.load("run", device="cpu")
+    ahead = model.predict(table.iloc[:250], horizon=13, future=table[["date", "temperature"]].iloc[250:268])
+    rolled = model.backtest(table.iloc[226:268], horizon=13)
+    own = rolled[rolled["column"] == "demand"]
+    np.testing.assert_allclose(own["forecast"], ahead["demand"], rtol=1e-4)
+    np.testing.assert_allclose(own["q10"], ahead["demand_q10"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["horizon=400"], "rows: expected at least seq_len + 67 pred_len = 426 rows for one origin, found 84"),
+        (["horizon=0"], "horizon: expected at least 1, found 0"),
+    ],
+)
+def test_mistakes_of_a_horizon(trained: Trained, frame: pd.DataFrame, arguments: list[str], says: str) -> None:
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", *arguments)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert says in outcome.err

@@ -1,0 +1,264 @@
+"""Rolling forecasts from the command line: the same as eval, in pieces, for one file or many."""
+
+import gc
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import SMALL, Outcome, Trained, call
+from rich.console import Console
+
+from informer import Forecaster
+from informer.config.commands import Mode, PredictConfig
+from informer.inference import rolling
+from informer.inference.jobs import run as jobs
+from informer.runtime import resource
+
+TARGETS = ["temperature", "visitors", "price", "demand"]
+TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
+
+
+def run(trained: Trained, source: Path | str, *arguments: str) -> Outcome:
+    return call("predict", f"checkpoint={trained.run_dir}", f"input={source}", "output=out", "mode=rolling", *arguments)
+
+
+def rolled(trained: Trained, source: Path | str, *arguments: str) -> pd.DataFrame:
+    outcome = run(trained, source, *arguments)
+    assert (outcome.status, outcome.err) == (0, "")
+    return pd.read_csv(f"out/{Path(source).stem}.rolling.csv", parse_dates=["origin", "date"])
+
+
+def scores(name: str) -> pd.Series:
+    """Of the model; the baselines follow."""
+    table = pd.read_csv(f"out/{name}.rolling.metrics.csv")
+    own = table[table["model"] == table["model"][0]]
+    return own.set_index(["units", "column", "step", "metric"])["value"]
+
+
+@pytest.fixture
+def frame(folder: Path) -> pd.DataFrame:
+    """Rows of the sample's test part with the history before them, as rows.csv too."""
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[250 - 24 : 320].reset_index(drop=True)
+    table.to_csv("rows.csv", index=False)
+    return table
+
+
+def test_the_test_rows_give_what_eval_gives(trained: Trained, frame: pd.DataFrame) -> None:
+    """Red if windows, scaling or averaging differ anywhere from those of the evaluation."""
+    table = rolled(trained, "rows.csv", "stride=1", "intervals=[80,95]")
+    report = json.loads((trained.run_dir / "metrics.json").read_text())
+    found = scores("rows")
+    for units in ("scaled", "original"):
+        expected = report["scores"]["informer"][units]
+        for metric in ("mse", "mae", "rmse", "mape", "smape"):
+            by_step = [found[units, "all", str(step), metric] for step in range(1, 7)]
+            assert by_step == pytest.approx(expected["by_step"][metric], rel=1e-6)
+            for column in TARGETS:
+                assert found[units, column, "all", metric] == pytest.approx(
+                    expected["by_column"][column][metric], rel=1e-6
+                )
+    for level in ("80", "95"):
+        expected = report["intervals"][level]["by_column"]["price"]["coverage"]
+        assert found["scaled", "price", "all", f"coverage{level}"] == pytest.approx(expected, abs=1e-9)
+    error = table.assign(square=(table["forecast"] - table["actual"]) ** 2).groupby("step")["square"].mean()
+    expected = report["scores"]["informer"]["original"]["by_step"]["mse"]
+    np.testing.assert_allclose(error, expected, rtol=1e-5)
+
+
+def test_the_table_is_the_backtest(trained: Trained, frame: pd.DataFrame) -> None:
+    """Origins by hand, values by the Python interface, and by forecasts of the rows up to each origin."""
+    found = rolled(trained, "rows.csv", "stride=7", "intervals=[80]")
+    assert list(found.columns) == [*TIDY[:-1], "lo80", "hi80", "actual"]
+    forecaster = Forecaster.load(trained.run_dir, device="cpu")
+    expected = forecaster.backtest(frame, stride=7, intervals=[80])
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-12)
+    origins = range(24, len(frame) - 6 + 1, 7)
+    assert list(found["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
+    ahead = forecaster.predict(frame.iloc[:45], intervals=[80])
+    own = found[(found["origin"] == frame["date"].iloc[44]) & (found["column"] == "price")]
+    for name, column in (("forecast", "price"), ("lo80", "price_lo80"), ("hi80", "price_hi80")):
+        np.testing.assert_allclose(own[name], ahead[column], rtol=1e-4)
+    np.testing.assert_allclose(own["actual"], frame["price"].iloc[45:51], rtol=1e-5)
+    assert list(own["date"]) == list(frame["date"].iloc[45:51])
+
+
+def test_the_stride_is_pred_len_unless_given(trained: Trained, frame: pd.DataFrame) -> None:
+    assert rolled(trained, "rows.csv")["origin"].nunique() == len(range(24, len(frame) - 6 + 1, 6))
+
+
+def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder: Path) -> None:
+    """The parts end at rows 200, 250 and 320; the first forecast is of row 250."""
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[:320]
+    table.to_csv("all.csv", index=False)
+    outcome = run(trained, "all.csv", "stride=1")
+    assert outcome.status == 0, outcome.err
+    assert f"all: forecasts begin at {table['date'][250]}; earlier rows, up to {table['date'][249]}" in outcome.out
+    found = pd.read_csv("out/all.rolling.csv", parse_dates=["date"])
+    assert found["date"].min() == table["date"][250]
+    assert found["origin"].nunique() == 65
+    for date, first in ((table["date"][260], 260), (table["date"][0], 24)):
+        assert run(trained, "all.csv", "stride=1", f"from={date:%Y-%m-%dT%H:%M}").status == 0
+        assert pd.read_csv("out/all.rolling.csv", parse_dates=["date"])["date"].min() == table["date"][first]
+    table.iloc[:240].to_csv("early.csv", index=False)
+    assert "set from=2023-01-02" in run(trained, "early.csv").err.replace(f"{table['date'][24]:%Y-%m-%d}", "2023-01-02")
+    assert "from=soon: expected a date such as" in run(trained, "all.csv", "from=soon").err
+    assert "choose an earlier date" in run(trained, "all.csv", "from=2999-01-01").err
+
+
+def test_both_baselines_are_scored_on_the_same_origins(trained: Trained, folder: Path) -> None:
+    """The seasonal naive by a loop; MASE by hand from the rows before the first origin."""
+    frame = pd.read_csv(resource("data/sample.csv")).iloc[:320]
+    frame.to_csv("all.csv", index=False)
+    outcome = run(trained, "all.csv", "stride=3")
+    assert "the better baseline" in outcome.out
+    table = pd.read_csv("out/all.rolling.metrics.csv").set_index(["model", "units", "column", "step", "metric"])[
+        "value"
+    ]
+    values, steps = frame["demand"].to_numpy(), np.arange(6)
+    firsts = range(250, 320 - 5, 3)
+    naive = np.mean([np.abs(values[first + steps] - values[first - 24 + steps]).mean() for first in firsts])
+    assert table["seasonal naive", "original", "demand", "all", "mae"] == pytest.approx(naive, rel=1e-5)
+    scale = np.abs(values[24:250] - values[:226]).mean()
+    assert table["seasonal naive", "original", "demand", "all", "mase"] == pytest.approx(naive / scale, rel=1e-5)
+    assert 0 < table["ridge", "scaled", "all", "all", "mse"] < table["informer", "scaled", "all", "all", "mse"]
+
+
+def test_pieces_are_one_table(trained: Trained, frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a header is repeated, a piece is lost, or times of a piece of midnights are written otherwise."""
+    pytest.importorskip("pyarrow")
+    whole = rolled(trained, "rows.csv", "stride=24")
+    text = Path("out/rows.rolling.csv").read_text()
+    monkeypatch.setattr(rolling, "MAX_ORIGINS", 1)
+    rolled(trained, "rows.csv", "stride=24")
+    pieces = pd.read_csv("out/rows.rolling.csv", parse_dates=["origin", "date"])
+    pd.testing.assert_frame_equal(pieces, whole, rtol=1e-5)
+    assert [line.split(",")[:4] for line in Path("out/rows.rolling.csv").read_text().splitlines()] == [
+        line.split(",")[:4] for line in text.splitlines()
+    ]
+    assert run(trained, "rows.csv", "stride=24", "format=parquet").status == 0
+    typed = pd.read_parquet("out/rows.rolling.parquet")
+    pd.testing.assert_frame_equal(typed, pieces, check_dtype=False)
+    assert typed["origin"].dtype.kind == "M"
+
+
+def test_midnights_keep_their_time_of_day(trained: Trained, frame: pd.DataFrame) -> None:
+    rolled(trained, "rows.csv", "stride=24")
+    lines = Path("out/rows.rolling.csv").read_text().splitlines()[1:]
+    assert all(len(line.split(",")[0]) == len(line.split(",")[2]) == len("2023-01-01 00:00:00") for line in lines)
+
+
+def test_many_files_a_summary_and_resuming(
+    trained: Trained, frame: pd.DataFrame, tree: Callable[[Path], dict[str, bytes | None]]
+) -> None:
+    Path("in").mkdir()
+    for i in range(3):
+        frame.iloc[i:].to_csv(f"in/s{i}.csv", index=False)
+    frame.iloc[:29].to_csv("in/short.csv", index=False)
+    frame.assign(price=frame["price"].where(frame.index != 33)).to_csv("in/torn.csv", index=False)
+    outcome = run(trained, "in", "stride=5")
+    assert (outcome.status, outcome.err) == (1, "")
+    assert "3 files forecast, 2 failed: out/summary.csv" in outcome.out
+    files = {f"s{i}.rolling{end}" for i in range(3) for end in (".csv", ".metrics.csv")}
+    whole = tree(Path("out"))
+    assert set(whole) == {"summary.csv", *files}
+    summary = pd.read_csv("out/summary.csv", index_col="file", keep_default_na=False)
+    assert list(summary["status"]) == ["ok", "ok", "ok", "error", "error"]
+    assert summary.loc["in/s1.csv", "output"] == "s1.rolling.csv"
+    assert "at least seq_len + pred_len = 30 rows for one origin, found 29" in summary.loc["in/short.csv", "message"]
+    assert "torn.csv, row 35, column 'price'" in summary.loc["in/torn.csv", "message"]
+    before = Path("out/s0.rolling.csv").stat().st_mtime_ns
+    Path("out/s1.rolling.csv").unlink()
+    outcome = run(trained, "in", "stride=5", "resume=true")
+    assert "3 files forecast (2 of them already done), 2 failed" in outcome.out
+    assert Path("out/s0.rolling.csv").stat().st_mtime_ns == before
+    assert tree(Path("out")) == whole
+    assert "(0 of them already done)" in run(trained, "in", "stride=6", "resume=true").out
+
+
+def test_a_stop_leaves_no_half(
+    trained: Trained,
+    frame: pd.DataFrame,
+    tree: Callable[[Path], dict[str, bytes | None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rolled(trained, "rows.csv", "stride=9")
+    before = tree(Path("out"))
+    made, forecast = [], rolling.model_output
+
+    def interrupted(*arguments: object) -> object:
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(None)
+        return forecast(*arguments)
+
+    monkeypatch.setattr(rolling, "MAX_ORIGINS", 3)
+    monkeypatch.setattr(rolling, "model_output", interrupted)
+    assert run(trained, "rows.csv", "stride=1").status == 130
+    assert len(made) == 2
+    assert tree(Path("out")) == before
+
+
+def test_memory_does_not_grow_with_the_number_of_origins(
+    trained: Trained, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if tables are gathered: 5971 origins have 143304 rows, 100 times those of a piece."""
+    monkeypatch.setattr(rolling, "MAX_ORIGINS", 64)
+    settings = {
+        "checkpoint": str(trained.run_dir),
+        "input": str(resource("data/sample.csv")),
+        "mode": Mode.rolling,
+        "from_date": "2000-01-01",
+    }
+    peaks = []
+    for stride in (50, 50, 1):  # the first call imports
+        gc.collect()
+        gc.freeze()  # next to all that pytest holds, the collector would let much garbage wait
+        tracemalloc.start()
+        assert jobs.predict(PredictConfig(**settings, output="out", stride=stride), Console(quiet=True)) == 0
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        gc.unfreeze()
+    assert Path("out/sample.rolling.csv").read_bytes().count(b"\n") == 1 + 5971 * 6 * 4
+    assert peaks[2] < peaks[1] + 2e6, "the whole table takes 7 MB in numbers alone"
+
+
+def test_future_covariates_come_from_the_file(folder: Path) -> None:
+    table = pd.read_csv(resource("data/sample.csv")).iloc[:400]
+    settings = ["dataset=sample", *SMALL, "targets=[demand]", "future_covariates=[price]", "trainer.max_steps=2"]
+    assert call("train", *settings, "run_dir=run").status == 0
+    table.iloc[226:320].to_csv("rows.csv", index=False)
+    found = rolled(Trained(Path("run"), ""), "rows.csv", "stride=10")
+    model = Forecaster.load("run", device="cpu")
+    rows = table.iloc[226 : 226 + 24 + 30]
+    ahead = model.predict(rows, future=table[["date", "price"]])
+    own = found[found["origin"] == rows["date"].iloc[-1]]
+    np.testing.assert_allclose(own["forecast"], ahead["demand"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["stride=0"], "stride: expected at least 1, found 0"),
+        (["stride=0.5"], "stride: expected a whole number or null, found 0.5"),
+        (["mode=foo"], "'foo'"),
+        (["future=rows.csv"], "future: not supported with mode=rolling"),
+        (["plots=true"], "plots: not supported with mode=rolling"),
+        (["format=long"], "format: expected csv or parquet with mode=rolling"),
+        (["mode=ahead", "stride=3"], "stride: only used with mode=rolling, found stride=3"),
+        (["input=short.csv"], "short: expected at least seq_len + pred_len = 30 rows for one origin, found 29"),
+        (["input=torn.csv"], "torn.csv, row 35, column 'price'"),
+        (["intervals=[99]"], "intervals=99: expected at least 99 calibration windows"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], part: str, trained: Trained, frame: pd.DataFrame) -> None:
+    frame.iloc[:29].to_csv("short.csv", index=False)
+    frame.assign(price=frame["price"].where(frame.index != 33)).to_csv("torn.csv", index=False)
+    outcome = run(trained, "rows.csv", *arguments)
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    assert part in outcome.err
+    assert not Path("out").exists()

@@ -1,0 +1,156 @@
+"""Learned tokens that go from layer to layer: the encoder by hand, and every way in which a network is used."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from entry_points import SMALL, call
+from torch import Tensor
+
+from informer import checkpoint
+from informer.build import attention_node, build_model
+from informer.config.model import GlobalProjections, InformerConfig
+from informer.data.windows import Batch
+from informer.errors import InputError
+from informer.inference.attention_maps import attention_maps
+from informer.layers.attention_layer import AttentionLayer
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
+
+DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=26, label_len=5, pred_len=4)
+ETC = attention_node("etc") | {"radius": 2, "n_global": 0}
+BIGBIRD = attention_node("bigbird_etc") | {"window": 4, "n_global": 0, "n_random": 2}
+
+
+def network(attn: dict = ETC, **config: object) -> Informer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.0, "encoder_stacks": [2, 1], "global_tokens": 3}
+    full = attention_node("full")
+    given = InformerConfig(**(sizes | config))
+    return build_model(given, DIMS, attn=attn, decoder_attn=full, cross_attn=full).double()
+
+
+def batch() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(26, 3), (26, 1), (9, 3), (9, 1)]
+    return [torch.randn(2, *shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def attended(layer: AttentionLayer, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """What attention adds to tokens and to rows, from the projections of each part; radius 2."""
+    own = not isinstance(layer.query, torch.nn.Linear)
+    n_heads, e, out = layer.n_heads, layer.attention.spec.d_head, []
+
+    def heads(projection: torch.nn.Module, x: Tensor, of: str, side: int) -> Tensor:
+        linear = getattr(projection, of) if own else projection
+        features = linear(x).unflatten(-1, (n_heads, -1))  # [b l h e], or 2e
+        return features[..., side * e : (side + 1) * e] if own else features
+
+    for asker, ask, side in (("of_tokens", tokens, 0), ("of_rows", rows, 1)):
+        scores, values = [], []
+        for asked, x, other in (("of_tokens", tokens, 0), ("of_rows", rows, 1)):
+            q, k = heads(layer.query, ask, asker, other), heads(layer.key, x, asked, side)
+            part = torch.einsum("bihe,bjhe->bhij", q, k) / e**0.5
+            if side == other == 1:
+                distance = torch.arange(x.shape[1])[:, None] - torch.arange(x.shape[1])
+                part = part.masked_fill(distance.abs() > 2, -torch.inf)
+            scores.append(part)
+            values.append(heads(layer.value, x, asked, side))
+        weights = torch.cat(scores, dim=-1).softmax(dim=-1)
+        out.append(layer.out(torch.einsum("bhij,bjhe->bihe", weights, torch.cat(values, dim=1)).flatten(2)))
+    return out[0], out[1]
+
+
+@pytest.mark.parametrize("projections", list(GlobalProjections))
+def test_tokens_persist_from_layer_to_layer(projections: GlobalProjections) -> None:
+    """The encoder by hand. Red if the tokens begin anew in a layer, are shortened, or the decoder cannot read them."""
+    net = network(global_projections=projections).eval()
+    x, memory = torch.randn(2, 26, 6, dtype=torch.float64), []
+    for stack in net.encoder.stacks:
+        tokens, rows = stack.globals.tokens.expand(2, -1, -1), x[:, -stack.length :]
+        for i, layer in enumerate(stack.layers):
+            added = attended(layer.attention, tokens, rows)
+            sides = [layer.norm1(one + more) for one, more in zip((tokens, rows), added, strict=True)]
+            tokens, rows = (layer.norm2(one + layer.feed_forward(one)) for one in sides)
+            if i < len(stack.distils):
+                rows = stack.distils[i](rows)
+        memory += [stack.norm(tokens), stack.norm(rows)]
+    torch.testing.assert_close(net.encoder(x), torch.cat(memory, dim=1), rtol=1e-10, atol=1e-10)
+    assert net.encoder.out_length == 3 + 13 + 3 + 13
+
+
+@pytest.mark.parametrize("attn", [ETC, BIGBIRD])
+@pytest.mark.parametrize("projections", list(GlobalProjections))
+@pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}, {"reversible": True}])
+@pytest.mark.parametrize("distil", ["conv", "eliminate", "none"])
+def test_every_network_learns(attn: dict, projections: GlobalProjections, way: dict, distil: str) -> None:
+    """Every parameter gets a finite gradient that is not zero everywhere."""
+    net = network(attn, global_projections=projections, distil=distil, **way).train()
+    net(*batch()).square().sum().backward()
+    # a softmax does not change when all keys move, so biases of keys get nothing or rounding
+    for name, p in net.named_parameters():
+        assert p.grad is not None, name
+        assert p.grad.isfinite().all(), name
+        assert p.grad.any() or name.endswith("key.bias"), name
+
+
+def test_a_token_carries_what_is_far_away() -> None:
+    """Row 0 changes the last row of the second layer through a token alone, as the neighbourhoods do not reach."""
+    x = torch.randn(1, 26, 6, dtype=torch.float64)
+    moved = x.clone()
+    moved[:, 0] += 1
+    for n, is_reached in ((3, True), (0, False)):
+        stack = network(global_tokens=n, distil="none").eval().encoder.stacks[0]
+        assert torch.equal(stack(x)[:, -1], stack(moved)[:, -1]) is not is_reached
+
+
+@pytest.mark.parametrize(
+    ("attn", "config", "words"),
+    [
+        (
+            attention_node("prob"),
+            {},
+            "model.global_tokens: expected attn=etc or attn=bigbird_etc with it",
+        ),
+        (attention_node("etc"), {}, "model.global_tokens: expected attn.n_global=0 with it"),
+    ],
+)
+def test_what_has_no_tokens_is_refused(attn: dict, config: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        network(attn, **config)
+
+
+def test_values_out_of_range_are_refused() -> None:
+    assert "model.global_tokens: expected at least 0, found -1" in InformerConfig(global_tokens=-1).problems()
+    own = InformerConfig(global_projections=GlobalProjections.own).problems()
+    assert own == ["model.global_projections: expected shared without model.global_tokens, found own"]
+
+
+TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2", "model.global_projections=own"]
+
+
+def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
+    """Saved, scored, drawn, begun with. Red if a command loses the tokens."""
+    data = ["dataset=sample", *SMALL, "trainer.max_epochs=1"]
+    outcome = call("train", *data, *TOKENS, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    saved = checkpoint.load(Path("run"))
+    assert saved.weights["encoder.stacks.0.globals.tokens"].shape == (2, 8)
+    assert call("eval", "checkpoint=run", "plots=attention").status == 0
+    outcome = call("train", *data, *TOKENS, "attn.radius=3", "init_from=run", "run_dir=next")
+    assert outcome.status == 0, outcome.err
+    assert "other attention: attn" in outcome.out
+    assert "0 fresh" in outcome.out
+
+
+def test_maps_show_tokens_and_rows() -> None:
+    net = network(encoder_stacks=[1])
+
+    units, series = torch.zeros(2, 2, 2, dtype=torch.float64), torch.zeros(2, dtype=torch.int64)
+    windows = Batch(*batch(), torch.empty(2, 0, 2), *units, series)
+    maps = {one.place: one for one in attention_maps(net, windows)}
+    weights = maps["encoder 1.1"].weights
+    assert weights.shape == (2, 3, 29, 29)
+    assert (weights[:, :, :3] > 0).all()
+    assert (weights[:, :, 3:, :3] > 0).all()
+    assert (weights[:, :, 3, 3:] > 0).sum() == 2 * 3 * 3

@@ -1,0 +1,151 @@
+"""What is done to windows before the network and undone after it."""
+
+import numpy as np
+import pytest
+import torch
+
+from informer.build import attention_node, build_model
+from informer.config.model import InformerConfig, LinearSkip
+from informer.layers.input_transform import InputTransform, LinearSkipLayer
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
+
+DIMS = ModelDims(enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=8, pred_len=4, targets=(1, 3), known=(2,))
+SWITCHES = {
+    "instance_norm": {"instance_norm": True},
+    "linear": {"skip": LinearSkip.linear},
+    "ridge": {"skip": LinearSkip.ridge},
+    "patches": {"patch_len": 4},
+    "apart": {"channel_independent": True},
+    "all": {"instance_norm": True, "skip": LinearSkip.ridge, "patch_len": 2, "channel_independent": True},
+}
+
+
+def network(dims: ModelDims = DIMS, **switches: object) -> Informer:
+    torch.manual_seed(0)
+    full = attention_node("full")
+    config = InformerConfig(d_model=6, n_heads=2, d_ff=8, dropout=0.0, **switches)
+    return build_model(config, dims, attn=full, decoder_attn=full, cross_attn=full).double()
+
+
+def windows(batch: int = 3) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(24, 4), (24, 2), (12, 4), (12, 2)]
+    drawn = [torch.randn(batch, *shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    drawn[2][:, :8] = drawn[0][:, -8:]
+    drawn[2][:, 8:, [0, 1, 3]] = 0.0
+    return drawn
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_each_switch_alone_and_all_together(name: str) -> None:
+    """Red if a switch needs another, or cuts a parameter off."""
+    net = network(**SWITCHES[name])
+    for parameter in net.head.parameters():
+        torch.nn.init.normal_(parameter)
+    output = net(*windows())
+    assert output.shape == (3, 4, 2)
+    output.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters() if p.requires_grad)
+    assert all(p.requires_grad for part, p in net.named_parameters() if part != "skip.weight")
+
+
+@pytest.mark.parametrize("skip", [LinearSkip.none, LinearSkip.linear])
+def test_a_normalised_window_may_be_moved_and_stretched(skip: LinearSkip) -> None:
+    """Red if history and start token are not scaled alike, or the forecast not back: f(a x + b) = a f(x) + b."""
+    net = network(instance_norm=True, skip=skip).eval()
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    shift, stretch = torch.tensor([5.0, -2.0, 0.0, 7.0]).double(), torch.tensor([3.0, 100.0, 1.0, 0.5]).double()
+    moved = dec_x * stretch + shift
+    moved[:, 8:, [0, 1, 3]] = 0.0
+    found = net(enc_x * stretch + shift, enc_mark, moved, dec_mark)
+    expected = net(enc_x, enc_mark, dec_x, dec_mark) * stretch[[1, 3]] + shift[[1, 3]]
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)  # epsilon counts for the small ones
+
+
+def test_a_constant_window_is_continued() -> None:
+    """Red if a deviation of zero divides."""
+    net = network(instance_norm=True, skip=LinearSkip.linear).eval()
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    enc_x, dec_x = torch.full_like(enc_x, 3.0), torch.full_like(dec_x, 3.0)
+    torch.testing.assert_close(net(enc_x, enc_mark, dec_x, dec_mark), torch.full((3, 4, 2), 3.0).double())
+
+
+def test_only_known_columns_are_seen_over_the_horizon() -> None:
+    """Red if the placeholder of an unknown value becomes a value by normalising."""
+    net = network(instance_norm=True).eval()
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    before = net(enc_x, enc_mark, dec_x, dec_mark)
+    for column, is_seen in ((0, False), (1, False), (2, True), (3, False)):
+        changed = dec_x.clone()
+        changed[:, 8:, column] += 1.0
+        assert torch.equal(net(enc_x, enc_mark, changed, dec_mark), before) != is_seen
+
+
+def test_targets_apart_do_not_see_each_other() -> None:
+    """Red if columns are folded into the batch and back in different orders."""
+    net = network(channel_independent=True).eval()
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    before = net(enc_x, enc_mark, dec_x, dec_mark)
+    swapped = net(enc_x[..., [0, 3, 2, 1]], enc_mark, dec_x[..., [0, 3, 2, 1]], dec_mark)
+    torch.testing.assert_close(swapped, before[..., [1, 0]])
+    changed = enc_x.clone()
+    changed[..., 1] += 1.0
+    after = net(changed, enc_mark, dec_x, dec_mark)
+    torch.testing.assert_close(after[..., 1], before[..., 1])
+    assert not torch.allclose(after[..., 0], before[..., 0])
+    changed = enc_x.clone()
+    changed[..., 0] += 1.0
+    assert not torch.allclose(net(changed, enc_mark, dec_x, dec_mark), before), "covariates are read by all"
+
+
+def test_patches_by_hand() -> None:
+    """Red if rows and columns of a token are mixed up, or its marks are not those of its last row."""
+    transform = InputTransform(
+        n_inputs=4, targets=(1, 3), known=(2,), label_len=8, pred_len=4,
+        instance_norm=False, channel_independent=False, patch_len=4,
+    )  # fmt: skip
+    given = windows()
+    framed = transform(*given)
+    for tokens, rows in zip(framed, given, strict=True):
+        assert tokens.shape[1] == rows.shape[1] // 4
+    enc_x, enc_mark = given[:2]
+    for token in range(6):
+        by_hand = np.concatenate([enc_x[0, 4 * token + i].numpy() for i in range(4)])
+        np.testing.assert_array_equal(framed.enc_x[0, token].numpy(), by_hand)
+        np.testing.assert_array_equal(framed.enc_mark[0, token].numpy(), enc_mark[0, 4 * token + 3].numpy())
+    out = torch.arange(8.0)[None, None]
+    np.testing.assert_array_equal(transform.undo(out, enc_x)[0], [[0, 1], [2, 3], [4, 5], [6, 7]])
+
+
+def test_the_linear_skip_by_hand() -> None:
+    """Red if the mean is left out, or the weight is turned around."""
+    skip = LinearSkipLayer(5, 3, learnt=True)
+    torch.nn.init.normal_(skip.weight)
+    history = torch.rand(2, 5, 4)
+    found = skip(history)
+    for b in range(2):
+        for column in range(4):
+            row = history[b, :, column].numpy()
+            by_hand = skip.weight.detach().numpy() @ (row - row.mean()) + row.mean()
+            np.testing.assert_allclose(found[b, :, column].detach().numpy(), by_hand, rtol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(25, 8, 4), (24, 7, 4), (24, 8, 6)])
+def test_patches_that_do_not_fit(lengths: tuple[int, int, int]) -> None:
+    """Red if a length that leaves a part of a token is accepted."""
+    found = InformerConfig(patch_len=4).length_problems(*lengths)
+    assert len(found) == 1
+    assert "model.patch_len: expected a divisor of" in found[0]
+    assert not InformerConfig(patch_len=4).length_problems(24, 8, 4)
+
+
+def test_what_is_known_ahead_keeps_its_own_scale() -> None:
+    """Red if a column that is constant over the history, as before a holiday, is divided by its deviation of 0."""
+    enc_x, enc_mark, dec_x, dec_mark = windows()
+    enc_x[..., 2] = 0.0
+    dec_x[:, :8, 2] = 0.0
+    framed = network(instance_norm=True).input_transform(enc_x, enc_mark, dec_x, dec_mark)
+    torch.testing.assert_close(framed.dec_x[..., 2], dec_x[..., 2])
+    torch.testing.assert_close(framed.enc_x[..., 2], enc_x[..., 2])
+    assert framed.enc_x[..., 1].std(dim=1, correction=0).allclose(torch.ones(3).double(), atol=1e-3)

@@ -1,0 +1,217 @@
+"""Ways to halve the sequence between layers, against torch's modules and loops, and in the encoder."""
+
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from informer.attention.base import AttentionSpec
+from informer.build import attention_node, build_attention, build_model
+from informer.config.model import InformerConfig, Shortening
+from informer.errors import InputError
+from informer.layers.attention_layer import AttentionLayer
+from informer.layers.distilling import distilled_length
+from informer.layers.encoder import stack_lengths
+from informer.layers.shortening import Eliminate, make_shortening
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
+from informer.ops import checkpointing as recompute
+
+LENGTHS = [1, 2, 3, 8, 13]
+KINDS = [kind for kind in Shortening if kind is not Shortening.none]
+
+
+def rows(length: int) -> Tensor:
+    return torch.randn(3, length, 4, generator=torch.Generator().manual_seed(length), dtype=torch.float64)
+
+
+def oracle(kind: str, own: nn.Module, x: Tensor) -> Tensor:
+    """By torch's modules, or a loop."""
+    length, columns = x.shape[1], x.transpose(1, 2)
+    if kind == "conv":
+        conv = nn.Conv1d(4, 4, 3, padding=1, padding_mode="circular").double()
+        conv.load_state_dict(own.conv.state_dict())
+        return nn.MaxPool1d(3, 2, 1)(nn.functional.elu(conv(columns))).transpose(1, 2)
+    if kind == "max":
+        return nn.MaxPool1d(3, 2, 1)(columns).transpose(1, 2)
+    if kind == "avg":
+        return torch.stack([x[:, max(0, i - 1) : i + 2].mean(dim=1) for i in range(0, length, 2)], dim=1)
+    if kind == "funnel":
+        return torch.stack([x[:, i : i + 2].mean(dim=1) for i in range(0, length, 2)], dim=1)
+    weight, bias = own.conv.weight, own.conv.bias
+    return torch.stack(
+        [bias + sum(x[:, (i + t - 1) % length] @ weight[:, :, t].T for t in range(3)) for i in range(0, length, 2)],
+        dim=1,
+    )
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("kind", ["conv", "max", "avg", "strided", "funnel"])
+def test_equals_its_formula(kind: str, length: int) -> None:
+    """Distilling without BatchNorm is the paper's formula. Red if a window, a border or the length rule differs."""
+    torch.manual_seed(0)
+    own, x = make_shortening(Shortening[kind], 4, norm=False).double(), rows(length)
+    found = own(x)
+    torch.testing.assert_close(found, oracle(kind, own, x), rtol=0, atol=1e-12)
+    assert found.shape[1] == distilled_length(length)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_the_half_that_received_most_is_kept_in_order(length: int) -> None:
+    x, received = rows(length), torch.rand(3, length, generator=torch.Generator().manual_seed(0))
+    found = Eliminate()(x, received)
+    for b in range(3):
+        ranked = sorted(range(length), key=lambda i: -received[b, i])[: distilled_length(length)]
+        assert torch.equal(found[b], x[b, sorted(ranked)])
+
+
+def test_of_rows_that_received_as_much_the_first_are_kept() -> None:
+    x = rows(8)
+    assert torch.equal(Eliminate()(x, torch.zeros(3, 8)), x[:, :4])
+
+
+@pytest.mark.parametrize("name", ["full", "prob", "longformer", "linear"])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_attention_received_is_that_of_the_matrix(name: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The column sums by one-hot values: A I = A. Red if a batch item, a head or a query is left out."""
+    torch.manual_seed(0)
+    layer = AttentionLayer(6, build_attention(name, AttentionSpec(3, 2, 9, 9))).double().eval()
+    monkeypatch.setattr("informer.layers.attention_layer.rows_per_chunk", lambda *_: step)
+    x = torch.randn(3, 9, 6, dtype=torch.float64)
+    q, k = layer.split(layer.query(x)), layer.split(layer.key(x))
+    one_hot = torch.eye(9, dtype=torch.float64).expand(3, 3, 9, 9)
+    expected = torch.zeros(3, 9, dtype=torch.float64)
+    for b in range(3):
+        for head in range(3):
+            for row in layer.attention(q, k, one_hot)[b, head]:
+                expected[b] += row
+    torch.testing.assert_close(layer.received(x, x), expected, rtol=1e-10, atol=1e-10)
+    assert not layer.received(x, x).requires_grad
+
+
+DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1,), seq_len=26, label_len=5, pred_len=4)
+
+
+def network(attn: str = "full", **config: object) -> Informer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.0, "encoder_stacks": [3, 2]}
+    slots = {"attn": attention_node(attn), "decoder_attn": attention_node("full"), "cross_attn": attention_node("full")}
+    return build_model(InformerConfig(**(sizes | config)), DIMS, **slots).double()
+
+
+def batch() -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(26, 3), (26, 1), (9, 3), (9, 1)]
+    return [torch.randn(2, *shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+@pytest.mark.parametrize("kind", list(Shortening))
+@pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}, {"reversible": True}])
+def test_every_network_learns(kind: Shortening, way: dict) -> None:
+    """Every parameter that is read gets a finite gradient, and the encoder gives as many rows as it says."""
+    net = network(distil=kind.value, **way).train()
+    net(*batch()).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+    x = torch.randn(2, 26, 6, dtype=torch.float64)
+    assert net.encoder(x).shape[1] == net.encoder.out_length == (39 if kind is Shortening.none else 7 + 7)
+
+
+@pytest.mark.parametrize("kind", ["funnel", "eliminate"])
+def test_recomputed_layers_change_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the longer memory is lost, or the choice of rows is another one, when layers are computed again."""
+
+    def gradients(**way: bool) -> list[Tensor]:
+        net = network(distil=kind, **way).train()
+        net(*batch()).square().sum().backward()
+        return [p.grad for p in net.parameters()]
+
+    for ours, theirs in zip(gradients(activation_checkpointing=True), gradients(), strict=True):
+        assert torch.equal(ours, theirs)
+    own = gradients(reversible=True)
+
+    class Plain:
+        @staticmethod
+        def apply(branches, n, x, *rest):
+            return recompute._streams(branches, x, rest[:n])
+
+    monkeypatch.setattr(recompute, "_Reversible", Plain)
+    for ours, theirs in zip(own, gradients(reversible=True), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_funnel_asks_all_rows() -> None:
+    """The second layer by hand: queries and residual are the pooled rows, keys and values all of them."""
+    stack = network(distil="funnel", encoder_stacks=[2]).eval().encoder.stacks[0]
+    x = torch.randn(2, 26, 6, dtype=torch.float64)
+    first, second = stack.layers
+    whole = first(x)
+    pooled = torch.stack([whole[:, i : i + 2].mean(dim=1) for i in range(0, 26, 2)], dim=1)
+    a = second.attention
+    q, k, v = (a.split(part) for part in (a.query(pooled), a.key(whole), a.value(whole)))
+    attended = a.out(a.merge(nn.functional.scaled_dot_product_attention(q, k, v)))
+    h = second.norm1(pooled + attended)
+    expected = stack.norm(second.norm2(h + second.feed_forward(h)))
+    torch.testing.assert_close(stack(x), expected, rtol=1e-10, atol=1e-10)
+    assert (second.attention.attention.spec.len_q, second.attention.attention.spec.len_k) == (13, 26)
+
+
+def test_eliminate_ranks_by_the_layer_before() -> None:
+    stack = network(distil="eliminate", encoder_stacks=[2]).eval().encoder.stacks[0]
+    x = torch.randn(2, 26, 6, dtype=torch.float64)
+    first, second = stack.layers
+    a = first.attention
+    received = a.attention.weights(a.split(a.query(x)), a.split(a.key(x))).sum(dim=(1, 2))
+    out = first(x)
+    kept = torch.stack([out[b, received[b].topk(13).indices.sort().values] for b in range(2)])
+    torch.testing.assert_close(stack(x), stack.norm(second(kept)), rtol=1e-12, atol=1e-12)
+
+
+def test_a_mechanism_that_needs_equal_lengths_cannot_funnel() -> None:
+    with pytest.raises(InputError, match="attn: LongformerAttention needs len_q == len_k, found 13 and 26"):
+        network("longformer", distil="funnel")
+
+
+@pytest.mark.parametrize(("given", "name"), [(True, "conv"), (False, "none"), ("True", "conv"), ("funnel", "funnel")])
+def test_true_and_false_are_still_read(given: str | bool, name: str) -> None:
+    assert Shortening.of(given) is Shortening[name]
+
+
+def test_the_default_is_distilling_with_batchnorm() -> None:
+    assert network().state_dict().keys() == network(distil=True, distil_norm=True).state_dict().keys()
+    gone = network().state_dict().keys() - network(distil_norm=False).state_dict().keys()
+    assert gone
+    assert all(".distils." in name and ".norm." in name for name in gone)
+
+
+@pytest.mark.parametrize("seq_len", [24, 25, 26, 97, 98, 99])
+def test_three_layers_and_one_over_a_quarter_end_alike(seq_len: int) -> None:
+    """Red if fractions are rounded otherwise than distilling rounds."""
+    first, second = stack_lengths(seq_len, 2, [1, 0.25])
+    assert first == seq_len
+    assert second == distilled_length(distilled_length(seq_len))
+
+
+def test_fractions() -> None:
+    assert stack_lengths(30, 3, None) == [30, 15, 7]
+    assert stack_lengths(30, 3, [1, 0.1, 0.5]) == [30, 3, 15]  # 0.1 * 30 is 3.0000000000000004 in floats
+    net = network(encoder_stacks=[3, 1], stack_fractions=[1.0, 0.25])
+    assert [stack.length for stack in net.encoder.stacks] == [26, 7]
+    assert [stack.out_length for stack in net.encoder.stacks] == [7, 7]
+    assert net(*batch()).shape == (2, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"distil": "pool"},
+            "model.distil: expected one of conv, max, avg, strided, none, funnel, eliminate, found 'pool'",
+        ),
+        ({"stack_fractions": [1.0, 0.5]}, "model.stack_fractions: expected .* each of 1 stacks, found"),
+        ({"stack_fractions": [0.0]}, "model.stack_fractions: expected a number above 0"),
+    ],
+)
+def test_what_cannot_be_is_a_problem(config: dict, message: str) -> None:
+    (problem,) = InformerConfig(**config).problems()
+    assert re.match(message, problem), problem

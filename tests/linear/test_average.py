@@ -1,0 +1,112 @@
+"""Means of linear forecasts, chosen from products of moments: against the errors of the forecasts themselves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from entry_points import SMALL
+from test_configs import composed
+
+from informer.build import build_data
+from informer.data.pipeline import Data
+from informer.linear.average import Products, best_mean, candidates_of, products_of
+from informer.linear.blocks import folds
+from informer.linear.fit import BLOCKS, LinearConfig, LinearFit, prepare
+from informer.linear.moments import in_order
+from informer.linear.solve import Strengths
+from informer.models.linear import floored
+
+
+@pytest.fixture
+def data() -> Data:
+    return build_data(composed("dataset=sample", "model=linear", *SMALL[1:]), torch.device("cpu"))
+
+
+@pytest.fixture
+def fit(data: Data) -> LinearFit:
+    positions = data.columns.positions(data.targets)
+    config = LinearConfig(lookbacks=[6, 12, 24])
+    return prepare(data.train, data.val, positions, frequency=data.frequency, kind=data.calendar, config=config)
+
+
+def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit) -> None:
+    """Each block by the mean of maps fitted on the others. Red if a fold, a column or a term is left out."""
+    choice, best = fit.choose()
+    chosen = [best, *candidates_of(choice, best)]
+    chosen = [one for one in chosen if choice.fits(one)][:6]
+    found = products_of(choice.validation, chosen).losses([(0, 2, 4)])
+    errors = []
+    for block in folds(in_order([*fit.train, *fit.val]), BLOCKS, data.sizes.pred_len):
+        model = fit.fit([chosen[0], chosen[2], chosen[4]], block.fitted)
+        starts = torch.from_numpy(np.concatenate([np.arange(run.first, run.stop) for run in block.held]))
+        batch = data.train.at(starts).batch(torch.arange(len(starts)))
+        square = (model(batch.enc_x, batch.enc_mark[:, -1]) - batch.target).square().mean(dim=(0, 1))
+        errors.append(float(square.sqrt().mean()))
+    assert found == pytest.approx([np.mean(errors)], rel=1e-3)
+
+
+def test_no_worse_than_the_best_by_itself(fit: LinearFit) -> None:
+    choice, best = fit.choose()
+    kept, loss = best_mean(choice, best, 3)
+    assert 1 <= len(kept) <= 3
+    own, single = best_mean(choice, best, 1)
+    assert (len(own), single >= loss) == (1, True)
+
+
+def products(errors: np.ndarray, weights: Sequence[float] = (1.0,)) -> Products:
+    """Of errors of candidates, [channels candidates rows], in one fold."""
+    return Products((errors @ errors.transpose(0, 2, 1) / errors.shape[2])[None], np.array(weights))
+
+
+def test_a_pair_that_leaves_out_the_best_forecast() -> None:
+    """Errors of the second and third cancel. Red if the search only adds to the best forecast by itself."""
+    noise = np.random.default_rng(0).normal(size=(2, 400))
+    errors = np.stack([0.5 * noise[0], noise[1], -noise[1]])[None]
+    kept, loss = products(errors).best(3)
+    assert (sorted(kept), loss) == ([1, 2], pytest.approx(0, abs=1e-6))
+    assert products(errors).best(1)[0] == [0]
+
+
+def test_a_volatile_series_does_not_decide_for_all() -> None:
+    """Nine series favour the first forecast by half, one the second by a tenth, with errors of ten times the size. Red
+    if the squared errors are added up."""
+    errors = np.ones((10, 2, 50))
+    errors[:9, 0] = 0.5
+    errors[9] = np.array([10.0, 9.0])[:, None]
+    found = products(errors, [1.0] * 10)
+    squares = (errors**2).mean(axis=(0, 2))
+    assert squares.argmin() == 1
+    assert found.best(1)[0] == [0]
+    expected = np.sqrt((errors**2).mean(axis=2)).mean(axis=0)
+    assert found.losses([(0,), (1,)]) == pytest.approx(expected)
+
+
+def test_more_than_three_are_added_one_at_a_time() -> None:
+    """Independent errors of one size: the mean of all is best, whatever their number."""
+    errors = np.random.default_rng(0).normal(size=(1, 5, 20_000))
+    kept, loss = products(errors).best(5)
+    assert sorted(kept) == [0, 1, 2, 3, 4]
+    assert loss == pytest.approx(float(np.sqrt((errors.mean(axis=1) ** 2).mean())))
+
+
+def test_a_series_without_windows_in_a_block_does_not_count() -> None:
+    errors = np.stack([np.full((2, 2), np.nan), np.array([[1.0, 0.0], [0.0, 4.0]])])
+    assert Products(errors[None], np.array([1.0, 1.0])).losses([(0,), (1,)]) == pytest.approx([1.0, 2.0])
+
+
+def test_what_others_have_otherwise_is_said() -> None:
+    first = Strengths(lookback=48)
+    assert Strengths(lookback=96, last=True, own=10.0, naive=0.25).unlike(first) == (
+        "96 rows less their last value own maps shrunk by 10 with 25% of the seasonal naive"
+    )
+
+
+@pytest.mark.parametrize("quantiles", [False, True])
+def test_no_forecast_below_the_history(quantiles: bool) -> None:
+    history = torch.tensor([[[1.0, 5.0], [2.0, 4.0]]])
+    forecast = torch.tensor([[[0.0, 4.5], [1.5, 3.0], [-1.0, 9.0]]])
+    expected = torch.tensor([[[1.0, 4.5], [1.5, 4.0], [1.0, 9.0]]])
+    if quantiles:
+        forecast, expected = (one[..., None].expand(1, 3, 2, 2) for one in (forecast, expected))
+    assert torch.equal(floored(forecast, history), expected)

@@ -1,0 +1,324 @@
+"""Moments, maps and cross-validation against least squares on materialised windows; what is never read."""
+
+import json
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.linear_model import Ridge
+
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import calendar_marks, mark_fields
+from informer.data.read.frequency import Frequency
+from informer.data.windows import Store, Windows, WindowSizes
+from informer.errors import InputError
+from informer.linear.blocks import folds
+from informer.linear.features import Group, OriginFeatures, cycles_of
+from informer.linear.fit import FitOn, LinearConfig, fit_linear, prepare
+from informer.linear.forecast import LinearForecast
+from informer.linear.moments import MomentSource, Run, runs_of, window_products
+from informer.linear.select import CrossValidation, FoldMoments, fit_own, fit_shared
+from informer.linear.solve import Layout, Strengths, blended
+
+HOURLY = Frequency.parse("h")
+FIELDS = mark_fields(HOURLY, CalendarEmbed.timeF)
+SEQ, PRED, COLUMNS = 9, 4, 3
+
+
+def store(rows=(150, 130), seed=0):
+    """Series of walks whose columns follow each other, with hourly marks of their own."""
+    rng = np.random.default_rng(seed)
+    values = np.concatenate(
+        [rng.normal(size=(n, COLUMNS)).cumsum(axis=0) * 0.3 + rng.normal(size=(n, COLUMNS)) for n in rows]
+    )
+    stamps = pd.date_range("2021-03-01 05:00", periods=sum(rows), freq="h")
+    first = torch.tensor([0, *np.cumsum(rows)[:-1]])
+    units = torch.ones(len(rows), COLUMNS, dtype=torch.float64)
+    return Store(
+        values=torch.from_numpy(values).float(),
+        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF)),
+        first_rows=first,
+        first_marks=first,
+        center=0 * units,
+        scale=units,
+        numbers=torch.arange(len(rows)),
+    )
+
+
+def windows_of(rows, starts, **sizes):
+    sizes = WindowSizes(**({"seq_len": SEQ, "label_len": 0, "pred_len": PRED} | sizes))
+    return Windows(rows, starts=torch.as_tensor(starts).long(), sizes=sizes, targets=range(COLUMNS))
+
+
+FEATURES = OriginFeatures(COLUMNS, 3, ("day",), FIELDS, CalendarEmbed.timeF)
+LAYOUT = Layout(SEQ, PRED, FEATURES, 24)
+
+
+def design(batch, column, strengths, recent=3):
+    """Inputs, futures and penalties of one column, written out from what a user would say."""
+    x = batch.enc_x.double().numpy()
+    own = x[:, SEQ - strengths.lookback :, column]
+    reference = own[:, -1:] if strengths.last else own.mean(axis=1, keepdims=True)
+    parts, cost = [own - reference], []
+    age = np.maximum(np.arange(strengths.lookback, 0, -1) / 24, 0.2)
+    cost.append(age**strengths.taper * (parts[0] ** 2).mean())
+
+    def add(part, penalty, ages=1.0):
+        if penalty < inf:
+            parts.append(part)
+            cost.append(penalty * ages * (part**2).mean(axis=0))
+
+    add(x[:, :, column].mean(axis=1, keepdims=True), strengths.penalty(Group.level))
+    add(np.ones((len(x), 1)), strengths.penalty(Group.bias))
+    hour = (batch.enc_mark[:, -1, FIELDS.index("hour")].double().numpy() + 0.5) * 23
+    turns = 2 * np.pi * np.arange(1, 7) * hour[:, None] / 24
+    add(np.hstack([np.cos(turns), np.sin(turns)]), strengths.penalty(Group.day))
+    for back in range(recent, 0, -1):
+        others = [i for i in range(COLUMNS) if i != column]
+        add((x[:, -back] - x.mean(axis=1))[:, others], strengths.penalty(Group.recent), back)
+    y = batch.target.double().numpy()[:, :, column] - reference
+    return np.hstack(parts), y, np.concatenate(cost)
+
+
+def least_squares(x, y, penalty, prior):
+    """argmin |x w - y|^2 + sum penalty (w - prior)^2, as rows."""
+    root = np.sqrt(penalty)[:, None]
+    return np.linalg.lstsq(np.vstack([x, np.diag(root[:, 0])]), np.vstack([y, root * prior]), rcond=None)[0]
+
+
+EVERYTHING = {Group.bias: 0.5, Group.day: 3.0, Group.level: 2.0, Group.recent: 7.0}
+SETTINGS = [
+    Strengths(lookback=SEQ, shared=20.0, own=5.0, taper=1.0, groups=EVERYTHING),
+    Strengths(lookback=5, last=True, shared=3.0, own=50.0, taper=0.0, groups={Group.bias: 1.0, Group.day: 3.0}),
+    Strengths(lookback=7, shared=3.0, own=inf, taper=2.0, groups={Group.bias: 1.0, Group.level: 3.0}),
+]
+
+
+def explicit_maps(windows_by_column, strengths, recent=3):
+    """Shared map, then the map of each column, by least squares on rows."""
+    alone = Strengths(
+        **{name: getattr(strengths, name) for name in ("lookback", "last", "shared", "own", "taper")},
+        groups={group: penalty for group, penalty in strengths.groups.items() if group is not Group.recent},
+    )
+    rows = [design(batch, column, alone) for batch, column in windows_by_column]
+    x, y = (np.vstack(part) for part in list(zip(*rows, strict=True))[:2])
+    penalty = np.concatenate([rows[0][2][: strengths.lookback] * 0, rows[0][2][strengths.lookback :] * 0])
+    age = np.maximum(np.arange(strengths.lookback, 0, -1) / 24, 0.2)
+    penalty[: strengths.lookback] = strengths.shared * age**strengths.taper * (x[:, : strengths.lookback] ** 2).mean()
+    costs = [strengths.penalty(g) for g in (Group.level, Group.bias) if strengths.penalty(g) < inf]
+    costs += [strengths.penalty(Group.day)] * 12 if strengths.penalty(Group.day) < inf else []
+    penalty[strengths.lookback :] = costs * (x[:, strengths.lookback :] ** 2).mean(axis=0)
+    shared = least_squares(x, y, penalty, np.zeros((x.shape[1], PRED)))
+    own = []
+    for batch, column in windows_by_column:
+        x, y, penalty = design(batch, column, strengths, recent)
+        prior = np.vstack([shared, np.zeros((x.shape[1] - len(shared), PRED))])
+        if strengths.own == inf:
+            own.append(prior)
+            continue
+        penalty[: strengths.lookback] *= strengths.own
+        own.append(least_squares(x, y, penalty, prior))
+    return shared, own
+
+
+def everything(windows):
+    return next(windows.batches(len(windows)))
+
+
+def starts_in(runs):
+    return [row for run in runs for row in range(run.first, run.stop)]
+
+
+@pytest.mark.parametrize(("rows", "n"), [(40, 7), (12, 7), (7, 7), (9, 1)])
+def test_window_products_are_those_of_the_materialised_windows(rows, n):
+    values = np.random.default_rng(rows).normal(size=rows)
+    windows = sliding_window_view(values, n)
+    np.testing.assert_allclose(window_products(values, n), windows.T @ windows, atol=1e-12)
+    kept = np.array([0, n - 1])
+    np.testing.assert_allclose(window_products(values, n, kept), (windows.T @ windows)[np.ix_(kept, kept)], atol=1e-12)
+
+
+def test_runs_end_at_a_gap_and_at_the_end_of_a_series():
+    found = runs_of(windows_of(store(), [3, 4, 5, 9, 137, 150, 151]))
+    assert found == [Run(0, 3, 6), Run(0, 9, 10), Run(0, 137, 138), Run(1, 150, 152)]
+
+
+@pytest.mark.parametrize("strengths", SETTINGS)
+def test_maps_equal_least_squares_on_rows(strengths):
+    """Red when a penalty, a normalisation or the place of an input is another."""
+    data = store()
+    windows = windows_of(data, [*range(100), *range(110, 130)])
+    source = MomentSource(data, SEQ, PRED, FEATURES)
+    runs = runs_of(windows)
+    moments = [source.of(column, runs, source.feature_products(runs)) for column in range(COLUMNS)]
+    shared = fit_shared(moments[0] + moments[1] + moments[2], LAYOUT, strengths)
+    batch = everything(windows)
+    expected, own = explicit_maps([(batch, column) for column in range(COLUMNS)], strengths)
+    np.testing.assert_allclose(shared, expected, atol=1e-7)
+    for column in range(COLUMNS):
+        np.testing.assert_allclose(fit_own(moments[column], column, shared, LAYOUT, strengths), own[column], atol=1e-7)
+
+
+@pytest.mark.parametrize("strengths", SETTINGS)
+def test_a_fold_from_moments_equals_refitting_without_the_block(strengths):
+    data = store()
+    runs = runs_of(windows_of(data, range(135)))
+    source = MomentSource(data, SEQ, PRED, FEATURES)
+    parts = folds(runs, 3, PRED)
+
+    def moments(chosen):
+        return [source.of(column, chosen, source.feature_products(chosen)) for column in range(COLUMNS)]
+
+    found = CrossValidation(
+        [FoldMoments(moments(fold.fitted), moments(fold.held)) for fold in parts], range(COLUMNS), LAYOUT
+    ).losses(strengths)
+    for loss, fold in zip(found, parts, strict=True):
+        fitted, held = (everything(windows_of(data, starts_in(chosen))) for chosen in (fold.fitted, fold.held))
+        own = explicit_maps([(fitted, column) for column in range(COLUMNS)], strengths)[1]
+        errors = []
+        for column in range(COLUMNS):
+            x, y, _ = design(held, column, strengths)
+            errors.append((x @ own[column] - y) ** 2)
+        np.testing.assert_allclose(loss, np.mean(errors), rtol=1e-7)
+
+
+def test_folds_hold_each_window_once_and_fit_on_none_that_shares_a_future_row():
+    runs = [Run(0, 0, 31), Run(0, 36, 50), Run(1, 100, 117)]
+    parts = folds(runs, 4, PRED)
+    assert sorted(start for fold in parts for start in starts_in(fold.held)) == starts_in(runs)
+    for fold in parts:
+        held = np.array(starts_in(fold.held))
+        fitted = np.array(starts_in(fold.fitted))
+        assert len(fitted) > 30
+        assert np.abs(held[:, None] - fitted).min() >= PRED
+    assert parts[0].fitted[0].first == parts[0].held[0].stop + PRED - 1  # and leaves no more out than that
+
+
+def test_a_cycle_is_offered_when_the_marks_show_it_and_two_of_it_were_seen():
+    assert cycles_of(FIELDS, 24 * 15, 24) == ("day", "week")
+    assert cycles_of(FIELDS, 24 * 13, 24) == ("day",)
+    assert cycles_of(FIELDS, 24 * 731, 24) == ("day", "week", "year")
+    assert cycles_of(("weekday",), 1000, 1) == ("week",)
+    assert cycles_of((), 24 * 731, 24) == ()
+
+
+def parts_of(data, train, val):
+    return windows_of(data, train), windows_of(data, val)
+
+
+@pytest.mark.parametrize("average", [1, 3])
+def test_the_module_forecasts_what_least_squares_forecasts(average):
+    """The whole way: choose, fit, average over lookbacks, forecast a batch; no series is known, one map a column."""
+    data = store((400,))
+    train, val = parts_of(data, range(250), range(260, 320))
+    fitted = fit_linear(
+        train, val, range(COLUMNS), frequency=HOURLY, kind=CalendarEmbed.timeF, config=LinearConfig(average=average)
+    )
+    batch = everything(windows_of(data, range(330, 380)))
+    rows = everything(train)
+    expected = []
+    for strengths in fitted.chosen:
+        own = explicit_maps([(rows, column) for column in range(COLUMNS)], strengths, SEQ)[1]
+        columns = []
+        for column in range(COLUMNS):
+            x, _, _ = design(batch, column, strengths, SEQ)
+            own_rows = batch.enc_x[:, SEQ - strengths.lookback :, column].double().numpy()
+            reference = own_rows[:, -1:] if strengths.last else own_rows.mean(axis=1, keepdims=True)
+            columns.append(x @ own[column] + reference)
+        expected.append(np.stack(columns, axis=-1))
+    assert min(average, 2) <= len(expected) <= average
+    found = fitted(batch.enc_x, batch.enc_mark[:, -1])
+    np.testing.assert_allclose(found, np.mean(expected, axis=0), atol=1e-4)
+
+
+def test_rows_after_validation_change_nothing():
+    data, other = store((400,)), store((400,))
+    other.values[340:] = 100.0
+    fitted = [
+        fit_linear(
+            *parts_of(each, range(250), range(260, 320)),
+            range(COLUMNS),
+            frequency=HOURLY,
+            kind=CalendarEmbed.timeF,
+            config=LinearConfig(fit_on=FitOn.both),
+        )
+        for each in (data, other)
+    ]
+    assert torch.equal(fitted[0].weight, fitted[1].weight)
+    assert torch.equal(fitted[0].extra, fitted[1].extra)
+
+
+def test_a_saved_module_forecasts_the_same_and_series_have_maps_of_their_own():
+    """A window of no known series takes the shared map."""
+    data = store((300, 300), seed=3)
+    data.values[300:, 0] = -data.values[:300, 0].flip(0)
+    train, val = parts_of(data, [*range(200), *range(300, 500)], [*range(210, 270), *range(510, 570)])
+    fit = prepare(train, val, [0, 2], frequency=HOURLY, kind=CalendarEmbed.timeF, config=LinearConfig())
+    fitted = fit.fit([Strengths(lookback=5, own=1.0, groups=EVERYTHING)], fit.train)
+    again = LinearForecast.from_plain(json.loads(json.dumps(fitted.to_plain())))
+    again.load_state_dict(fitted.state_dict())
+    batch = everything(windows_of(data, [280, 580]))
+    series = torch.tensor([0, 1])
+    found = fitted(batch.enc_x, batch.enc_mark[:, -1], series)
+    assert torch.equal(again(batch.enc_x, batch.enc_mark[:, -1], series), found)
+    unknown = fitted(batch.enc_x, batch.enc_mark[:, -1])
+    torch.testing.assert_close(fitted(batch.enc_x, batch.enc_mark[:, -1], series * 0 - 1), unknown)
+    assert not torch.allclose(found, unknown)
+    swapped = fitted(batch.enc_x.flip(0), batch.enc_mark[:, -1].flip(0), series.flip(0)).flip(0)
+    torch.testing.assert_close(swapped, found)
+
+
+def test_a_part_without_windows_is_an_error():
+    data = store((400,))
+    with pytest.raises(InputError, match="without any"):
+        fit_linear(*parts_of(data, range(250), []), range(COLUMNS), frequency=HOURLY, kind=CalendarEmbed.timeF)
+
+
+def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
+    """Against scikit-learn's weighted ridge; red if a restless series, here four times as large, decides for all."""
+    data = store((200, 200), seed=4)
+    data.values[200:] *= 4.0
+    train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
+    fit = prepare(train, val, [1], frequency=HOURLY, kind=CalendarEmbed.none, config=LinearConfig())
+    strengths = Strengths(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
+    found = fit.fit([strengths], fit.train)
+    values = data.values[:, 1].double().numpy()
+    parts = [values[first : first + 119 + SEQ + PRED] for first in (0, 200)]
+    weights = np.array([1 / np.mean((rows[24:] - rows[:-24]) ** 2) for rows in parts])
+    weights = np.repeat(weights / weights.mean(), 120)
+    windows = np.concatenate([sliding_window_view(rows, SEQ + PRED) for rows in parts])
+    x = windows[:, :SEQ] - windows[:, :SEQ].mean(axis=1, keepdims=True)
+    y = windows[:, SEQ:] - windows[:, :SEQ].mean(axis=1, keepdims=True)
+    square = np.average((x**2).mean(axis=1), weights=weights)
+    model = Ridge(2.0 * square, fit_intercept=False).fit(x, y, sample_weight=weights)
+    batch = everything(windows_of(data, [170, 370]))
+    rows = batch.enc_x[:, :, 1].double().numpy()
+    mean = rows.mean(axis=1, keepdims=True)
+    expected = model.predict(rows - mean) + mean
+    np.testing.assert_allclose(found(batch.enc_x, batch.enc_mark[:, -1])[:, :, 0], expected, atol=1e-4)
+
+
+def test_a_share_of_the_seasonal_naive_is_mixed_in():
+    """forecast = 3/4 of ridge's + 1/4 of the row one season (here: 5) before, by hand; also as the loss of a fold."""
+    data = store((150,), seed=5)
+    layout = replace(LAYOUT, repeated=5, kept=(0, 2, 3), steps=3)
+    strengths = Strengths(lookback=7, shared=2.0, own=inf, taper=0.0, naive=0.25)
+    runs = runs_of(windows_of(data, range(100)))
+    source = MomentSource(data, SEQ, PRED, FEATURES, np.array([0, 2, 3]))
+    moments = source.of(0, runs, source.feature_products(runs))
+    plain = fit_shared(moments, layout, strengths)
+    mixed = blended(plain, layout, strengths)
+    batch = everything(windows_of(data, range(100)))
+    rows = batch.enc_x[:, -7:, 0].double().numpy()
+    mean = rows.mean(axis=1, keepdims=True)
+    own = (rows - mean) @ plain + mean
+    naive = rows[:, [7 - 5 + 0, 7 - 5 + 2, 7 - 5 + 3]]
+    expected = 0.75 * own + 0.25 * naive
+    np.testing.assert_allclose((rows - mean) @ mixed + mean, expected, atol=1e-9)
+    losses = CrossValidation([FoldMoments([moments], [moments])], [0], layout).losses(strengths)
+    actual = batch.target[:, [0, 2, 3], 0].double().numpy()
+    np.testing.assert_allclose(losses, [np.mean((expected - actual) ** 2)], rtol=1e-7)

@@ -1,0 +1,204 @@
+"""model=linear: the network holds what was fitted, and every command takes it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call
+from test_closed_form import COLUMNS, EVERYTHING, HOURLY, PRED, SEQ, everything, store, windows_of
+
+from informer import Forecaster, checkpoint
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import mark_sizes
+from informer.errors import InputError
+from informer.linear.features import Group
+from informer.linear.fit import LinearConfig, prepare
+from informer.linear.fold import fold
+from informer.linear.solve import Strengths
+from informer.models import linear
+from informer.models.base import Attentions, ModelDims
+from informer.models.linear import Linear, LinearModelConfig
+from informer.runtime import resource
+
+RUN = ["dataset=sample", "model=linear", *SMALL[1:], "seq_len=48", "label_len=12"]
+DIMS = ModelDims(
+    enc_in=COLUMNS,
+    c_out=COLUMNS,
+    mark_sizes=mark_sizes(HOURLY, CalendarEmbed.timeF),
+    seq_len=SEQ,
+    label_len=0,
+    pred_len=PRED,
+)
+NONE = Attentions(*[lambda spec: pytest.fail("a linear map has no attention")] * 3)
+
+CHOICES = {
+    "several lookbacks, some inputs of all groups": [
+        Strengths(lookback=SEQ, own=5.0, groups=EVERYTHING),
+        Strengths(lookback=5, own=5.0, groups=EVERYTHING),
+    ],
+    "less the last value": [Strengths(lookback=5, last=True, own=50.0, groups={Group.day: 3.0})],
+    "one map for all": [Strengths(lookback=7, groups={Group.bias: 1.0, Group.level: 3.0}, own=float("inf"))],
+    "week without day": [Strengths(lookback=SEQ, own=9.0, groups={Group.week: 1.0, Group.recent: 2.0})],
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("positions", [[0, 1, 2], [2, 0]])
+@pytest.mark.parametrize("n_series", [1, 2])
+def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: list[int], n_series: int) -> None:
+    """Red when the last value, the level, an average or the place of an input is lost on the way."""
+    data = store((400, 400)[:n_series])
+    train = windows_of(data, [*range(250), *range(400, 650 if n_series == 2 else 400)])
+    val = windows_of(data, range(260, 320))
+    fit = prepare(train, val, positions, frequency=HOURLY, kind=CalendarEmbed.timeF, config=LinearConfig())
+    fitted = fit.fit(CHOICES[name], fit.train).double()
+    dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
+    network = Linear(LinearModelConfig(), dims, NONE).double()
+    fold(fitted, network)
+    batch = everything(windows_of(data, [*range(330, 380), *range(730, 780 if n_series == 2 else 730)]))
+    x, mark = batch.enc_x.double() + 3.0, batch.enc_mark.double()
+    series = batch.series.masked_fill(torch.arange(len(x)) % 3 == 0, -1)  # some are of a series never seen
+    expected = fitted(x, mark[:, -1], series)
+    assert expected.std() > 0.1
+    found = network(x, mark, batch.dec_x, batch.dec_mark, series)
+    torch.testing.assert_close(found, expected, atol=1e-10, rtol=0)
+
+
+def test_maps_that_do_not_fit_the_network_are_an_error() -> None:
+    data = store((400,))
+    fit = prepare(
+        windows_of(data, range(250)),
+        windows_of(data, range(260, 320)),
+        [0, 1],
+        frequency=HOURLY,
+        kind=CalendarEmbed.timeF,
+        config=LinearConfig(),
+    )
+    with pytest.raises(InputError, match="linear maps of shape"):
+        fold(fit.fit(CHOICES["less the last value"], fit.train), Linear(LinearModelConfig(), DIMS, NONE))
+
+
+def test_columns_share_a_map_where_their_own_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED)
+    assert len(Linear(LinearModelConfig(), DIMS, NONE).own) == COLUMNS
+    monkeypatch.setattr(linear, "MOST_WEIGHTS", 3 * (SEQ + 23 + SEQ * COLUMNS) * PRED - 1)
+    shared = Linear(LinearModelConfig(), DIMS, NONE)
+    assert [tuple(part.shape[:2]) for part in (shared.own, shared.calendar, shared.others)] == [
+        (1, SEQ),
+        (1, 23),
+        (1, 0),
+    ]
+
+
+def mse(run: str, name: str) -> float:
+    return json.loads((Path(run) / "metrics.json").read_text())["scores"][name]["scaled"]["overall"]["mse"]
+
+
+def test_every_command_takes_it(folder: Path) -> None:
+    """Red when a command needs an attention, a step, or something that the checkpoint does not hold."""
+    outcome = call("train", *RUN, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "linear: " in outcome.out
+    assert "rows of history" in outcome.out
+    assert mse("run", "linear") < 1.02 * mse("run", "ridge")
+    saved = checkpoint.load(Path("run"))
+    assert (saved.epoch, saved.step) == (0, 0)
+    assert call("eval", "checkpoint=run").status == 0
+    assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
+    source = resource("data/sample.csv")
+    assert call("predict", "checkpoint=run", f"input={source}", "intervals=[80]", "plots=false").status == 0
+    frame = pd.read_csv(source, parse_dates=["date"])
+    expected = Forecaster.load("run", device="cpu").predict(frame, intervals=80)
+    pd.testing.assert_frame_equal(
+        pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"]), expected, check_dtype=False, atol=1e-5
+    )  # the file has fewer digits
+    frame.tail(100).to_csv("tail.csv", index=False)
+    outcome = call("predict", "checkpoint=run", "input=tail.csv", "mode=rolling", "output=rolling", "plots=false")
+    assert outcome.status == 0, outcome.err
+    for form in ("safetensors", "torch_export"):
+        outcome = call("export", "checkpoint=run", f"format={form}")
+        assert outcome.status == 0, outcome.err
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_maps_it_had(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when the maps are not in the checkpoint, or are fitted once more."""
+    assert call("train", *RUN, "run_dir=whole").status == 0
+
+    def killed(*arguments: object, **settings: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("informer.training.run.log_gain", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            call("train", *RUN, "run_dir=cut")
+    with monkeypatch.context() as patch:
+        patch.setattr("informer.training.linear_skip.fit_model", killed)
+        outcome = call("train", "resume=cut")
+    assert outcome.status == 0, outcome.err
+    assert Path("cut/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
+
+
+def test_steps_may_follow(folder: Path) -> None:
+    """Red when training cannot move the maps, or when what is kept is worse on validation than what was fitted."""
+    outcome = call("train", *RUN, "trainer.max_steps=3", "optim.lr=1e-5", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "off the validation loss of the closed form" in outcome.out
+    last = checkpoint.load(Path("run/last.pt"))
+    assert last.step == 3
+
+
+def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) -> None:
+    """y(t) = s y(t-2) + noise with s = 0.9 and -0.9: red when a forecast is made with another series' map.
+
+    The shared map cannot tell them apart and forecasts about the mean; with the own map the second step from now
+    repeats the last value with its sign, or without.
+    """
+    rng = np.random.default_rng(0)
+    stamps = pd.date_range("2021-01-01", periods=320, freq="h")
+    for name, sign in {"a": 0.9, "b": -0.9}.items():
+        values = [0.0, 0.0]
+        for _ in range(318):
+            values.append(sign * values[-2] + rng.normal())
+        pd.DataFrame({"date": stamps, "y": values}).to_csv(f"{name}.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=*.csv", "target=y", *RUN[1:], "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert mse("run", "linear") < mse("run", "ridge")
+    assert checkpoint.load(Path("run")).series == ["a", "b"]
+    forecaster = Forecaster.load("run", device="cpu")
+    frame = pd.read_csv("a.csv", parse_dates=["date"])
+    frame.loc[len(frame) - 1, "y"] = 5.0
+    found = forecaster.predict_many({"b": frame, "a": frame, "new": frame})
+    second = {name: table["y"].iloc[1] for name, table in found.items()}
+    assert second["a"] == pytest.approx(4.5, abs=1.0)
+    assert second["b"] < -2.0
+    assert second["b"] + 1 < second["new"] < second["a"] - 1
+    alone = forecaster.predict_many({"a": frame})["a"]
+    pd.testing.assert_frame_equal(alone, found["a"], rtol=1e-5)
+    assert call("eval", "checkpoint=run").status == 0
+    assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
+    outcome = call("export", "checkpoint=run", "format=torch_export")
+    assert outcome.status == 0, outcome.err
+    described = json.loads(Path("run/best.json").read_text())
+    assert described["series"] == ["a", "b"]
+    assert described["inputs"]["series"] == ["batch"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["model.average=0"], "error: model.average: expected at least 1, found 0"),
+        (["seq_len=8190"], "error: seq_len + pred_len: expected at most 8192 with model.family=linear, found 8196"),
+        (["loss=quantile"], "error: loss=quantile: expected loss=mse with model.family=linear"),
+        (["model.skip=ridge"], "error: model.skip: expected none with model.family=linear, found ridge"),
+    ],
+)
+def test_what_it_cannot_be_is_said_in_one_line(arguments: list[str], says: str, folder: Path) -> None:
+    outcome = call("train", *RUN, *arguments, "run_dir=run")
+    assert outcome.status == 2
+    assert outcome.err.startswith(says), outcome.err
+    assert outcome.err.count("\n") == 1
+    assert not Path("run").exists()

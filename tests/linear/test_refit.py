@@ -1,0 +1,125 @@
+"""After the score: intervals from blocks of training and validation, a fit on all rows; both against scikit-learn."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call
+from sklearn.linear_model import Ridge
+from test_configs import composed
+
+from informer import Forecaster, checkpoint
+from informer.build import build_data
+from informer.checkpoint.paths import REFIT
+from informer.checkpoint.restore import restore_model
+from informer.data.pipeline import Data
+from informer.inference.intervals import of_errors
+from informer.linear.residuals import block_errors
+from informer.models.base import model_forecast
+from informer.models.linear import Linear, LinearModelConfig
+from informer.runtime import resource
+from informer.training.initial import initial_network
+
+SEQ, PRED, STRENGTH = 24, 6, 5.0
+MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
+RUN = ["dataset=sample", "model=linear", *SMALL[1:], "features=S", "target=price", MAPS, "model.embed=none"]
+
+
+def scaled() -> np.ndarray:
+    values = pd.read_csv(resource("data/sample.csv"))["price"].to_numpy()[:320]
+    return (values - values[:200].mean()) / values[:200].std()
+
+
+def windows(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Histories and futures less the histories' means."""
+    values = scaled()
+    x = np.stack([values[start : start + SEQ] for start in starts])
+    y = np.stack([values[start + SEQ : start + SEQ + PRED] for start in starts])
+    mean = x.mean(1, keepdims=True)
+    return x - mean, y - mean
+
+
+def fitted(starts: np.ndarray) -> Ridge:
+    x, y = windows(starts)
+    return Ridge(STRENGTH * (x**2).mean(), fit_intercept=False).fit(x, y)
+
+
+@pytest.fixture
+def data() -> Data:
+    return build_data(composed(*RUN), torch.device("cpu"))
+
+
+def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -> None:
+    """Red if a block is forecast by maps that saw it or a row of its futures, or if rows of the test part are used."""
+    settings = composed(*RUN)
+    model = initial_network(settings, data, None)
+    assert isinstance(model, Linear)
+    assert isinstance(settings.model, LinearModelConfig)
+    before = {name: part.clone() for name, part in model.state_dict().items()}
+    found = block_errors(model, settings.model, data, batch_size=32)
+    starts = np.arange(250 - SEQ - PRED + 1)
+    bounds = np.linspace(0, len(starts), 6).round().astype(int)
+    expected = []
+    for first, stop in pairwise(bounds):
+        away = starts[(starts <= first - PRED) | (starts >= stop - 1 + PRED)]
+        x, y = windows(starts[first:stop])
+        expected.append(np.abs(fitted(away).predict(x) - y))
+    np.testing.assert_allclose(found[:, :, 0].numpy(), np.concatenate(expected), atol=1e-4)
+    assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
+
+
+def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
+    """Red if the scored model is the one that saw the test part, or forecasts are made by the one that did not."""
+    outcome = call("train", *RUN, "trainer.refit=true", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert f"{REFIT}, which predict uses" in " ".join(outcome.out.split())
+    assert call("train", *RUN, "run_dir=without").status == 0
+    scored, other = (checkpoint.load(Path(run)) for run in ("run", "without"))
+    assert all(torch.equal(part, other.weights[name]) for name, part in scored.weights.items())
+    assert not Path("without", REFIT).exists()
+    saved = checkpoint.load(Path("run", REFIT))
+    starts = np.arange(320 - SEQ - PRED + 1)
+    assert saved.data["refit"] == len(starts)
+    data = build_data(composed(*RUN), torch.device("cpu"))
+    batch = next(data.train.at(torch.from_numpy(starts)).batches(len(starts)))
+    mean = batch.enc_x.mean(dim=1).numpy()
+    found = model_forecast(restore_model(saved), batch)[:, :, 0].detach().numpy() - mean
+    np.testing.assert_allclose(found, fitted(starts).predict(windows(starts)[0]), atol=1e-4)
+    frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    newest = Forecaster.load("run", device="cpu").predict(frame)
+    older = Forecaster.load("run/best.pt", device="cpu").predict(frame)
+    assert not np.allclose(newest["price"], older["price"], rtol=1e-6)
+    frame.to_csv("mine.csv", index=False)
+    assert call("predict", "checkpoint=run", "input=mine.csv", "plots=false").status == 0
+    np.testing.assert_allclose(pd.read_csv("forecasts/mine.forecast.csv")["price"], newest["price"])
+    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
+    outcome = call("eval", f"checkpoint=run/{REFIT}")
+    assert outcome.status == 2
+    assert "fitted on the test part too" in outcome.err
+
+
+def test_half_widths_are_order_statistics_of_the_errors() -> None:
+    """The ceil((n + 1) level)-th smallest of n, by numpy."""
+    errors = torch.from_numpy(np.random.default_rng(0).exponential(size=(99, 3, 2))).float()
+    found = of_errors(errors).half_width(80)
+    np.testing.assert_array_equal(found.numpy(), np.sort(errors.numpy(), axis=0)[79])
+
+
+@pytest.mark.parametrize(
+    ("maps", "says"),
+    [
+        ("[{lookback:24}]", "model.maps: expected "),
+        ("[{lookback:24,last:false,taper:0.0,shared:-1.0,groups:{}}]", "model.maps: expected "),
+        ("[{lookback:24,last:false,taper:0.0,shared:1.0,groups:{moon:1.0}}]", "model.maps: expected "),
+        ("[{lookback:25,last:false,taper:0.0,shared:1.0,groups:{}}]", "model.maps: expected a lookback of at most 24"),
+    ],
+)
+def test_strengths_that_cannot_be_are_said_in_one_line(maps: str, says: str, folder: Path) -> None:
+    outcome = call("train", *RUN, f"model.maps={maps}", "run_dir=run")
+    assert outcome.status == 2
+    assert says in outcome.err
+    assert outcome.err.count("\n") == 1

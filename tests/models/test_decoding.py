@@ -1,0 +1,194 @@
+"""Step by step decoding against a plain loop that feeds each forecast back, for the network and for every command."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, Trained, call, launch
+from torch import Tensor
+
+from informer import Forecaster, checkpoint
+from informer.build import build_model
+from informer.config.model import Decoding, InformerConfig, LinearSkip
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
+from informer.runtime import resource
+
+FULL = {"_target_": "informer.attention.full.FullAttention"}
+PROB = {"_target_": "informer.attention.prob.ProbAttention", "factor": 1}
+DIMS = ModelDims(
+    enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=12, label_len=6, pred_len=6, targets=(2, 0), known=(1,)
+)  # fmt: skip
+TOKEN, AHEAD = DIMS.label_len, DIMS.pred_len
+
+
+def network(attn: dict = FULL, quantiles: tuple[float, ...] = (), **config: object) -> Informer:
+    torch.manual_seed(0)
+    small = {"d_model": 6, "n_heads": 3, "d_ff": 10, "decoder_layers": 2, "decoding": Decoding.step} | config
+    slots = {"attn": attn, "decoder_attn": attn, "cross_attn": FULL}
+    net = build_model(InformerConfig(**small), DIMS, **slots, quantiles=quantiles).double().eval()
+    assert isinstance(net, Informer)
+    for parameter in net.head.parameters():  # zero with a linear skip
+        torch.nn.init.normal_(parameter)
+    return net
+
+
+def windows(batch: int = 3) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    shapes = [(12, 4), (12, 2), (TOKEN + AHEAD, 4), (TOKEN + AHEAD, 2)]
+    enc_x, enc_mark, dec_x, dec_mark = (
+        torch.rand(batch, *shape, generator=draw, dtype=torch.float64) for shape in shapes
+    )
+    dec_x[:, :TOKEN] = enc_x[:, -TOKEN:]
+    dec_x[:, TOKEN:, [0, 2, 3]] = 0.0  # column 1 is known ahead
+    return [enc_x, enc_mark, dec_x, dec_mark]
+
+
+def fed_back(net: Informer, inputs: list[Tensor], step: int = 1) -> Tensor:
+    """The definition: one pass for each row, whose forecast of the targets then is in the decoder's input."""
+    net.decoding = Decoding.one_pass
+    enc_x, enc_mark, dec_x, dec_mark = (x.clone() for x in inputs)
+    rows = []
+    for i in range(0, AHEAD, step):
+        output = net(enc_x, enc_mark, dec_x, dec_mark)
+        for row in range(i, i + step):
+            rows.append(output[:, row])
+            median = output[:, row, :, 1] if output.ndim == 4 else output[:, row]
+            dec_x[:, TOKEN + row, 2], dec_x[:, TOKEN + row, 0] = median[:, 0], median[:, 1]
+    net.decoding = Decoding.step
+    return torch.stack(rows, dim=1)
+
+
+@pytest.mark.parametrize("attn", [FULL, PROB], ids=["full", "prob"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"patch_len": 3},
+        {"channel_independent": True},
+        {"mix": True},
+        {"skip": LinearSkip.linear},
+        {"reversible": True},
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_it_equals_the_loop(attn: dict, config: dict) -> None:
+    """Red if a row is taken from another pass, or a forecast is written to another row or column."""
+    net, inputs = network(attn, **config), windows()
+    assert net.decoding is Decoding.step
+    torch.testing.assert_close(net(*inputs), fed_back(net, inputs, config.get("patch_len", 1)), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_the_median_of_quantiles_is_fed_back() -> None:
+    net, inputs = network(quantiles=(0.1, 0.5, 0.9)), windows()
+    torch.testing.assert_close(net(*inputs), fed_back(net, inputs), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_with_instance_normalisation_forecasts_are_fed_back_normalised() -> None:
+    """Red if rows that were fed back are hidden as the horizon is, or are not in the scale of the window."""
+    net, inputs = network(instance_norm=True), windows()
+    enc_x, enc_mark, dec_x, dec_mark = inputs
+    mean, scale = enc_x.mean(1, keepdim=True), (enc_x.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    mean[..., 1], scale[..., 1] = 0.0, 1.0
+    shown = torch.ones_like(dec_x)
+    shown[:, TOKEN:, [0, 2, 3]] = 0.0
+    inside = [(enc_x - mean) / scale, enc_mark, (dec_x - mean) / scale * shown, dec_mark]
+    net.input_transform.instance_norm = False
+    expected = fed_back(net, inside)
+    net.input_transform.instance_norm = True
+    torch.testing.assert_close(net(*inputs), expected * scale[..., [2, 0]] + mean[..., [2, 0]], rtol=0, atol=1e-10)
+
+
+def test_gradients_flow_through_what_is_fed_back() -> None:
+    """Red if a forecast is detached before it is fed back: the first one would not depend on the last row's loss."""
+    net, inputs = network(), windows()
+    (whole,) = torch.autograd.grad(net(*inputs)[:, -1].sum(), net.head.bias)
+    assert not torch.allclose(whole, torch.full_like(whole, float(len(inputs[0]))))  # what the last pass alone gives
+
+
+STEP = ["model.decoding=step", "model.offset=3"]
+
+
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of quantiles and future covariates that steps, with an offset."""
+    run = tmp_path_factory.mktemp("stepped") / "run"
+    roles = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile"]
+    outcome = call("train", "dataset=sample", *SMALL, *STEP, *roles, "trainer.max_epochs=1", f"run_dir={run}")
+    assert outcome.status == 0, outcome.err
+    return run
+
+
+def test_what_was_trained_is_scored_again_as_it_was(stepped: Path, folder: Path) -> None:
+    """Red if decoding or offset are not saved, or eval reads other windows than training scored."""
+    saved = checkpoint.load(stepped).config["model"]
+    assert (saved["decoding"], saved["offset"]) == ("step", 3)
+    outcome = call("eval", f"checkpoint={stepped}", "output=again", "plots=attention")
+    assert outcome.status == 0, outcome.err
+    again = json.loads(Path("again/metrics.json").read_text())
+    before = json.loads((stepped / "metrics.json").read_text())
+    for part in ("scores", "intervals", "quantiles"):
+        assert again[part] == before[part]
+
+
+def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
+    """Red if the rows of the offset are forecast, or future covariates are read there."""
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    model = Forecaster.load(stepped, device="cpu")
+    history, ahead = table.iloc[:280], table[["date", "temperature"]].iloc[283:289]
+    found = model.predict(history, future=ahead)
+    assert list(found["date"]) == list(table["date"].iloc[283:289])
+    with pytest.raises(ValueError, match="expected future covariates for 6 times"):
+        model.predict(history, future=table[["date", "temperature"]].iloc[280:286])
+    with pytest.raises(ValueError, match=r"horizon=7: expected at most pred_len=6 with model\.offset=3"):
+        model.predict(history, future=table[["date", "temperature"]].iloc[280:300], horizon=7)
+    rolled = model.backtest(table.iloc[280 - 24 : 289], stride=1)
+    first = rolled[(rolled["origin"] == table["date"].iloc[279]) & (rolled["column"] == "price")]
+    assert list(first["date"]) == list(table["date"].iloc[283:289])
+    assert first["forecast"].to_numpy() == pytest.approx(found["price"].to_numpy(), rel=1e-4)
+    assert first["actual"].to_numpy() == pytest.approx(table["price"].iloc[283:289].to_numpy())
+    outcome = call("predict", f"checkpoint={stepped}", f"input={resource('data/sample.csv')}", "mode=rolling")
+    assert outcome.status == 0, outcome.err
+
+
+def test_it_is_exported(stepped: Path, folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    outcome = call("export", f"checkpoint={stepped}", "output=model.safetensors")
+    assert outcome.status == 0, outcome.err
+    outcome = launch("export", f"checkpoint={stepped}", "format=onnx", "output=model.onnx", cwd=folder)
+    assert outcome.status == 0, outcome.err  # a process of its own: shape checks cannot be traced
+    assert json.loads(Path("model.json").read_text())["lengths"]["offset"] == 3
+
+
+def test_both_are_scored_on_one_checkpoint(trained: Trained, folder: Path) -> None:
+    """Red if a row of the table is not the scores of an evaluation with that decoding."""
+    outcome = call("eval", f"checkpoint={trained.run_dir}", "output=both", "model.decoding=both", "plots=none")
+    assert outcome.status == 0, outcome.err
+    both = pd.read_csv("both/decodings.csv", index_col="decoding")
+    assert list(both.index) == ["one_pass", "step"]
+    assert both.loc["one_pass", "mse"] != both.loc["step", "mse"]
+    assert (both["ms_per_window"] > 0).all()
+    for decoding in both.index:
+        call("eval", f"checkpoint={trained.run_dir}", "output=own", f"model.decoding={decoding}", "plots=none")
+        own = json.loads(Path("own/metrics.json").read_text())
+        assert own["scores"]["informer"]["scaled"]["overall"]["mse"] == pytest.approx(both.loc[decoding, "mse"])
+        assert both.loc[decoding, "windows"] == own["windows"]
+        assert bool(own["intervals"]) is (decoding == "one_pass")  # calibrated on forecasts in one pass
+
+
+def test_an_offset_can_be_tried_on_a_checkpoint(trained: Trained, folder: Path) -> None:
+    """As many windows as without: their targets are the test rows, and their histories end 4 rows earlier."""
+    outcome = call("eval", f"checkpoint={trained.run_dir}", "output=moved", "model.offset=4", "plots=none")
+    assert outcome.status == 0, outcome.err
+    moved = json.loads(Path("moved/metrics.json").read_text())
+    whole = json.loads((trained.run_dir / "metrics.json").read_text())
+    assert moved["windows"] == whole["windows"]
+    assert moved["scores"]["informer"] != whole["scores"]["informer"]
+    outcome = call("eval", f"checkpoint={trained.run_dir}", "model.offset=-1")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "model.offset: expected at least 0, found -1" in outcome.err

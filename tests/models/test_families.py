@@ -1,0 +1,152 @@
+"""A family of networks is one file and one yaml, also outside the package; only what the user names is imported."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call
+from toy_family import MODULE, YAML
+
+from informer import Forecaster, checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.config import families
+from informer.config.conversion import model_of
+from informer.config.model import InformerConfig
+from informer.errors import InputError
+from informer.models import base
+from informer.models.informer import Informer
+from informer.runtime import resource
+
+TOY = ["--config-dir=conf", "dataset=sample", *SMALL[1:], "model=toy", "trainer.max_epochs=2"]
+
+
+@pytest.fixture
+def toy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The family in a module of the folder, named in the environment."""
+    (folder / "toys.py").write_text(MODULE)
+    (folder / "conf" / "model").mkdir(parents=True)
+    (folder / "conf" / "model" / "toy.yaml").write_text(YAML)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("INFORMER_MODELS", "toys")
+    yield
+    families._configs.pop("toy", None)
+    for config in [config for config in base._networks if config.__name__ == "ToyConfig"]:
+        del base._networks[config]
+    sys.modules.pop("toys", None)
+
+
+def weights(run: str, name: str = "last.pt") -> dict[str, torch.Tensor]:
+    return checkpoint.load(Path(run) / name).weights
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_family_from_outside_goes_through_every_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if training, scoring, prediction, resuming, freezing, compiling or exporting asks for an Informer's parts."""
+    outcome = call("train", *TOY, "run_dir=whole")
+    assert outcome.status == 0, outcome.err
+    assert weights("whole")["inner.weight"].shape == (8, 24)
+    assert json.loads(Path("whole/metrics.json").read_text())["scores"]["toy"]
+    assert call("eval", "checkpoint=whole", "plots=attention").status == 0
+    assert Path("whole/eval/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
+    source = resource("data/sample.csv")
+    assert call("predict", "checkpoint=whole", f"input={source}", "intervals=[50]", "plots=false").status == 0
+    found = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
+    frame = pd.read_csv(source, parse_dates=["date"])
+    expected = Forecaster.load("whole", device="cpu").predict(frame, intervals=50)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    for form in ("safetensors", "torch_export"):
+        outcome = call("export", "checkpoint=whole", f"format={form}")
+        assert outcome.status == 0, outcome.err
+
+    def killed(*arguments: object, **settings: object) -> None:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr("informer.training.run.fit", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        call("train", *TOY, "run_dir=cut")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("INFORMER_MODELS", "toys")
+    assert call("train", "resume=cut").status == 0
+    assert equal(weights("cut"), weights("whole"))
+
+
+@pytest.mark.usefixtures("toy")
+def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
+    assert call("train", *TOY, "trainer.freeze=[inner]", "loss=quantile", "run_dir=one").status == 0
+    assert call("train", "--config-dir=one", "--config-name=config", "run_dir=two").status == 0
+    assert equal(weights("one"), weights("two"))
+    outcome = call("train", *TOY, "loss=quantile", "trainer.max_steps=1", "init_from=one", "run_dir=three")
+    assert outcome.status == 0, outcome.err
+    outcome = call("train", *TOY, "loss=quantile", "features=S", "target=price", "init_from=one", "run_dir=four")
+    assert outcome.status == 2
+    assert "init_from: expected the columns of the checkpoint, found others; Toy does not say" in outcome.err
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("model.hidden=abc", "error: model.hidden: expected a whole number, found 'abc'"),
+        ("model.hiden=3", "error: unknown key 'model.hiden': expected one such as model.hidden"),
+        ("model.d_model=3", "error: unknown key 'model.d_model': expected one such as"),
+        ("+model.other=3", "error: unknown key 'model.other'"),
+        ("model.hidden=0", "error: model.hidden: expected at least 1, found 0"),
+        ("model.skip=ridge", "error: model.skip: expected none with model.family=toy, found ridge"),
+    ],
+)
+def test_its_configuration_is_typed_and_checked(argument: str, says: str) -> None:
+    outcome = call("train", *TOY, argument)
+    assert outcome.status == 2
+    assert outcome.err.startswith(says), outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_checkpoint_imports_nothing_that_the_user_has_not_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a family that a file names is looked for beyond the package and INFORMER_MODELS."""
+    assert call("train", *TOY, "trainer.max_steps=1", "run_dir=run").status == 0
+    saved = checkpoint.load(Path("run"))
+    families._configs.pop("toy")
+    sys.modules.pop("toys")
+    monkeypatch.delenv("INFORMER_MODELS")
+    for name in ("toy", "toys", "base", "__init__", "../informer", "os", "informer.models.informer", 3, None, [1]):
+        forged = replace(saved, config=saved.config | {"model": saved.config["model"] | {"family": name}})
+        with pytest.raises(InputError, match=r"model\.family .*expected one of .*informer"):
+            restore_model(forged)
+    assert "toys" not in sys.modules
+    outcome = call("predict", "checkpoint=run", f"input={resource('data/sample.csv')}")
+    assert outcome.status == 2
+    assert "name its module in INFORMER_MODELS" in outcome.err
+
+
+def test_modules_that_cannot_be_imported_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFORMER_MODELS", "no_such_module")
+    with pytest.raises(InputError, match="expected modules that can be imported, found no_such_module"):
+        families.config_class("mine")
+
+
+def test_two_families_do_not_share_a_name() -> None:
+    class Other(InformerConfig):
+        pass
+
+    with pytest.raises(ValueError, match="another family is called 'informer'"):
+        families.register(Other)
+
+
+def test_files_from_before_there_were_families_are_the_informer() -> None:
+    config = model_of({"d_model": 8, "n_heads": 2})
+    assert isinstance(config, InformerConfig)
+    assert base.network_class(config) is Informer

@@ -1,0 +1,180 @@
+"""The whole network: shapes, independence of the batch, determinism, what each part may see."""
+
+import pytest
+import torch
+
+from informer.build import build_model, resolve_decoder
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.config.model import CalendarEmbed, InformerConfig
+from informer.errors import InputError
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
+
+FULL = {"_target_": "informer.attention.full.FullAttention"}
+PROB = {"_target_": "informer.attention.prob.ProbAttention", "factor": 1}
+
+
+def model(
+    *, attn: dict = PROB, dims: dict | None = None, dtype: torch.dtype = torch.float64, **config: object
+) -> Informer:
+    torch.manual_seed(0)
+    sizes = {"enc_in": 3, "c_out": 2, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
+    small = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.1} | config
+    return build_model(
+        InformerConfig(**small), ModelDims(**(sizes | (dims or {}))), attn=attn, decoder_attn=attn, cross_attn=FULL
+    ).to(dtype)
+
+
+def inputs(net: ModelDims, batch: int, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    rows = [(net.seq_len, net.enc_in), (net.seq_len, 2), (net.dec_len, net.enc_in), (net.dec_len, 2)]
+    return [torch.rand(batch, *shape, generator=generator, dtype=dtype) for shape in rows]
+
+
+DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
+
+
+@pytest.mark.parametrize("stacks", [[1], [2], [3, 2, 1], [4, 1]])
+@pytest.mark.parametrize("decoder_layers", [1, 3])
+@pytest.mark.parametrize("distil", [True, False])
+def test_shapes_and_finite_gradients(stacks: list[int], decoder_layers: int, distil: bool) -> None:
+    """Red if a stack's length is wrong or a parameter has no part in the output."""
+    net = model(encoder_stacks=stacks, decoder_layers=decoder_layers, distil=distil)
+    output = net(*inputs(DIMS, 2))
+    assert output.shape == (2, 5, 2)
+    output.square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+
+
+@pytest.mark.parametrize("seq_len", [4, 5, 13, 27])
+def test_pyramid_lengths_not_divisible_by_four(seq_len: int) -> None:
+    """Red if stack i does not read the last seq_len // 2^i rows."""
+    dims = {"seq_len": seq_len, "label_len": 2}
+    net = model(encoder_stacks=[3, 2, 1], dims=dims).eval()
+    shapes = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), pred_len=5, **dims)
+    assert net(*inputs(shapes, 1)).shape == (1, 5, 2)
+    assert [stack.length for stack in net.encoder.stacks] == [seq_len, seq_len // 2, seq_len // 4]
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3])
+@pytest.mark.parametrize("attn", [PROB, FULL], ids=["prob", "full"])
+def test_an_item_in_a_batch_equals_the_item_alone(n_heads: int, attn: dict) -> None:
+    """Red if a batch axis leaks (the bare squeeze of several ports with n_heads=1)."""
+    net, batch = model(attn=attn, n_heads=n_heads, encoder_stacks=[3, 2]).eval(), inputs(DIMS, 4)
+    alone = net(*(x[2:3] for x in batch))
+    torch.testing.assert_close(net(*batch)[2:3], alone, rtol=0, atol=1e-12)
+
+
+def test_two_eval_calls_give_the_same_bits() -> None:
+    """Red if anything random is left in eval (the authors' sampling)."""
+    net, batch = model().eval(), inputs(DIMS, 2)
+    assert torch.equal(net(*batch), net(*batch))
+
+
+def test_training_is_random_and_seeded() -> None:
+    """Red if dropout and sampling do not come from torch's generator."""
+    net, batch = model().train(), inputs(DIMS, 2)
+    torch.manual_seed(3)
+    first = net(*batch)
+    second = net(*batch)
+    torch.manual_seed(3)
+    assert torch.equal(first, net(*batch))
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("kind", [CalendarEmbed.timeF, CalendarEmbed.fixed, CalendarEmbed.learned])
+def test_every_calendar_embedding(kind: CalendarEmbed) -> None:
+    """Red if marks do not reach the output."""
+    net = model(embed=kind, dims={"mark_sizes": (13, 24)}).eval()
+    enc_x, enc_mark, dec_x, dec_mark = inputs(DIMS, 1)
+    moved = net(enc_x, (enc_mark * 10).floor(), dec_x, (dec_mark * 10).floor() + 2)
+    assert not torch.equal(moved, net(enc_x, (enc_mark * 10).floor(), dec_x, (dec_mark * 10).floor()))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_shortest_lengths(length: int) -> None:
+    """Red if a logarithm or a pooling step has no answer for them."""
+    dims = {"seq_len": length, "label_len": 0, "pred_len": length}
+    net = model(dims=dims).eval()
+    shapes = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), **dims)
+    assert net(*inputs(shapes, 1)).isfinite().all()
+
+
+def test_beyond_5000_rows() -> None:
+    """Red with a positional table of fixed length."""
+    dims = {"seq_len": 5100, "label_len": 3}
+    net = model(dims=dims, dtype=torch.float32).eval()
+    shapes = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), pred_len=5, **dims)
+    with torch.inference_mode():
+        assert net(*inputs(shapes, 1, torch.float32)).isfinite().all()
+
+
+def test_decoder_layers_before_the_last_compute_every_row() -> None:
+    """Red if only the forecast's rows survive the first of two layers: then the start token could not matter later."""
+    net = model(attn=FULL, decoder_layers=2, dropout=0.0).eval()
+    seen = []
+    net.decoder.layers[1].self_attention.register_forward_hook(lambda module, args, out: seen.append(args[0].shape[1]))
+    net(*inputs(DIMS, 1))
+    assert seen == [DIMS.dec_len]
+
+
+def test_config_problems_are_all_named() -> None:
+    """Red if a check is missing or stops at the first."""
+    config = InformerConfig(d_model=0, n_heads=3, d_ff=-1, encoder_stacks=[2, 0], decoder_layers=0, dropout=1.0)
+    text = "; ".join(config.problems())
+    for name in ("d_model", "d_ff", "encoder_stacks[1]", "decoder_layers", "dropout"):
+        assert f"model.{name}" in text
+    assert InformerConfig(d_model=10, n_heads=3).problems() == [
+        "model.d_model: expected a multiple of model.n_heads=3, found 10"
+    ]
+    assert InformerConfig(encoder_stacks=[]).problems()
+    assert not InformerConfig().problems()
+
+
+def test_decoder_follows_the_encoder_where_it_can() -> None:
+    """Red if a mechanism without a causal form reaches the decoder, or its replacement goes untold."""
+    assert resolve_decoder(PROB, {}) == (PROB, None)
+    assert resolve_decoder(PROB, FULL) == (FULL, None)
+    linformer = {"_target_": "informer.attention.linformer.LinformerAttention"}
+    node, reason = resolve_decoder(linformer, {})
+    assert node["_target_"] == FULL["_target_"]
+    assert reason is not None
+    assert "LinformerAttention has no causal form" in reason
+    with pytest.raises(InputError, match=r"attn@decoder_attn: LinformerAttention has no causal form; .*full.*prob"):
+        resolve_decoder(PROB, linformer)
+
+
+def test_attention_layers_by_place() -> None:
+    """Red if a place is reported wrong, or two layers share one."""
+    layers = model(encoder_stacks=[2, 1], decoder_layers=2).attention_layers()
+    assert {place: (layer.attention.spec.len_q, layer.attention.spec.len_k) for place, layer in layers.items()} == {
+        "encoder 1.1": (24, 24), "encoder 1.2": (12, 12), "encoder 2.1": (12, 12),
+        "decoder 1": (12, 12), "cross 1": (12, 24), "decoder 2": (12, 12), "cross 2": (5, 24),
+    }  # fmt: skip
+
+
+def test_restored_model_gives_the_same_numbers() -> None:
+    """Red if a size, a slot or a weight is not restored."""
+    net = model(dtype=torch.float32, encoder_stacks=[2, 1], mix=True).eval()
+    config = {
+        "model": {
+            "d_model": 6, "n_heads": 3, "d_ff": 10, "encoder_stacks": [2, 1], "decoder_layers": 1, "dropout": 0.1,
+            "activation": "gelu", "embed": "timeF", "distil": True, "mix": True,
+        },
+        "attn": PROB, "decoder_attn": PROB, "cross_attn": FULL,
+        "seq_len": 24, "label_len": 7, "pred_len": 5, "loss": {"kind": "mse"},
+    }  # fmt: skip
+    dims = {"enc_in": 3, "c_out": 2, "mark_sizes": (1, 1), "seq_len": 24, "label_len": 7, "pred_len": 5}
+    unscaled = {"kind": "none", "center": [0.0] * 3, "scale": [1.0] * 3}
+    scaler = {"kind": "none", "shared": unscaled, "own": {}}
+    saved = Checkpoint(
+        config=config, dims=dims, inputs=["a", "b", "c"], targets=["a", "b"], future_covariates=[], frequency="h",
+        scaler=scaler, data={},
+        weights=net.state_dict(), epoch=1, step=1, val_loss=0.0,
+    )  # fmt: skip
+    batch = inputs(DIMS, 2, torch.float32)
+    assert torch.equal(restore_model(saved)(*batch), net(*batch))
+    saved.config["model"]["d_ff"] = 11
+    with pytest.raises(InputError, match="weights do not fit"):
+        restore_model(saved)

@@ -1,0 +1,247 @@
+"""LSTMa against its formula in loops of float64, its teacher forcing, and every command."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call, launch
+from torch import Tensor
+
+from informer import Forecaster, checkpoint
+from informer.build import attention_class, attention_names, attention_node, build_model
+from informer.errors import InputError
+from informer.models.base import ModelDims
+from informer.models.lstma import Lstma, LstmaConfig
+from informer.runtime import resource
+
+DIMS = ModelDims(
+    enc_in=4, c_out=2, mark_sizes=(1, 1), seq_len=9, label_len=3, pred_len=5, targets=(2, 0), known=(1,)
+)  # fmt: skip
+ADDITIVE = {"_target_": "informer.attention.additive.AdditiveAttention"}
+
+
+def network(attn: dict = ADDITIVE, quantiles: tuple[float, ...] = (), **config: object) -> Lstma:
+    torch.manual_seed(0)
+    small = LstmaConfig(**({"d_model": 6, "dropout": 0.0} | config))
+    net = build_model(small, DIMS, attn=attn, decoder_attn=attn, cross_attn=attn, quantiles=quantiles)
+    assert isinstance(net, Lstma)
+    return net.double().eval()
+
+
+def windows(batch: int = 3) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    shapes = [(9, 4), (9, 2), (8, 4), (8, 2)]
+    return [torch.randn(batch, *shape, generator=draw, dtype=torch.float64) for shape in shapes]
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def cell(x: np.ndarray, h: np.ndarray, c: np.ndarray, w: Callable[[str], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """One LSTM cell (Hochreiter & Schmidhuber 1997, Gers et al. 2000); gates: input, forget, candidate, output."""
+    i, f, g, o = np.split(w("weight_ih") @ x + w("bias_ih") + w("weight_hh") @ h + w("bias_hh"), 4)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def by_the_formula(net: Lstma, inputs: list[Tensor], actual: Tensor | None = None) -> np.ndarray:
+    """Every row of every window, with the teacher's value wherever there is one."""
+    state = {name: part.numpy() for name, part in net.state_dict().items()}
+    heads, layers = net.attention.n_heads, net.encoder.num_layers
+
+    def affine(name: str, x: np.ndarray) -> np.ndarray:
+        return state[f"{name}.weight"] @ x + state[f"{name}.bias"]
+
+    def stack(name: str, x: np.ndarray, carried: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        for layer in range(layers):
+            carried[layer] = cell(x, *carried[layer], lambda key, at=layer: state[f"{name}.{key}_l{at}"])
+            x = carried[layer][0]
+        return x
+
+    forecasts = []
+    for window in range(len(inputs[0])):
+        enc_x, enc_mark, dec_x, dec_mark = (part[window].numpy() for part in inputs)
+        carried = [(np.zeros(6), np.zeros(6)) for _ in range(layers)]
+        h = []
+        for x, mark in zip(enc_x, enc_mark, strict=True):
+            embedded = affine("enc_value", x) + affine("enc_calendar.project", mark)
+            h.append(stack("encoder", embedded, carried))
+        y, rows = enc_x[-1, [2, 0]], []
+        for j in range(5):
+            read = np.concatenate([y, dec_x[3 + j, [1]]])
+            embedded = affine("dec_value", read) + affine("dec_calendar.project", dec_mark[3 + j])
+            s = stack("decoder", embedded, carried)
+            query, context = affine("attention.query", s), []
+            for head in np.split(np.arange(6), heads):
+                scores = np.array(
+                    [
+                        state["attention.attention.weight"].ravel()[head]
+                        @ np.tanh((query + affine("attention.key", one))[head])
+                        for one in h
+                    ]
+                )
+                weights = np.exp(scores) / np.exp(scores).sum()
+                context.append(sum(weight * one[head] for weight, one in zip(weights, h, strict=True)))
+            y = affine("head", np.concatenate([s, *context]))
+            rows.append(y)
+            if actual is not None:
+                y = actual[window, j].numpy()
+        forecasts.append(rows)
+    return np.array(forecasts)
+
+
+@pytest.mark.parametrize("config", [{}, {"layers": 2}, {"n_heads": 3}], ids=str)
+@torch.no_grad()
+def test_it_equals_the_formula(config: dict) -> None:
+    """Red if a state, a weight of the attention or what is fed back is another."""
+    net, inputs = network(**config), windows()
+    np.testing.assert_allclose(net(*inputs).numpy(), by_the_formula(net, inputs), rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_a_teacher_gives_the_actual_values() -> None:
+    """Always at a share of 1, never at 0; red if the teacher shows the row that is to be forecast."""
+    net, inputs = network(), windows()
+    actual = torch.randn(3, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    net.begin_step(0.0)
+    np.testing.assert_allclose(net(*inputs, actual).numpy(), by_the_formula(net, inputs, actual), rtol=0, atol=1e-12)
+    net.begin_step(1.0)
+    assert torch.equal(net(*inputs, actual), net(*inputs))
+
+
+@torch.no_grad()
+def test_a_teacher_speaks_less_and_less() -> None:
+    """Linear in the steps that are done, drawn for each window: a row is forecast from one or the other."""
+    net, inputs = network(teacher_forcing=0.8, teacher_forcing_end=0.2), windows(1)
+    many = [part.expand(4000, *part.shape[1:]) for part in inputs]
+    actual = torch.full((4000, 5, 2), 7.0, dtype=torch.float64)
+    alone, taught = net(*inputs)[:, 1], None
+    for done, share in ((0.0, 0.8), (0.5, 0.5), (1.0, 0.2)):
+        net.begin_step(done)
+        second = net(*many, actual)[:, 1]
+        is_alone = torch.isclose(second, alone).all(dim=1)
+        assert abs(float((~is_alone).double().mean()) - share) < 0.03
+        taught = second[~is_alone][0] if taught is None else taught
+        assert torch.allclose(second[~is_alone], taught)
+
+
+@torch.no_grad()
+def test_the_median_of_quantiles_is_fed_back() -> None:
+    """Red if another quantile is: forecasts would differ from those of a head with the median alone."""
+    net, inputs = network(quantiles=(0.1, 0.5, 0.9)), windows()
+    output = net(*inputs)
+    assert output.shape == (3, 5, 2, 3)
+    assert (output.diff(dim=-1) > 0).all()
+    alone = network()
+    shared = {name: part for name, part in net.state_dict().items() if not name.startswith("head")}
+    rows = net.head.linear
+    alone.load_state_dict(shared | {"head.weight": rows.weight[1::3], "head.bias": rows.bias[1::3]})
+    torch.testing.assert_close(output[..., 1], alone(*inputs), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", attention_names())
+@torch.no_grad()
+def test_mechanisms_serve_one_query_or_say_that_they_cannot(name: str) -> None:
+    """c_j is the mechanism's own matrix times the encoder's states."""
+    if not attention_class(attention_node(name)["_target_"]).CROSS:
+        with pytest.raises(InputError, match=r"^cross_attn: \w+ needs len_q == len_k, found 1 and 9"):
+            network(attention_node(name), n_heads=2)
+        return
+    net = network(attention_node(name), n_heads=2)
+    inputs, calls = windows(), []
+    hook = net.attention.attention.register_forward_hook(lambda module, args, output: calls.append((args, output)))
+    assert net(*inputs).isfinite().all()
+    hook.remove()
+    assert len(calls) == 5
+    for (q, k, v), output in calls:
+        torch.testing.assert_close(output, net.attention.attention.weights(q, k) @ v, rtol=0, atol=1e-10)
+
+
+LSTMA = ["dataset=sample", *SMALL[1:], "model=lstma", "model.d_model=8", "optim.lr=1e-2"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of quantiles and future covariates."""
+    path = tmp_path_factory.mktemp("lstma") / "run"
+    roles = ["targets=[price,demand]", "future_covariates=[temperature]", "loss=quantile"]
+    outcome = call("train", *LSTMA, *roles, "trainer.max_epochs=3", f"run_dir={path}")
+    assert outcome.status == 0, outcome.err
+    return path
+
+
+def test_it_is_scored_again_alike(run: Path, folder: Path) -> None:
+    saved = checkpoint.load(run)
+    assert saved.config["cross_attn"] == attention_node("additive")
+    outcome = call("eval", f"checkpoint={run}", "output=again", "plots=attention")
+    assert outcome.status == 0, outcome.err
+    assert Path("again/metrics.csv").read_bytes() == (run / "metrics.csv").read_bytes()
+    assert Path("again/attention_cross_1.png").exists()
+    outcome = call("eval", f"checkpoint={run}", "model.decoding=step")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "model.decoding: expected model.family=informer, found lstma" in outcome.err
+
+
+def test_it_forecasts_and_rolls(run: Path, folder: Path) -> None:
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    model = Forecaster.load(run, device="cpu")
+    ahead = model.predict(table.iloc[:280], future=table[["date", "temperature"]].iloc[280:292], horizon=9)
+    rolled = model.backtest(table.iloc[256:292], horizon=9)
+    own = rolled[rolled["column"] == "price"]
+    np.testing.assert_allclose(own["forecast"], ahead["price"], rtol=1e-4)
+    np.testing.assert_allclose(own["q90"], ahead["price_q90"], rtol=1e-4)
+
+
+def test_it_is_exported(run: Path, folder: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    outcome = call("export", f"checkpoint={run}", "output=model.safetensors")
+    assert outcome.status == 0, outcome.err
+    outcome = launch("export", f"checkpoint={run}", "format=onnx", "output=model.onnx", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    outcome = call("eval", "checkpoint=model.safetensors", "output=again", "plots=none")
+    assert outcome.status == 0, outcome.err
+    scores = [json.loads(path.read_text())["scores"] for path in (Path("again/metrics.json"), run / "metrics.json")]
+    assert scores[0] == scores[1]
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the teacher's draws or share depend on anything that is not saved."""
+    arguments = [*LSTMA, "trainer.max_epochs=2", "trainer.save_every_minutes=0.000001"]
+    assert call("train", *arguments, "run_dir=whole").status == 0
+    from informer.training import loop
+
+    step, calls = loop.train_step, []
+
+    def dying(*parts: object) -> object:
+        calls.append(None)
+        if len(calls) == 9:
+            raise RuntimeError("killed")
+        return step(*parts)
+
+    monkeypatch.setattr(loop, "train_step", dying)
+    with pytest.raises(RuntimeError, match="killed"):
+        call("train", *arguments, "run_dir=cut")
+    monkeypatch.setattr(loop, "train_step", step)
+    assert call("train", "resume=cut").status == 0
+    whole, cut = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "cut"))
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("model.teacher_forcing=1.5", "model.teacher_forcing: expected a probability from 0 to 1, found 1.5"),
+        ("model.n_heads=3", "model.d_model: expected a multiple of model.n_heads=3, found 8"),
+        ("attn@cross_attn=longformer", "cross_attn: LongformerAttention needs len_q == len_k, found 1 and 24"),
+        ("model.skip=ridge", "model.skip: expected none with model.family=lstma, found ridge"),
+    ],
+)
+def test_mistakes_are_one_line(argument: str, says: str, folder: Path) -> None:
+    outcome = call("train", *LSTMA, argument)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert says in outcome.err

@@ -1,0 +1,155 @@
+"""Activations computed again in the backward pass: the gradients are autograd's, and what is kept is less."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from informer.build import attention_node, build_model
+from informer.config.model import InformerConfig
+from informer.models.base import ModelDims
+from informer.models.informer import Informer
+from informer.ops import checkpointing as recompute
+from informer.ops.checkpointing import Branch, reversible
+from informer.ops.dropout import Dropout
+
+DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
+REDRAWN = attention_node("performer") | {"redraw_every": 1}
+ATTENTIONS = {name: attention_node(name) for name in ("full", "prob", "reformer", "longformer")} | {"redrawn": REDRAWN}
+
+
+def network(attn: dict = ATTENTIONS["prob"], *, dtype: torch.dtype = torch.float64, **config: object) -> Informer:
+    torch.manual_seed(0)
+    sizes = {"d_model": 6, "n_heads": 3, "d_ff": 10, "dropout": 0.2, "encoder_stacks": [3], "decoder_layers": 3}
+    slots = {"attn": attn, "decoder_attn": attn, "cross_attn": ATTENTIONS["full"]}
+    return build_model(InformerConfig(**(sizes | config)), DIMS, **slots).to(dtype).train()
+
+
+def inputs(dtype: torch.dtype = torch.float64, batch: int = 2) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    rows = [(DIMS.seq_len, 3), (DIMS.seq_len, 2), (DIMS.dec_len, 3), (DIMS.dec_len, 2)]
+    return [torch.rand(batch, *shape, generator=generator, dtype=dtype) for shape in rows]
+
+
+def learnt(net: Informer) -> list[Tensor]:
+    """Output, gradients of inputs and parameters, buffers, and the random number after two training passes."""
+    batch = [x.requires_grad_() for x in inputs()]
+    torch.manual_seed(5)
+    outputs = [net(*batch) for _ in range(2)]
+    sum(output.square().sum() for output in outputs).backward()
+    gradients = [x.grad for x in (*batch, *net.parameters())]
+    assert all(gradient is not None for gradient in gradients[4:])
+    return [*outputs, *(g for g in gradients if g is not None), *net.buffers(), torch.rand(1)]
+
+
+class Plain:
+    """In place of the recomputing function: two streams written out, left to autograd."""
+
+    @staticmethod
+    def apply(branches: Sequence[Branch], n: int, x: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
+        first = second = x
+        for i, branch in enumerate(branches):
+            if i % 2 == 0:
+                first = first + branch.forward(second, *rest[:n])
+            else:
+                second = second + branch.forward(first, *rest[:n])
+        return first, second
+
+
+@pytest.mark.parametrize("distil", [True, False])
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_reversible_gradients_are_those_of_autograd(
+    attention: str, distil: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a branch is undone wrongly, or meets other random numbers or buffers than it did."""
+    own = learnt(network(ATTENTIONS[attention], reversible=True, distil=distil))
+    monkeypatch.setattr(recompute, "_Reversible", Plain)
+    oracle = learnt(network(ATTENTIONS[attention], reversible=True, distil=distil))
+    for ours, theirs in zip(own, oracle, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+def test_checkpointing_changes_no_bit(attention: str) -> None:
+    """Red if the layers computed again meet other random numbers or buffers than they did."""
+    for ours, theirs in zip(
+        learnt(network(ATTENTIONS[attention], activation_checkpointing=True)),
+        learnt(network(ATTENTIONS[attention])),
+        strict=True,
+    ):
+        assert torch.equal(ours, theirs)
+
+
+def kept_bytes(net: Callable[..., Tensor], *batch: Tensor) -> int:
+    """What autograd holds of a forward pass, parameters apart."""
+    storages: dict[int, int] = {}
+
+    def pack(x: Tensor) -> Tensor:
+        if not isinstance(x, nn.Parameter):
+            storages[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        output = net(*batch)
+    assert output.requires_grad
+    return sum(storages.values())
+
+
+def per_layer(**config: object) -> float:
+    """Growth of what is kept with every further encoder layer, without distilling, in arrays of a layer's input."""
+    short, long = (
+        kept_bytes(network(ATTENTIONS["full"], encoder_stacks=[n], distil=False, **config), *inputs(batch=64))
+        for n in (2, 6)
+    )
+    return (long - short) / 4 / (64 * DIMS.seq_len * 6 * 8)
+
+
+def test_what_is_kept_against_depth() -> None:
+    """Red if a layer's inside survives the forward pass."""
+    assert per_layer(reversible=True) == 0
+    assert per_layer(activation_checkpointing=True) == pytest.approx(1, abs=0.01)
+    assert per_layer() > 8
+
+
+def test_a_stretch_keeps_its_two_results() -> None:
+    """Red if more than the end of a stretch is kept."""
+    layer = nn.Sequential(nn.Linear(4, 4, dtype=torch.float64), nn.Tanh(), Dropout(0.5))
+    x = torch.rand(3, 5, 4, dtype=torch.float64, requires_grad=True)
+    kept = kept_bytes(lambda x: reversible([Branch(layer, layer)] * 7, x), x)
+    assert kept == 2 * x.numel() * 8
+
+
+def test_frozen_parts_get_no_gradient() -> None:
+    """Red if the backward pass asks autograd for what was frozen."""
+    net = network(reversible=True)
+    net.enc_embedding.requires_grad_(False)
+    net.encoder.requires_grad_(False)
+    net(*inputs()).sum().backward()
+    assert all(p.grad is None for p in net.encoder.parameters())
+    assert all(p.grad is not None for p in net.decoder.parameters())
+
+
+def test_a_graph_can_be_walked_twice() -> None:
+    """Red if the first backward pass uses up what the second needs."""
+    net = network(reversible=True)
+    loss = net(*inputs()).sum()
+    first, second = (torch.autograd.grad(loss, list(net.parameters()), retain_graph=True) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_reversible_layers_learn_in_lower_precision() -> None:
+    """Red if the backward pass computes a branch in another precision than the forward pass."""
+    net, batch = network(dtype=torch.float32, reversible=True), inputs(torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = net(*batch).square().mean()
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
+
+
+def test_one_way_at_a_time() -> None:
+    """Red if both ways together are accepted."""
+    assert InformerConfig(reversible=True, activation_checkpointing=True).problems() == [
+        "model.reversible: cannot be combined with model.activation_checkpointing=true"
+    ]
+    assert not InformerConfig(reversible=True).problems()

@@ -1,0 +1,211 @@
+"""The page in headless Chromium: no error, no request, choices change what is drawn, values are those of the run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import COLUMN, HOSTILE
+from entry_points import call
+
+from informer.reporting.content import Content, Origin, Profile, SeriesScore, Track
+from informer.reporting.page import to_html
+from informer.reporting.runs import compare_runs
+from informer.reporting.tracks import MAX_TRACKS
+
+pytestmark = pytest.mark.slow
+
+MOST_SECONDS = 60
+"""How long a page may take on a machine that is busy with other tests."""
+
+
+class Opened:
+    """A page in the browser, with all that it logged and asked for."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.browser = browser
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)
+        browser.get(path.as_uri())
+        self.until("document.documentElement.dataset.ready === 'true'")
+
+    def run(self, expression: str) -> Any:
+        return self.browser.execute_script(f"return {expression}")
+
+    def until(self, expression: str) -> None:
+        from selenium.webdriver.support.wait import WebDriverWait  # which the `browser` fixture has found
+
+        waiting = WebDriverWait(self.browser, MOST_SECONDS, poll_frequency=0.05)
+        waiting.until(lambda _: self.run(expression), f"never came true: {expression}")
+
+    def choose(self, element: str, value: str) -> None:
+        self.browser.execute_script(
+            "const e = document.getElementById(arguments[0]); e.value = arguments[1];"
+            "e.dispatchEvent(new Event('input')); e.dispatchEvent(new Event('change'));", element, value,
+        )  # fmt: skip
+
+    def trace(self, name: str, chart: str = "explorer") -> Any:
+        return self.run(
+            f"document.getElementById({chart!r}).data.filter((each) => each.name === {json.dumps(name)})"
+            ".map((each) => ({x: each.x, y: each.y}))[0]"
+        )
+
+    def errors(self) -> list[str]:
+        return [each["message"] for each in self.browser.get_log("browser")]
+
+    def requests(self) -> set[str]:
+        """Schemes of what was asked for, but for the page itself and what it holds."""
+        messages = [json.loads(each["message"])["message"] for each in self.browser.get_log("performance")]
+        asked = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+        own = self.browser.current_url
+        return {url for url in asked if not url.startswith((own, "data:", "blob:", "chrome:"))}
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, panel_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    outcome = call("report", str(panel_run), f"output={path}")
+    assert outcome.status == 0, outcome.err
+    return Opened(browser, path)
+
+
+@pytest.fixture(scope="module")
+def rolled(panel_run: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """The forecasts of every origin, as another command writes them."""
+    output = tmp_path_factory.mktemp("rolled")
+    data = panel_run.parent / "data.csv"
+    outcome = call(
+        "predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", f"output={output}"
+    )
+    assert outcome.status == 0, outcome.err
+    return pd.read_csv(output / "data.rolling.csv")
+
+
+def test_the_page_opens_without_errors_or_requests(page: Opened) -> None:
+    """Every chart is drawn, and hostile names did not run."""
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    charts = "[...document.querySelectorAll('.chart')].filter((each) => each.offsetParent !== null)"
+    assert page.run(f"{charts}.length") >= 8
+    page.until(f"{charts}.every((each) => each.querySelector('.main-svg'))")
+    assert page.run("document.title") == "data: 6 steps ahead"
+    assert page.run("document.images.length") == 0
+    assert page.errors() == []
+    assert page.requests() == set()
+
+
+@pytest.mark.parametrize("series", ["north", HOSTILE, "south"])
+@pytest.mark.parametrize("column", ["visits", COLUMN])
+def test_the_choices_draw_the_values_of_the_csv(
+    page: Opened, rolled: pd.DataFrame, panel_run: Path, series: str, column: str
+) -> None:
+    page.choose("series", series)
+    page.choose("column", column)
+    own = rolled[(rolled["store"] == series) & (rolled["column"] == column)]
+    # the last one is what follows the data
+    for place in ("0", str(int(page.run("document.getElementById('origin').max")) - 1)):
+        page.choose("origin", place)
+        drawn = page.trace("informer")
+        rows = own[(own["when"] == drawn["x"][0]) & (own["step"] == 1)]
+        expected = own[own["origin"] == rows["origin"].iloc[0]].sort_values("step")
+        assert drawn["x"] == expected["when"].tolist()
+        assert drawn["y"] == pytest.approx(expected["forecast"].tolist(), rel=1e-4, abs=1e-4)
+    data = pd.read_csv(panel_run.parent / "data.csv")
+    known = data[data["store"] == series].set_index("when")[column]
+    actual = page.trace("actual")
+    assert actual["y"] == pytest.approx(known[actual["x"]].tolist(), rel=1e-5)
+
+
+def test_order_and_search(page: Opened) -> None:
+    names = "[...document.getElementById('series').options].map((each) => each.value)"
+    page.choose("order", "worst")
+    worst = page.run(names)
+    page.choose("order", "best")
+    assert page.run(names) == worst[::-1]
+    page.choose("order", "name")
+    assert sorted(page.run(names)) == sorted(worst)
+    page.choose("find", "south")
+    assert page.run("document.querySelectorAll('#all tbody tr').length") == 2
+    page.choose("find", "")
+    assert page.run("document.querySelectorAll('#all tbody tr').length") == 6
+
+
+def test_the_metric_changes_the_charts(page: Opened, panel_run: Path) -> None:
+    table = pd.read_csv(panel_run / "metrics.csv")
+    own = table[(table["model"] == "informer") & (table["units"] == "scaled") & (table["step"] != "all")]
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    for metric in ("mae", "mse"):
+        page.choose("metric", metric)
+        drawn = page.trace("informer", "chart-step")
+        assert drawn["y"] == pytest.approx(own[own["metric"] == metric]["value"].tolist(), rel=1e-5)
+
+
+def test_dark_and_light(page: Opened) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    before = page.run(colour)
+    page.run("document.getElementById('theme').click()")
+    assert page.run(colour) != before
+    page.run("document.getElementById('theme').click()")
+    assert page.run(colour) == before
+    assert page.errors() == []
+
+
+def test_nothing_moves_and_nothing_is_wider_than_a_phone(browser: Any, page: Opened) -> None:
+    """The sum of layout shifts, as browsers measure it, stays below a tenth of what counts as good (0.1)."""
+    path = Path(page.run("location.pathname"))
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    browser.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument",
+        {"source": "window.shift = 0; new PerformanceObserver((list) => { for (const each of list.getEntries()) "
+                   "window.shift += each.value; }).observe({type: 'layout-shift', buffered: true});"},
+    )  # fmt: skip
+    try:
+        opened = Opened(browser, path)
+        opened.until("document.querySelector('#explorer .main-svg') !== null")
+        assert opened.run("window.shift") < 0.01
+        assert opened.run("document.documentElement.scrollWidth") == 390
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, tmp_path: Path) -> None:
+    """The largest that a page holds: 48 tracks of 40 origins; only charts near the screen are drawn at first."""
+    times = [str(each) for each in pd.date_range("2024-01-01", periods=5000, freq="h")]
+    line = [123.456 + i / 7 for i in range(24)]
+    lines = dict.fromkeys(("informer", "ridge", "seasonal naive", "without the network"), line)
+    bands = {"95 %": (line, line), "80 %": (line, line)}
+    origins = [Origin(row=100 + 24 * i, lines=lines, bands=bands) for i in range(40)]
+    tracks = [
+        Track(series=f"store {i}", column="sales", times=i, actual=[123.456 + k / 7 for k in range(5000)],
+              origins=origins, mse=1.0 - i / 100, skill=0.1)
+        for i in range(MAX_TRACKS)
+    ]  # fmt: skip
+    error = {"informer": [1.0, 2.0]}
+    content = Content(
+        title="many",
+        verdict="many series",
+        times=[times] * MAX_TRACKS,
+        tracks=tracks,
+        series=[SeriesScore(series=f"store {i}", column="sales", windows=9, mse=1.0, skill=0.1) for i in range(5000)],
+        profiles=[
+            Profile(key=key, title=key, axis="a", labels=[1, 2], mse=error, mae=error) for key in ("step", "hour")
+        ],
+    )
+    path = tmp_path / "report.html"
+    path.write_text(to_html(content))
+    assert path.stat().st_size < 10e6
+    opened = Opened(browser, path)
+    opened.until("document.querySelector('#explorer .main-svg') !== null")
+    assert opened.run("document.querySelectorAll('#all tbody tr').length") == 200
+    assert opened.run("document.getElementById('series').options.length") == MAX_TRACKS
+    assert opened.errors() == []
+
+
+def test_the_page_of_a_comparison(browser: Any, panel_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "compare.html"
+    path.write_text(to_html(compare_runs([panel_run]).content()))
+    opened = Opened(browser, path)
+    opened.until("document.querySelector('#chart-step .main-svg') !== null")
+    assert opened.errors() == []
+    assert opened.requests() == set()

@@ -1,0 +1,141 @@
+"""The page as text: what comes from data stays text, nothing is fetched, the policy fits the scripts."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from informer.reporting.content import Card, Content, Origin, Profile, ScoreRow, SeriesScore, TextTable, Track
+from informer.reporting.page import json_in_html, to_html
+from informer.reporting.tracks import MAX_TRACKS, choose, paired_bands
+
+HOSTILE = "</script><img src=x onerror=alert(1)><!-- {{script}} \u2028 &amp; \" '"
+
+
+class Tags(HTMLParser):
+    """Every element of a page with its attributes, and the text of scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "script":
+            self.scripts[-1] += data
+
+
+def hostile() -> Content:
+    """Every text that may come from data is hostile."""
+    lines = {HOSTILE: [1.0, float("nan")]}
+    return Content(
+        title=HOSTILE, subtitle=HOSTILE, verdict=HOSTILE, model=HOSTILE, columns=[HOSTILE], shown=HOSTILE,
+        cards=[Card(label=HOSTILE, value=HOSTILE, hint=HOSTILE)],
+        scaled=[ScoreRow(name=HOSTILE, metrics={"mse": 1.0}, skill=0.5)],
+        tables=[TextTable(title=HOSTILE, head=[HOSTILE], rows=[[HOSTILE]])],
+        remarks=[HOSTILE], problems=[HOSTILE], attention_window=HOSTILE, command=HOSTILE,
+        settings={HOSTILE: HOSTILE}, facts={HOSTILE: HOSTILE},
+        profiles=[Profile(key="step", title=HOSTILE, axis=HOSTILE, labels=[HOSTILE, "b"], mse=lines, mae=lines)],
+        times=[["2024-01-01", "2024-01-02"]],
+        tracks=[Track(series=HOSTILE, column=HOSTILE, times=0, actual=[1.0], origins=[Origin(row=0, lines=lines)])],
+        series=[SeriesScore(series=HOSTILE, column=HOSTILE, windows=1, mse=1.0, skill=0.1)] * 2,
+    )  # fmt: skip
+
+
+def test_names_from_data_stay_text() -> None:
+    """Red when any text is put into the page as it is, or a filled-in text is filled in again."""
+    tags = Tags(to_html(hostile()))
+    assert [tag for tag, _ in tags.found if tag == "img"] == []
+    assert [tag for tag, _ in tags.found].count("script") == 3
+    assert not any(name.startswith("on") for _, attributes in tags.found for name in attributes)
+    found = json.loads(tags.scripts[0])
+    assert found["tracks"][0]["column"] == HOSTILE
+    assert found["profiles"][0]["mse"][HOSTILE] == [1.0, None]
+
+
+def test_json_inside_a_script_has_no_sign_that_ends_it() -> None:
+    text = json_in_html({HOSTILE: [float("inf"), 1 / 3, 7, True]})
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == {HOSTILE: [None, 0.333333, 7, True]}
+
+
+def test_nothing_is_fetched_and_only_its_own_scripts_may_run() -> None:
+    page = to_html(hostile())
+    tags = Tags(page)
+    links = [each for _, attributes in tags.found for key, each in attributes.items() if key in ("src", "href")]
+    assert links == ["data:,"]
+    policy = next(each["content"] for tag, each in tags.found if each.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert not re.search(r"script-src[^;]*unsafe", policy)
+    library = gzip.decompress(base64.b64decode(tags.scripts[1])).decode()
+    assert library.startswith("/**\n* plotly.js")
+    for script in (tags.scripts[2], library):
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert "http://" not in tags.scripts[2]
+    assert "https://" not in tags.scripts[2]
+
+
+def test_the_same_content_gives_the_same_page() -> None:
+    assert to_html(hostile()) == to_html(hostile())
+
+
+def test_without_scores_or_tracks_their_sections_are_hidden() -> None:
+    page = to_html(Content(title="empty", verdict="nothing known"))
+    assert re.search(r"<section hidden[^>]*explorer-title", page)
+    assert re.search(r"<section hidden[^>]*scores-title", page)
+    assert "nothing known" in unescape(page)
+
+
+def test_few_pairs_are_all_held_and_of_many_the_worst_best_and_some_between() -> None:
+    few = choose(np.array([[1.0, 3.0], [np.nan, 2.0]]), 48)
+    assert few.pairs == [(0, 1), (1, 1), (0, 0)]
+    mse = np.random.default_rng(0).permutation(5000.0 + np.arange(5000))[:, None]
+    many = choose(mse, MAX_TRACKS)
+    errors = [float(mse[pair]) for pair in many.pairs]
+    assert len(set(many.pairs)) == MAX_TRACKS
+    assert errors == sorted(errors, reverse=True)
+    assert errors[:16] == [9999.0 - i for i in range(16)]
+    assert errors[-16:] == [5015.0 - i for i in range(16)]
+    assert "48 of 5,000 series" in many.why
+
+
+@pytest.mark.parametrize(
+    ("times", "grid"),
+    [
+        (["2024-02-28", "2024-02-29", "2024-03-01"], {"first": "2024-02-28", "step": 86400, "n": 3}),
+        (["2024-01-01 00:00:00", "2024-01-01 00:15:00", "2024-01-01 00:30:00"],
+         {"first": "2024-01-01 00:00:00", "step": 900, "n": 3}),
+        (["2024-01-31", "2024-02-29", "2024-03-31"], ["2024-01-31", "2024-02-29", "2024-03-31"]),
+    ],
+)  # fmt: skip
+def test_times_of_equal_steps_are_counted(times: list[str], grid: object) -> None:
+    """Red when months, whose steps differ, are taken for equal ones."""
+    content = Content(title="a", verdict="b", times=[times])
+    assert json.loads(Tags(to_html(content)).scripts[0])["times"] == [grid]
+
+
+def test_bands_are_paired_widest_first() -> None:
+    ends = {name: np.zeros(1) for name in ("q10", "q90", "q2.5", "q97.5", "lo50", "hi50", "q30")}
+    assert list(paired_bands(ends)) == ["95 %", "80 %", "50 %"]
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.css", "page.js"])
+def test_the_parts_of_the_page_ship_with_the_package(name: str) -> None:
+    import informer.reporting
+
+    assert (Path(informer.reporting.__file__).parent / "assets" / name).exists()

@@ -1,0 +1,191 @@
+"""`python -m informer.report`: its numbers are those of the run, with data or without, and of forecasts."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from conftest import COLUMN, HOSTILE
+from entry_points import call
+
+from informer.data.pipeline import Data
+from informer.inference.predictor import TrainedModel
+from informer.inference.start import start_forecast
+from informer.inference.trained_data import trained_data
+from informer.models.base import model_forecast
+from informer.reporting.run_content import run_content
+from informer.reporting.test_pass import CYCLES, chosen_windows
+
+
+def page_data(page: Path) -> dict:
+    """What the charts are drawn from."""
+    found = re.search(r'id="report-data">(.*?)</script>', page.read_text(), re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def content(panel_run: Path):
+    return run_content(panel_run)
+
+
+def test_scores_in_the_report_are_those_of_the_run(panel_run: Path, content) -> None:
+    table = pd.read_csv(panel_run / "metrics.csv")
+    own = table[(table["model"] == "informer") & (table["units"] == "scaled") & (table["metric"] == "mse")]
+    steps = own[own["step"] != "all"]["value"].tolist()
+    (by_step,) = (each for each in content.profiles if each.key == "step")
+    assert by_step.mse["informer"] == pytest.approx(steps)
+    assert content.verdict == json.loads((panel_run / "metrics.json").read_text())["verdict"]
+
+
+def test_errors_by_hour_weekday_and_series_average_to_the_overall_error(content) -> None:
+    """All test windows are counted once along each axis; red when a row is given to another hour or series."""
+    overall = {row.name: row.metrics["mse"] for row in content.scaled}
+    weights = {series.series: series.windows for series in content.series}
+    assert set(weights) == {"north", HOSTILE, "south"}
+    mean = sum(row.mse * row.windows for row in content.series) / sum(row.windows for row in content.series)
+    assert mean == pytest.approx(overall["informer"], rel=1e-5)
+    (by_hour,) = (each for each in content.profiles if each.key == "hour")
+    assert list(by_hour.labels) == list(range(24))
+
+
+def data_of(model: TrainedModel, run: Path) -> Data:
+    with trained_data(model.checkpoint, model.device, scratch=run) as data:
+        return data
+
+
+def test_error_by_hour_window_by_window(panel_run: Path, content) -> None:
+    model = TrainedModel.load(panel_run)
+    data = data_of(model, panel_run)
+    sums, counts = [0.0] * 24, [0] * 24
+    for i in range(len(data.test)):
+        batch = data.test.batch(torch.tensor([i]))
+        with torch.inference_mode():
+            error = (model_forecast(model.model, batch) - batch.target)[0].double() ** 2
+        s = int(data.test.series(torch.tensor([i]))[0])
+        first = int(data.test.starts[i] - data.test.store.first_rows[s]) + 48
+        for step in range(6):
+            hour = data.panel[s].timestamps[first + step].hour
+            sums[hour] += float(error[step].mean())
+            counts[hour] += 1
+    (by_hour,) = (each for each in content.profiles if each.key == "hour")
+    assert by_hour.mse["informer"] == pytest.approx([a / b for a, b in zip(sums, counts, strict=True)], rel=1e-4)
+
+
+def test_forecasts_in_the_report_are_those_of_rolling_mode(panel_run: Path, content, folder: Path) -> None:
+    """The same windows by way of another command, in data units, with intervals and actual values."""
+    levels = [name.removesuffix(" %") for name in content.tracks[0].origins[0].bands]
+    intervals = f"intervals=[{','.join(levels)}]"
+    data = panel_run.parent / "data.csv"
+    outcome = call("predict", f"checkpoint={panel_run}", f"input={data}", "mode=rolling", "stride=1", intervals)
+    assert outcome.status == 0, outcome.err
+    rolled = pd.read_csv("forecasts/data.rolling.csv")
+    for track in content.tracks:
+        own = rolled[(rolled["store"] == track.series) & (rolled["column"] == track.column)]
+        times = content.times[track.times]
+        for origin in track.origins[:-1]:  # the last one is what follows the data
+            rows = own[own["origin"] == times[origin.row - 1]].sort_values("step")
+            assert origin.lines["informer"] == pytest.approx(rows["forecast"].tolist(), rel=1e-4, abs=1e-4)
+            assert track.actual[origin.row : origin.row + 6] == pytest.approx(rows["actual"].tolist())
+            for name, (low, high) in origin.bands.items():
+                level = name.removesuffix(" %")
+                assert low == pytest.approx(rows[f"lo{level}"].tolist(), rel=1e-4, abs=1e-4)
+                assert high == pytest.approx(rows[f"hi{level}"].tolist(), rel=1e-4, abs=1e-4)
+
+
+def test_the_last_forecast_in_the_report_is_the_one_that_predict_writes(panel_run: Path, content, folder: Path) -> None:
+    """Red when the page shows forecasts of held-out rows only, or other ones than the file beyond the data."""
+    levels = [name.removesuffix(" %") for name in content.tracks[0].origins[-1].bands]
+    data = panel_run.parent / "data.csv"
+    outcome = call("predict", f"checkpoint={panel_run}", f"input={data}", f"intervals=[{','.join(levels)}]")
+    assert outcome.status == 0, outcome.err
+    ahead = pd.read_csv("forecasts/data.forecast.csv")
+    for track in content.tracks:
+        rows, origin = ahead[ahead["store"] == track.series], track.origins[-1]
+        assert origin.row == len(track.actual)
+        assert pd.DatetimeIndex(origin.times).equals(pd.DatetimeIndex(rows["when"]))
+        assert origin.lines["informer"] == pytest.approx(rows[track.column].tolist(), rel=1e-4, abs=1e-4)
+        for level in levels:
+            ends = [rows[f"{track.column}_{end}{level}"].tolist() for end in ("lo", "hi")]
+            for drawn, expected in zip(origin.bands[f"{level} %"], ends, strict=True):
+                assert drawn == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+
+def test_without_the_network_the_linear_start_is_left(panel_run: Path) -> None:
+    model = TrainedModel.load(panel_run)
+    data = data_of(model, panel_run)
+    batch = data.test.batch(torch.arange(3))
+    assert model.model.skip is not None
+    with torch.inference_mode():
+        expected = model.model.skip(batch.enc_x[..., list(data.columns.positions(data.targets))])
+        torch.nn.init.normal_(model.model.head.weight)  # a few steps of training may not change it
+        assert not torch.allclose(model_forecast(model.model, batch), expected, atol=1e-3)
+    assert torch.allclose(start_forecast(model.model, batch), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 9_999, 10_001, 480_000, 7_777_777])
+def test_thinned_windows_meet_every_hour_and_weekday(n: int) -> None:
+    chosen = chosen_windows(n)
+    assert 1 <= len(chosen) <= 10_000
+    assert n <= 10_000 or all((chosen % cycle).unique().numel() == cycle for cycle in (24, 7, 12))
+    assert len(chosen) < 2 or torch.gcd(chosen[1] - chosen[0], torch.tensor(CYCLES)) == 1
+
+
+def test_without_its_data_the_page_shows_what_the_run_saved(panel_run: Path, folder: Path) -> None:
+    shutil.copytree(panel_run, "run")
+    outcome = call("report", "run", "dataset.path=elsewhere.csv")
+    assert outcome.status == 0, outcome.err
+    found = page_data(folder / "run" / "report.html")
+    assert found["tracks"] == []
+    assert [each["key"] for each in found["profiles"]] == ["step", "column"]
+    assert "elsewhere.csv" in (folder / "run" / "report.html").read_text()
+
+
+def test_the_folder_of_an_evaluation_is_a_report_too(panel_run: Path, folder: Path) -> None:
+    shutil.copytree(panel_run, "run")
+    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    outcome = call("report", "run/eval", "output=page.html")
+    assert outcome.status == 0, outcome.err
+    assert page_data(folder / "page.html")["tracks"]
+
+
+def test_forecasts_with_history_and_actual_values(panel_run: Path, folder: Path) -> None:
+    whole = pd.read_csv(panel_run.parent / "data.csv")
+    times = sorted(whole["when"].unique())
+    whole[whole["when"] < times[-6]].to_csv("history.csv", index=False)
+    whole[whole["when"] >= times[-6]].to_csv("later.csv", index=False)
+    outcome = call("predict", f"checkpoint={panel_run}", "input=history.csv", "output=out")
+    assert outcome.status == 0, outcome.err
+    outcome = call("report", "out", "history=history.csv", "actuals=later.csv")
+    assert outcome.status == 0, outcome.err
+    found = page_data(folder / "out" / "report.html")
+    forecast = pd.read_csv("out/history.forecast.csv")
+    assert {(each["series"], each["column"]) for each in found["tracks"]} == {
+        (series, column) for series in ("north", HOSTILE, "south") for column in ("visits", COLUMN)
+    }
+    for track in found["tracks"]:
+        expected = forecast[forecast["store"] == track["series"]][track["column"]]
+        actual = whole[whole["store"] == track["series"]][track["column"]].tolist()
+        (origin,) = track["origins"]
+        assert origin["lines"]["forecast"] == pytest.approx(expected.tolist(), rel=1e-5)
+        assert track["actual"][origin["row"] :] == pytest.approx(actual[-6:], rel=1e-5)
+        assert track["actual"][: origin["row"]] == pytest.approx(actual[-6 - origin["row"] : -6], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "no such file"),
+        (["."], "expected a run directory"),
+        (["a", "b"], "expected one run or folder, found 2"),
+        (["input=.", "batch_size=0"], "batch_size: expected at least 1"),
+    ],
+)
+def test_what_is_no_run_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
+    outcome = call("report", *arguments)
+    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome.err
+    assert message in outcome.err
+    assert list(folder.iterdir()) == []

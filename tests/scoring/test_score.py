@@ -1,0 +1,113 @@
+"""`python -m informer.score`: layouts of files, what is refused, what is written."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import call
+
+from informer.scoring.tables import read_tidy
+
+
+@pytest.fixture
+def truth() -> pd.DataFrame:
+    """Two series of 80 hours, long."""
+    times = pd.date_range("2024-01-01", periods=80, freq="h").astype(str)
+    rng = np.random.default_rng(0)
+    parts = [
+        pd.DataFrame(
+            {"unique_id": name, "ds": times, "y": level + 3 * np.sin(np.arange(80) / 4) + rng.normal(0, 1, 80)}
+        )
+        for name, level in (("a", 10), ("b", 40))
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def written(folder: Path, truth: pd.DataFrame, layout: str) -> list[str]:
+    """Arguments of the command for files in a layout: the last 6 hours are forecast 0.5 too high, +- 1."""
+    last = truth.groupby("unique_id").tail(6)
+    forecast = last.assign(y=last["y"] + 0.5, lo80=last["y"] - 0.5, hi80=last["y"] + 1.5)
+    frames = {"forecasts": forecast, "actuals": last, "history": truth.drop(last.index)}
+    for name, frame in frames.items():
+        if layout == "wide":
+            wide = frame.pivot(index="ds", columns="unique_id")
+            columns = {key: one if key[0] == "y" else f"{one}_{key[0]}" for key in wide.columns for one in [key[1]]}
+            frame = pd.DataFrame({columns[key]: wide[key] for key in wide.columns}).rename_axis("time").reset_index()
+        elif layout == "rows":
+            values = {one: part["y"].tolist() for one, part in frame.groupby("unique_id")}
+            frame = pd.DataFrame.from_dict(values, orient="index").rename_axis("id").reset_index()
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return [f"{name}={name}.csv" for name in frames]
+
+
+@pytest.mark.parametrize("layout", ["long", "wide", "rows"])
+def test_layouts_give_the_same_scores(folder: Path, truth: pd.DataFrame, layout: str) -> None:
+    outcome = call("score", *written(folder, truth, layout), "season=24", "output=scores")
+    assert outcome.status == 0, outcome.err
+    found = json.loads((folder / "scores" / "scores.json").read_text())
+    assert found["overall"]["forecast"]["mae"] == pytest.approx(0.5)
+    assert found["overall"]["forecast"]["mse"] == pytest.approx(0.25)
+    if layout != "rows":
+        assert found["overall"]["forecast"]["coverage80"] == 100.0
+    assert set(found["overall"]) == {"forecast", "seasonal naive", "ridge", "naive2"}
+    table = pd.read_csv(folder / "scores" / "scores.csv")
+    own = table[(table["forecaster"] == "forecast") & (table["metric"] == "mae")]
+    assert own["value"].tolist() == pytest.approx([0.5] * (1 + 6 + 2))
+    assert {"seasonal naive", "ridge"} == {each["baseline"] for each in found["differences"]}
+    assert "skill against ridge" in outcome.out
+
+
+def test_the_season_is_that_of_the_step(folder: Path, truth: pd.DataFrame) -> None:
+    given = written(folder, truth, "long")
+    assert call("score", *given).out == call("score", *given, "season=24").out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows.assign(ds=rows["ds"].str.replace("2024", "2031")), "no actual value for any forecast"),
+        (lambda rows: rows.assign(unique_id="c" + rows["unique_id"]), "expected the same names"),
+        (lambda rows: pd.concat([rows, rows.head(1)]), "duplicate row for a"),
+        (lambda rows: rows.assign(y=np.where(rows["y"] > 30, np.nan, rows["y"])), "expected a finite forecast"),
+        (lambda rows: rows.assign(y="many"), "expected numbers in the columns y"),
+    ],
+)
+def test_files_that_do_not_fit_are_one_line(folder: Path, truth: pd.DataFrame, change, message: str) -> None:
+    given = written(folder, truth, "long")
+    change(pd.read_csv("forecasts.csv")).to_csv("forecasts.csv", index=False)
+    outcome = call("score", *given)
+    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome.err
+    assert message in outcome.err
+
+
+def test_files_without_times_need_a_season(folder: Path, truth: pd.DataFrame) -> None:
+    outcome = call("score", *written(folder, truth, "rows"))
+    assert outcome.status == 2
+    assert "set season=24" in outcome.err
+
+
+def test_all_three_files_are_needed(folder: Path) -> None:
+    outcome = call("score", "forecasts=x.csv")
+    assert outcome.status == 2
+    assert "actuals: expected a file" in outcome.err
+    assert "history: expected a file" in outcome.err
+
+
+@pytest.mark.parametrize("names", [("store", "when"), ("unique_id", "ds"), ("series", "date")])
+@pytest.mark.parametrize("layout", ["long", "rolling"])
+def test_series_and_time_have_any_name(folder: Path, names: tuple[str, str], layout: str) -> None:
+    """Numbers as names of series, which only the place of their column shows; red if it counts as values."""
+    series, time = names
+    rows = pd.DataFrame({series: [1, 1, 2, 2], time: ["2024-01-01", "2024-01-02"] * 2, "column": "load"})
+    if layout == "rolling":
+        rows.insert(1, "origin", "2023-12-31")
+        rows.insert(2, "step", [1, 2, 1, 2])
+    rows["y" if layout == "long" else "forecast"] = [1.0, 2.0, 3.0, 4.0]
+    rows.to_csv("file.csv", index=False)
+    found = read_tidy(Path("file.csv")).frame
+    assert found["series"].tolist() == ["1", "1", "2", "2"]
+    assert found["time"].tolist() == list(pd.to_datetime(rows[time]))
+    assert found["column"].unique().tolist() == ["load"]
+    assert found["value"].tolist() == [1.0, 2.0, 3.0, 4.0]

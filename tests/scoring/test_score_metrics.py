@@ -1,0 +1,130 @@
+"""Metrics against scikit-learn and against formulas written out value by value."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared_error
+
+from informer.inference.bootstrap import skill_interval
+from informer.scoring import metrics
+from informer.scoring.baselines import is_seasonal, naive2, ridge, seasonal_factors, seasonal_naive
+from informer.scoring.scoreboard import OWN, score_units
+from informer.scoring.units import Units
+
+
+@pytest.fixture
+def units() -> Units:
+    """Three series of 60 rows with a season of 4, forecast 5 steps ahead."""
+    rng = np.random.default_rng(1)
+    values = 10 + 5 * np.sin(np.arange(65) * np.pi / 2) + rng.normal(0, 1, (3, 65)) + np.array([[0], [20], [50]])
+    forecast = values[:, 60:] + rng.normal(0, 1, (3, 5))
+    return Units(
+        names=[("a", "y"), ("b", "y"), ("c", "y")],
+        forecast=forecast,
+        actual=values[:, 60:],
+        bands={"lo80": forecast - 1.2, "hi80": forecast + 1.2},
+        histories=list(values[:, :60]),
+    )
+
+
+def test_mse_and_mae_are_those_of_scikit_learn(units: Units) -> None:
+    found = score_units(units, 4)
+    for metric, oracle in (("mse", mean_squared_error), ("mae", mean_absolute_error)):
+        assert found.overall[OWN][metric] == pytest.approx(oracle(units.actual.ravel(), units.forecast.ravel()))
+        by_step = [oracle(units.actual[:, i], units.forecast[:, i]) for i in range(5)]
+        assert found.by_step[OWN][metric] == pytest.approx(by_step)
+        by_series = [oracle(units.actual[i], units.forecast[i]) for i in range(3)]
+        assert found.by_series[OWN][metric] == pytest.approx(by_series)
+
+
+def test_smape_mase_and_owa_value_by_value(units: Units) -> None:
+    """Red when a denominator, a factor or the order of averaging changes."""
+
+    def both(forecast: np.ndarray) -> tuple[float, float]:
+        smape, mase = [], []
+        for f, y, history in zip(forecast, units.actual, units.histories, strict=True):
+            scale = sum(abs(history[t] - history[t - 4]) for t in range(4, 60)) / 56
+            mase.append(sum(abs(a - b) for a, b in zip(f, y, strict=True)) / 5 / scale)
+            smape.append(sum(200 * abs(a - b) / (abs(a) + abs(b)) for a, b in zip(f, y, strict=True)) / 5)
+        return sum(smape) / 3, sum(mase) / 3
+
+    found = score_units(units, 4)
+    own, reference = both(units.forecast), both(naive2(units.histories, 4, 5))
+    assert (found.overall[OWN]["smape"], found.overall[OWN]["mase"]) == pytest.approx(own)
+    assert found.overall[OWN]["owa"] == pytest.approx((own[0] / reference[0] + own[1] / reference[1]) / 2)
+    assert found.overall["naive2"]["owa"] == pytest.approx(1.0)
+
+
+def test_coverage_and_weighted_quantile_loss(units: Units) -> None:
+    found = score_units(units, 4)
+    inside = [abs(a - b) <= 1.2 for a, b in zip(units.actual.ravel(), units.forecast.ravel(), strict=True)]
+    assert found.overall[OWN]["coverage80"] == pytest.approx(100 * sum(inside) / 15)
+    y, f = units.actual.ravel(), units.forecast.ravel()
+    losses = [2 * mean_pinball_loss(y, f + shift, alpha=q) for q, shift in ((0.1, -1.2), (0.5, 0.0), (0.9, 1.2))]
+    assert found.overall[OWN]["wql"] == pytest.approx(np.mean(losses) / np.abs(y).mean())
+
+
+def test_baselines_are_scored_where_the_forecast_is() -> None:
+    """Red when a missing actual value counts for one forecaster and not for the other."""
+    history = np.arange(40.0) % 4 + 1
+    forecast, actual = np.array([[1.0, 2.0, np.nan]]), np.array([[1.0, 5.0, np.nan]])
+    found = score_units(Units(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history]), 4)
+    assert found.overall["seasonal naive"]["mae"] == found.overall[OWN]["mae"] == 1.5
+    assert math.isnan(found.by_step[OWN]["mae"][2])
+
+
+def test_seasonal_naive_repeats_the_last_season_or_value() -> None:
+    assert seasonal_naive([np.array([1.0, 2, 3, 4])], 3, 5).tolist() == [[2, 3, 4, 2, 3]]
+    assert seasonal_naive([np.array([1.0, 2])], 3, 3).tolist() == [[2, 2, 2]]
+
+
+@pytest.mark.parametrize("season", [3, 4])
+def test_naive2_continues_a_multiplicative_season_exactly(season: int) -> None:
+    """A level times a season is what the decomposition is exact for; even and odd seasons average differently."""
+    factors = np.array([0.5, 1.5, 1.0] if season == 3 else [0.5, 1.5, 1.2, 0.8])
+    history = 7 * np.resize(factors, 10 * season + 1)
+    assert is_seasonal(history, season)
+    assert seasonal_factors(history, season) == pytest.approx(factors)
+    assert naive2([history], season, 5)[0] == pytest.approx(7 * np.resize(factors, len(history) + 5)[-5:])
+
+
+def test_naive2_of_noise_is_the_last_value() -> None:
+    history = np.random.default_rng(0).normal(10, 1, 60)
+    assert naive2([history], 7, 3)[0].tolist() == [history[-1]] * 3
+
+
+def test_ridge_continues_a_season_and_refuses_a_short_history() -> None:
+    histories = [np.resize([1.0, 2, 3, 4], 60), np.resize([10.0, 30, 20, 40], 64)]
+    found = ridge(histories, 4, 5)
+    assert found is not None
+    assert found[0][0] == pytest.approx([1, 2, 3, 4, 1], abs=0.05)
+    assert ridge([np.arange(12.0)], 4, 5) is None
+
+
+def test_bands_of_quantiles_and_intervals() -> None:
+    cells = np.zeros((1, 1))
+    assert list(metrics.quantile_forecasts(cells, {"q10": cells, "lo95": cells, "hi95": cells})) == [
+        0.025, 0.1, 0.5, 0.975
+    ]  # fmt: skip
+    assert metrics.quantile_forecasts(cells, {}) == {}
+
+
+def test_the_interval_of_a_skill_covers_as_often_as_it_says() -> None:
+    """Over 300 samples a 90 % interval holds the true skill in 85 to 95 % of them."""
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(300):
+        common = rng.gamma(4, 1, 80)
+        low, high = skill_interval(0.8 * common * rng.gamma(9, 1 / 9, 80), common, draws=300, level=0.9)
+        held += low <= 0.2 <= high
+    assert 0.85 <= held / 300 <= 0.95
+
+
+def test_blocks_widen_the_interval_of_dependent_errors() -> None:
+    """Errors that stay alike for 20 windows hold less information than 400 independent ones."""
+    errors = np.repeat(np.random.default_rng(0).gamma(2, 1, 20), 20)
+    others = np.full(400, errors.mean())
+    narrow, wide = (skill_interval(errors, others, block=block) for block in (1, 20))
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    assert math.isnan(skill_interval(errors[:10], others[:10], block=10).low)

@@ -1,0 +1,205 @@
+"""One file cannot stop a job of many: what cannot be read, or never ends, is a line of the summary."""
+
+import csv
+import gzip
+import io
+import os
+import socket
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import Trained, call
+
+from informer.config.dataset import DatasetConfig, InputFormat, Limits
+from informer.data.read.limits import LIMITS, open_table
+from informer.data.read.source import read_series
+from informer.data.read.table import read_table
+from informer.errors import InputError
+from informer.inference import predictor
+from informer.inference.jobs.summary import LONGEST, Row
+from informer.inference.reader import Reader
+from informer.runtime import resource
+
+
+@pytest.fixture
+def good(folder: Path) -> Path:
+    """A folder with one sound file."""
+    Path("in").mkdir()
+    rows = pd.read_csv(resource("data/sample.csv"), nrows=60)
+    rows.to_csv("in/good.csv", index=False)
+    return Path("in")
+
+
+def summary(path: str = "out/summary.csv") -> dict[str, dict[str, str]]:
+    csv.field_size_limit(131_072)  # as it is unless a program changes it
+    with Path(path).open(newline="") as file:
+        return {Path(row["file"]).name: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such files there")
+@pytest.mark.parametrize("wanted", ["in", "in/*.csv"])
+def test_what_is_no_regular_file_is_a_line(good: Path, trained: Trained, wanted: str) -> None:
+    """Today's code waits for ever for the pipe; a pattern passed such files over without a word."""
+    os.mkfifo(good / "pipe.csv")
+    (good / "zero.csv").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("in/socket.csv")
+        outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={wanted}", "output=out")
+    assert outcome.status == 1, outcome.err
+    found = summary()
+    assert {name: row["status"] for name, row in found.items()} == {
+        "good.csv": "ok",
+        "pipe.csv": "error",
+        "socket.csv": "error",
+        "zero.csv": "error",
+    }
+    assert "expected a regular file, found a pipe" in found["pipe.csv"]["message"]
+    assert "expected a regular file, found a device" in found["zero.csv"]["message"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such files there")
+@pytest.mark.parametrize("arguments", [["input=/dev/zero"], ["input=in/good.csv", "future=/dev/zero"]])
+def test_a_device_as_the_one_file(arguments: list[str], good: Path, trained: Trained) -> None:
+    outcome = call("predict", f"checkpoint={trained.run_dir}", *arguments, "output=out")
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+    outcome = call("train", "dataset=csv", "dataset.path=/dev/zero")
+    assert "/dev/zero: expected a regular file, found a device" in outcome.err
+
+
+def test_one_endless_line_is_a_line_of_the_summary(good: Path, trained: Trained) -> None:
+    """70 MB in one line, packed to 70 KB: as 3 GB would, it passes the limit of a line before memory is short."""
+    piece = b"1" * 10_000_000
+    with gzip.open(good / "bomb.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b"date,a\n2024-01-01,")
+        for _ in range(7):
+            file.write(piece)
+    outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
+    assert outcome.status == 1
+    found = summary()
+    assert found["good.csv"]["status"] == "ok"
+    assert "bomb.csv.gz: a line of more than 64 MB" in found["bomb.csv.gz"]["message"]
+
+
+def table(n: int, end: str = "\n") -> bytes:
+    rows = pd.DataFrame({"date": pd.date_range("2024", periods=n, freq="h"), "a": np.arange(n) % 7})
+    return rows.to_csv(index=False, lineterminator=end).encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_limit_of_a_line_counts_lines(packed: bool, end: str, tmp_path: Path) -> None:
+    """Lines of 22 bytes in pieces of a megabyte: red where what is left of a line is carried wrongly."""
+    path, content = tmp_path / "a.csv", table(100_000, end)
+    path.write_bytes(gzip.compress(content, 1) if packed else content)
+    limits = Limits(line_mb=25e-6)
+    with open_table(path, limits) as (file, _):
+        assert file.read() == content
+        assert file.seek(0) == 0
+        assert file.read(100) == content[:100]
+    longer = content + b"2" * 30
+    path.write_bytes(gzip.compress(longer, 1) if packed else longer)
+    with open_table(path, limits) as (file, _), pytest.raises(InputError, match=r"a line of more than 2\.5e-05 MB"):
+        file.read()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_limit_of_a_file_counts_what_is_unpacked(packed: bool, tmp_path: Path) -> None:
+    path, content = tmp_path / "a.csv", table(2000)
+    path.write_bytes(gzip.compress(content) if packed else content)
+    read_table(path, limits=Limits(file_mb=len(content) / 1e6))
+    with pytest.raises(InputError, match=r"a\.csv: more than .* MB uncompressed; .* dataset.max_file_mb"):
+        read_series(path, DatasetConfig(max_file_mb=(len(content) - 1) / 1e6))
+
+
+def test_rows_of_a_parquet_file_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    """A million equal rows take a few kilobytes there."""
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"date": pd.Timestamp("2024"), "a": np.zeros(1_000_000)}).to_parquet(path)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(InputError, match="more than 1 MB uncompressed"):
+        read_table(path, limits=Limits(file_mb=1.0))
+
+
+@pytest.mark.parametrize("row", [0, 1, 3000])
+def test_the_limit_of_a_cell(row: int, tmp_path: Path) -> None:
+    """In the header, in the lines that show the dialect, and after them."""
+    lines = table(4000).splitlines()
+    lines[row] = lines[row] + b"x" * (LIMITS.cell + 1)
+    (tmp_path / "a.csv").write_bytes(b"\n".join(lines))
+    with pytest.raises(InputError, match="a cell of more than 131072 characters") as error:
+        read_table(tmp_path / "a.csv")
+    assert len(str(error.value)) < 1000
+
+
+def test_a_long_cell_does_not_break_resuming(good: Path, trained: Trained) -> None:
+    """Also where an earlier version wrote a message that no reader of CSV takes."""
+    lines = (good / "good.csv").read_bytes().splitlines()
+    lines[-1] = lines[-1].rpartition(b",")[0] + b"," + b"x" * 100_000
+    (good / "long.csv").write_bytes(b"\n".join(lines))
+    arguments = [f"checkpoint={trained.run_dir}", "input=in", "output=out", "resume=true"]
+    assert call("predict", *arguments).status == 1
+    assert len(summary()["long.csv"]["message"]) <= LONGEST
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(
+        [summary()["long.csv"][key] if key != "message" else "x" * 200_000 for key in summary()["long.csv"]]
+    )
+    with Path("out/summary.csv").open("a") as file:
+        file.write(text.getvalue())
+    outcome = call("predict", *arguments)
+    assert outcome.status == 1, outcome.err
+    assert "(1 of them already done)" in outcome.out
+
+
+def test_a_message_in_the_summary_is_bounded() -> None:
+    row = Row(file="a.csv", size="", changed="", message="x" * 1000 + "\n" + "y" * 200_000)
+    assert len(row.summed_up) == LONGEST
+    assert row.summed_up.startswith("x" * 1000 + " | y")
+    assert row.summed_up.endswith("y...")
+
+
+@pytest.mark.parametrize("fault", [MemoryError, torch.OutOfMemoryError, RecursionError, ValueError])
+@pytest.mark.parametrize("where", ["reading", "forecasting"])
+def test_whatever_a_file_does_the_others_are_forecast(
+    fault: type[Exception], where: str, good: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red where only one kind of error is expected of a file."""
+    (good / "other.csv").write_bytes((good / "good.csv").read_bytes())
+    arguments = [f"checkpoint={trained.run_dir}", "input=in"]
+    assert call("predict", *arguments, "output=whole").status == 0
+    read, forecast = Reader.file, predictor.TrainedModel.forecast
+
+    def reading(self: Reader, path: Path, written: InputFormat, name: str, **more: bool) -> object:
+        if where == "reading" and name == "other":
+            raise fault("not foreseen")
+        return read(self, path, written, name, **more)
+
+    def forecasting(self: predictor.TrainedModel, series: list, **more: object) -> object:
+        if where == "forecasting" and any(one.name == "other" for one in series):
+            raise fault("not foreseen")
+        return forecast(self, series, **more)
+
+    monkeypatch.setattr(Reader, "file", reading)
+    monkeypatch.setattr(predictor.TrainedModel, "forecast", forecasting)
+    outcome = call("predict", *arguments, "output=out")
+    assert outcome.status == 1, outcome.err
+    found = summary()
+    assert [found[name]["status"] for name in ("good.csv", "other.csv")] == ["ok", "error"]
+    told = (
+        "out of memory"
+        if issubclass(fault, MemoryError | torch.OutOfMemoryError)
+        else "this is a bug: please report it"
+    )
+    assert told in found["other.csv"]["message"]
+    assert Path("out/good.forecast.csv").read_bytes() == Path("whole/good.forecast.csv").read_bytes()
+
+
+def test_a_model_does_not_raise_the_limits() -> None:
+    """They are the user's; what a checkpoint says of them is data from anyone."""
+    of_model = DatasetConfig(max_file_mb=1e9, max_line_mb=1e9, max_cell=1)
+    assert InputFormat().over(of_model).limits == LIMITS
+    assert InputFormat(max_line_mb=3.0).over(of_model).limits == Limits(line_mb=3.0)

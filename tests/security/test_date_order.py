@@ -1,0 +1,157 @@
+"""Day and month never change places: every way of writing dates is read as it was meant, or refused."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import SMALL, call
+from stores import series_from_frame
+
+from informer.config.dataset import DatasetConfig
+from informer.data.read.date_order import has_equal_steps
+from informer.data.read.date_text import date_formats
+from informer.data.read.source import Series
+from informer.errors import InputError
+
+DATES = ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d %m %Y", "%Y-%m-%d", "%Y-%d-%m", "%Y/%m/%d", "%Y%m%d"]
+DATES += ["%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d-%b-%y", "%a, %d %b %Y", "%d. %m. %Y"]
+CLOCKS = [" %H:%M", " %H:%M:%S", ", %H:%M", ", %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", " %H:%M UTC", " %H:%M:%S+00:00"]
+CLOCKS += [" %H:%M:%S +0000", " %I:%M %p", ", %I:%M:%S %p", " %H.%M", " at %H:%M", "  %H:%M", " %H:%M:%S.%f", "T%H%M"]
+DAY_OR_MONTH_FIRST = ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d %m %Y"]
+HOURS_OF_DAYS = pd.date_range("2024-03-04", periods=400, freq="h")
+
+
+def read(times: pd.DatetimeIndex, written: str, **config: str) -> Series:
+    frame = pd.DataFrame({"date": times.strftime(written), "a": np.arange(len(times)) + 0.25})
+    return series_from_frame(frame, DatasetConfig(**config), "written")
+
+
+@pytest.mark.parametrize("date", DATES)
+def test_a_column_with_days_above_12_is_read_in_every_way_of_writing(date: str) -> None:
+    """Red if a tail after the date is not known, or hides the order of day and month."""
+    for clock in CLOCKS:
+        if "%y" in date:
+            with pytest.raises(InputError, match=r"set dataset\.time_format='%"):
+                read(HOURS_OF_DAYS, date + clock)
+        else:
+            read_times = read(HOURS_OF_DAYS, date + clock).timestamps
+            assert list(read_times.tz_localize(None)) == list(HOURS_OF_DAYS), date + clock
+            assert (read_times.tz is not None) == clock.endswith(("Z", "UTC", "00:00", "0000"))
+
+
+@pytest.mark.parametrize(
+    ("start", "rows", "step"), [("2024-03-04", 24, "h"), ("2024-03-01", 9, "D"), ("2024-02-05", 6, "W-MON")]
+)
+def test_a_column_that_settles_nothing_is_refused(start: str, rows: int, step: str) -> None:
+    """One day, or days up to the 12th whose months would follow each other as evenly."""
+    times = pd.date_range(start, periods=rows, freq=step)
+    for date, clock in product(DAY_OR_MONTH_FIRST, CLOCKS):
+        if step != "W-MON":
+            with pytest.raises(InputError, match=r"set dataset\.time_format='%.*' or '%") as error:
+                read(times, date + clock)
+            assert len(str(error.value).splitlines()) == 1
+        else:
+            assert list(read(times, date + clock).timestamps.tz_localize(None)) == list(times)
+        told = (date + clock).replace("UTC", "%Z").replace("+00:00", "%z").replace("+0000", "%z")
+        assert list(read(times, date + clock, time_format=told).timestamps.tz_localize(None)) == list(times)
+
+
+@pytest.mark.parametrize("date", ["%d/%m/%Y", "%m/%d/%Y", "%Y-%m-%d"])
+def test_equal_steps_over_midnight_show_the_day(date: str) -> None:
+    """Two nights in days up to the 12th: read otherwise, a month is missing at midnight."""
+    times = pd.date_range("2024-03-04 18:00", periods=40, freq="h")
+    assert list(read(times, date + ", %H:%M").timestamps) == list(times)
+
+
+def test_days_before_months_after_the_year() -> None:
+    """As ISO 8601 these rows lack a month at midnight, which an ISO file may: that is for the user to say."""
+    times = pd.date_range("2024-03-04 18:00", periods=40, freq="h")
+    with pytest.raises(InputError, match=r"set dataset.time_format='ISO8601' or '%Y-%d-%m %H:%M'"):
+        read(times, "%Y-%d-%m %H:%M")
+
+
+def test_eight_digits_that_may_begin_or_end_with_their_year() -> None:
+    """Red if 19032012, the 19th of March 2012, becomes the 20th of December 1903."""
+    times = pd.date_range("2012-03-19 21:00", periods=8, freq="15min")
+    with pytest.raises(InputError, match="leaves the order of day, month and year open"):
+        read(times, "%d%m%Y %H:%M")
+    assert list(read(HOURS_OF_DAYS, "%d%m%Y %H:%M").timestamps) == list(HOURS_OF_DAYS)
+
+
+def test_every_fifth_of_the_month_is_not_taken_for_days_of_may() -> None:
+    """Red if steps of a month count as equal on their first or last day only."""
+    fifths = pd.DatetimeIndex([f"2024-{month:02}-05" for month in range(1, 8)])
+    assert has_equal_steps(fifths)
+    with pytest.raises(InputError, match="leaves the order of day, month and year open"):
+        read(fifths, "%d/%m/%Y")
+    with pytest.raises(InputError, match="steps of another length"):  # no step of pandas'; the days are May's otherwise
+        read(fifths, "%Y-%m-%d")
+
+
+def test_rows_that_contradict_each_other() -> None:
+    frame = pd.DataFrame({"date": ["04/03/2024, 00:00", "13/03/2024, 00:00", "03/14/2024, 00:00"], "a": [1.0, 2, 3]})
+    with pytest.raises(
+        InputError, match=r"row 2, .*day and month are swapped, '03/14/2024, .* in row 1; use one order"
+    ):
+        series_from_frame(frame, DatasetConfig(), "mixed")
+
+
+@pytest.mark.parametrize("cell", ["now", "today", "-2024-01-03", "+2024-01-03", "NOW"])
+def test_words_and_signs_are_no_dates(cell: str) -> None:
+    """Red if pandas reads the time of reading, or drops a sign."""
+    for time_format, first in (("%Y-%m-%d", "2024-01-01"), ("%d/%m/%Y", "31/01/2024")):
+        frame = pd.DataFrame({"date": [first, cell], "a": [1.0, 2.0]})
+        with pytest.raises(InputError, match=r"row 1, column 'date': expected a date"):
+            series_from_frame(frame, DatasetConfig(time_format=time_format, frequency="D"), "words")
+        with pytest.raises(InputError, match=r"row 1, column 'date': expected a date"):
+            series_from_frame(frame, DatasetConfig(frequency="D"), "words")
+    assert date_formats(cell) == ()
+
+
+@pytest.mark.parametrize("clock", ["", ", %H:%M:%S", "T%H:%M:%SZ"])
+@pytest.mark.parametrize(("trained", "other"), [("%d/%m/%Y", "%m/%d/%Y"), ("%m/%d/%Y", "%d/%m/%Y")])
+def test_what_training_read_settles_what_is_read_later(trained: str, other: str, clock: str) -> None:
+    """Red if rows that settle nothing are not read in training's order, or rows of the other order are read."""
+
+    def later(times: pd.DatetimeIndex, time_format: str) -> pd.DatetimeIndex:
+        frame = pd.DataFrame({"date": times.strftime(time_format), "a": 1.5})
+        config = DatasetConfig(frequency="D")
+        return series_from_frame(frame, config, "later", history=3, trained_format=trained + clock).timestamps
+
+    open_days, settled = (pd.date_range(first, periods=5, freq="D") for first in ("2024-03-05", "2024-03-10"))
+    for written in (trained + clock, trained.replace("/", ".") + ", %H:%M"):
+        assert list(later(open_days, written).tz_localize(None)) == list(open_days[-3:])
+    with pytest.raises(InputError, match=r"expected dates like .* as in training, .*set dataset.time_format"):
+        later(settled, other + clock)
+    # the proof may stand in rows that are not needed
+    with pytest.raises(InputError, match="as in training"):
+        later(pd.DatetimeIndex([*settled, *pd.date_range("2024-04-01", periods=3)]), other + clock)
+
+
+def test_predict_continues_in_the_order_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the last rows are read by themselves: 12/03/2024 is then followed by 12/04/2024."""
+    monkeypatch.chdir(tmp_path)
+    times = pd.date_range("2024-02-28", periods=340, freq="h")
+    written = times.strftime("%d/%m/%Y, %H:%M:%S")
+    frame = pd.DataFrame({"date": written, "a": np.sin(np.arange(340.0)).round(4)})
+    frame.to_csv("hourly.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=hourly.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    frame[-40:].to_csv("last.csv", index=False)
+    outcome = call("predict", "checkpoint=run", "input=last.csv", "output=out", "plots=false")
+    assert outcome.status == 0, outcome.err
+    expected = pd.date_range(times[-1], periods=7, freq="h")[1:].strftime("%d/%m/%Y, %H:%M:%S")
+    assert pd.read_csv("out/last.forecast.csv")["date"].tolist() == list(expected)
+
+
+def test_a_format_with_a_comma_on_the_command_line(tmp_path: Path) -> None:
+    """Red if the setting that the error names cannot be typed as it stands there."""
+    times = pd.date_range("2024-03-04", periods=24, freq="h")
+    frame = pd.DataFrame({"date": times.strftime("%d/%m/%Y, %H:%M"), "a": np.arange(24) + 0.5})
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    sizes = ("seq_len=6", "label_len=2", "pred_len=1")
+    for written in ("%d/%m/%Y, %H:%M", "'%d/%m/%Y, %H:%M'"):
+        outcome = call("inspect", str(tmp_path / "f.csv"), f"dataset.time_format={written}", *sizes)
+        assert "time:     date, 2024-03-04 00:00:00 to 2024-03-04 23:00:00, step h" in outcome.out, outcome.err

@@ -1,0 +1,34 @@
+"""A horizon beyond all use is one line at once, not hours of work or all of the memory."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from entry_points import Trained, call
+
+from informer import Forecaster
+from informer.errors import InputError
+from informer.inference import predictor
+from informer.runtime import resource
+
+SAMPLE = resource("data/sample.csv")
+
+
+@pytest.mark.parametrize("horizon", [100_001, 1_000_000, 10**15])
+def test_a_horizon_is_bounded(horizon: int, folder: Path, trained: Trained) -> None:
+    outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}", f"horizon={horizon}", "output=out")
+    assert outcome.status == 2
+    assert outcome.err.startswith(f"error: horizon={horizon}: expected at most 100000 rows of 4 targets")
+    assert outcome.err.count("\n") == 1
+    assert not Path("out").exists()
+
+
+def test_the_bound_counts_targets_too(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forecasts up to it are made; what a model gives at once is never too much."""
+    forecaster, rows = Forecaster.load(trained.run_dir), pd.read_csv(SAMPLE, nrows=60)
+    monkeypatch.setattr(predictor, "MOST_VALUES", 4 * 20 + 3)
+    assert len(forecaster.predict(rows, horizon=20)) == 20
+    with pytest.raises(InputError, match="at most 20 rows of 4 targets"):
+        forecaster.predict(rows, horizon=21)
+    monkeypatch.setattr(predictor, "MOST_VALUES", 4)
+    assert len(forecaster.predict(rows)) == 6

@@ -1,0 +1,135 @@
+"""scripts/fuzz.py: drawn files are read as written or refused; what is changed is noticed, or works."""
+
+import importlib
+import shutil
+import time
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import ROOT
+
+N_ROUNDS, N_CASES = 10, 100
+
+
+@pytest.fixture
+def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module("fuzz")
+
+
+@pytest.mark.parametrize("seed", range(N_ROUNDS))
+def test_no_drawn_file_is_misread(fuzz: ModuleType, seed: int) -> None:
+    """Red if any file gives other times, values or columns than were written, or ends in another error."""
+    done, wrong = fuzz.run_part("dialect", seed=seed, first=0, cases=N_CASES, until=float("inf"))
+    assert (done, wrong) == (N_CASES, [])
+
+
+@pytest.mark.parametrize(("name", "cases"), [("checkpoint", 60), ("flips", 150), ("run_dir", 60)])
+def test_no_change_is_a_traceback(fuzz: ModuleType, name: str, cases: int) -> None:
+    """Red if an entry is used before its kind was looked at, or a flipped bit is not seen."""
+    done, wrong = fuzz.run_part(name, seed=0, first=0, cases=cases, until=float("inf"))
+    assert (done, wrong) == (cases, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["best.pt", "last.pt", "config.yaml", "run.json"])
+def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: str, tmp_path: Path) -> None:
+    """Red if one is used before its kind was looked at; drawn cases reach each entry only now and then."""
+    checkpoints, runs, mutations = map(importlib.import_module, ("fuzz_checkpoint", "fuzz_run_dir", "mutations"))
+    run = Path(shutil.copytree(checkpoints.run(), tmp_path / "run"))
+    (run / "metrics.json").unlink()
+    whole = checkpoints.entries(name) if name == "best.pt" else runs.content(run, name)
+    before = (run / name).read_bytes()
+    rng, wrong = np.random.default_rng(0), []
+    places = list(mutations.places(whole))
+    if name == "last.pt":  # the rest is that of best.pt
+        places = [keys for keys in places if keys[0] == "training"]
+    for i, keys in enumerate(places):
+        deleted = mutations.mutated(whole, keys, mutations.DELETED), f"{keys}: deleted"
+        drawn = mutations.replaced(whole, keys, rng, texts=not name.endswith(".pt"))
+        # to begin again takes long: an entry of last.pt is deleted or replaced
+        for changed, case in (deleted, drawn) if name != "last.pt" else ((deleted, drawn)[i % 2],):
+            try:
+                if name == "best.pt":
+                    checkpoints.write(run / name, changed)
+                    checkpoints.use(run / name)
+                else:
+                    runs.write(run, name, changed)
+                    runs.begin_to_resume(run)
+            except checkpoints.InputError as error:
+                wrong += [line] if (line := checkpoints.problem_of(error, case)) else []
+            except Exception as error:
+                wrong.append(f"{case}: {error!r}")
+            (run / name).write_bytes(before)
+    assert wrong == []
+
+
+def test_the_oracle_of_flipped_bits(fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Red if other content counts as the same: without its digest a file loads with another number."""
+    module = importlib.import_module("fuzz_checkpoint")
+    content = module.entries("best.pt")
+    name = next(name for name, weight in content["weights"].items() if weight.is_floating_point())
+    content = content | {"weights": content["weights"] | {name: content["weights"][name] + 1e-3}}
+    module.write(tmp_path / "other.pt", content)
+    saved = module.checkpoint.load(module.run() / "best.pt")
+    assert module.is_same(saved, saved)
+    assert not module.is_same(module.checkpoint.load(tmp_path / "other.pt"), saved)
+
+
+def test_most_drawn_files_are_read(fuzz: ModuleType, tmp_path: Path) -> None:
+    """Red if nothing is misread because nearly everything is refused."""
+    drawing = importlib.import_module("fuzz_dialect")
+    reading = importlib.import_module("informer.data.read.source")
+    refused = 0
+    for number in range(N_CASES):
+        written = drawing.draw(np.random.default_rng([0, number]))
+        path = tmp_path / "written.csv"
+        path.write_bytes(written.content)
+        try:
+            reading.read_series(path, reading.DatasetConfig())
+        except reading.InputError:
+            refused += 1
+    assert refused < 0.7 * N_CASES
+
+
+def test_a_misreading_is_told(fuzz: ModuleType, tmp_path: Path) -> None:
+    """The oracle: a table whose meaning is not what the file says."""
+    drawing = importlib.import_module("fuzz_dialect")
+    times = pd.date_range("2024-03-04", periods=30, freq="D")
+    content = "\n".join(["date,a", *(f"{time.date()},{i}.5" for i, time in enumerate(times))]).encode()
+    meant = np.arange(30.0)[:, None] + 0.5
+    rng = np.random.default_rng(0)
+    assert drawing.check(drawing.Written(content, times, meant, ""), tmp_path, rng) is None
+    for wrong in (
+        drawing.Written(content, times, meant * 1000, ""),
+        drawing.Written(content, times + pd.Timedelta(days=1), meant, ""),
+        drawing.Written(content, times, np.hstack([meant, meant]), ""),
+    ):
+        assert drawing.check(wrong, tmp_path, rng) is not None
+
+
+def test_parts_and_their_failures(
+    fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red if an exception ends the run, a case depends on those before it, or the status hides a failure."""
+    drawn: list[int] = []
+
+    def part(rng: np.random.Generator, folder: Path) -> str | None:
+        assert not list(folder.iterdir())
+        drawn.append(int(rng.integers(1_000_000)))
+        if len(drawn) == 2:
+            raise OSError("no such thing")
+        return "odd" if len(drawn) == 3 else None
+
+    monkeypatch.setitem(fuzz.PARTS, "made", part)
+    assert fuzz.main(["--parts", "made", "--cases", "4"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("made: 4 cases, 2 wrong\n  --seed 0 --first 1 --cases 1 --parts made: Traceback")
+    assert "--seed 0 --first 2 --cases 1 --parts made: odd" in out
+    first = drawn[3]
+    assert fuzz.main(["--parts", "made", "--first", "3", "--cases", "1"]) == 0
+    assert drawn[4] == first
+    assert fuzz.run_part("made", seed=0, first=0, cases=None, until=time.monotonic())[0] == 0

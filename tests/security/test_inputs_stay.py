@@ -1,0 +1,161 @@
+"""No command overwrites what it reads, or touches files that it did not make."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from entry_points import SMALL, Trained, call
+
+from informer import Forecaster
+from informer.checkpoint.paths import FILES, REPORT
+from informer.errors import InputError
+from informer.files import TEMPORARY, write_atomic
+from informer.runtime import resource
+
+Tree = Callable[[Path], dict[str, bytes | None]]
+
+
+def sample(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(resource("data/sample.csv").read_bytes())
+    return path
+
+
+def refused(entry: str, *arguments: str, tree: Tree) -> str:
+    before = tree(Path())
+    outcome = call(entry, *arguments)
+    assert outcome.status == 2, outcome
+    assert outcome.err.count("\n") == 1
+    assert tree(Path()) == before
+    return outcome.err
+
+
+def test_the_one_input_as_the_long_table(folder: Path, trained: Trained, tree: Tree) -> None:
+    sample(Path("ow/forecasts.csv"))
+    arguments = [f"checkpoint={trained.run_dir}", "input=ow/forecasts.csv", "format=long"]
+    error = refused("predict", *arguments, "output=ow", tree=tree)
+    assert "output: expected another place, found ow/forecasts.csv, which would overwrite the input" in error
+    Path("link").symlink_to("ow")
+    refused("predict", *arguments, "output=link", tree=tree)
+    Path("other").mkdir()
+    Path("other/forecasts.csv").hardlink_to("ow/forecasts.csv")
+    refused("predict", *arguments, "output=other", tree=tree)
+    assert call("predict", *arguments, "output=out").status == 0
+
+
+@pytest.mark.parametrize("name", ["summary.csv", "a.forecast.csv"])
+def test_future_covariates_in_the_output_folder(name: str, folder: Path, tree: Tree) -> None:
+    rows = pd.read_csv(sample(Path("in/a.csv")))
+    run = ["train", "dataset=csv", "dataset.path=in/a.csv", *SMALL, "trainer.max_steps=2", "run_dir=run"]
+    assert call(*run, "targets=[demand]", "future_covariates=[price]").status == 0
+    rows[["date", "price"]].to_csv(sample(Path("out") / name), index=False)
+    error = refused("predict", "checkpoint=run", "input=in", f"future=out/{name}", "output=out", tree=tree)
+    assert f"the input out/{name}" in error
+
+
+def test_the_model_in_the_output_folder(folder: Path, trained: Trained, tree: Tree) -> None:
+    sample(Path("in.csv"))
+    Path("out").mkdir()
+    shutil.copy(trained.run_dir / "best.pt", "out/in.forecast.csv")
+    refused("predict", "checkpoint=out/in.forecast.csv", "input=in.csv", "output=out", tree=tree)
+
+
+@pytest.mark.parametrize("name", sorted({*FILES} - {"config.yaml"}))
+def test_a_new_run_overwrites_nothing(name: str, folder: Path, tree: Tree) -> None:
+    """Data, or the weights to begin with, may lie in the folder of the run."""
+    sample(Path("run") / name)
+    error = refused("train", "dataset=csv", f"dataset.path=run/{name}", *SMALL, "run_dir=run", tree=tree)
+    assert f"found {name} in it" in error
+
+
+def test_a_run_writes_what_it_says(trained: Trained) -> None:
+    assert {path.name for path in trained.run_dir.iterdir()} <= {*FILES}
+
+
+def test_a_table_in_the_folder_of_a_run_from_python(folder: Path) -> None:
+    mine = sample(Path("run/frame.csv")).read_bytes()
+    with pytest.raises(InputError, match=r"found frame\.csv"):
+        Forecaster.fit(pd.read_csv("run/frame.csv"), run_dir="run", **{"trainer.max_steps": 1})
+    assert Path("run/frame.csv").read_bytes() == mine
+
+
+def test_a_summary_of_something_else_stays(folder: Path, trained: Trained, tree: Tree) -> None:
+    sample(Path("in/a.csv"))
+    Path("out").mkdir()
+    Path("out/summary.csv").write_text("month,sales\n1,2\n")
+    arguments = [f"checkpoint={trained.run_dir}", "input=in", "output=out"]
+    for more in ([], ["resume=true"]):
+        assert "found another file of that name" in refused("predict", *arguments, *more, tree=tree)
+    Path("out/summary.csv").unlink()
+    assert call("predict", *arguments).status == 0
+    assert call("predict", *arguments).status == 0
+
+
+def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> None:
+    """What a killed job or run left of its own files goes; a file of another name, or in another folder, stays."""
+    sample(Path("in/a.csv"))
+    left = [f".{name}.deadbeef{TEMPORARY}" for name in ("summary.csv", "a.forecast.csv")]
+    kept = [f".report.deadbeef{TEMPORARY}", f"sub/.a.forecast.csv.deadbeef{TEMPORARY}", ".a.forecast.csv.tmp"]
+    for name in [*left, *kept]:
+        write_atomic(Path("out") / name, "")
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out").status == 0
+    assert {str(path.relative_to("out")) for path in Path("out").rglob("*tmp")} == {*kept}
+    for name in (f".last.pt.deadbeef{TEMPORARY}", *kept):
+        write_atomic(Path("run") / name, "")
+    assert call("train", "dataset=sample", *SMALL, "trainer.max_steps=2", "run_dir=run").status == 0
+    assert {str(path.relative_to("run")) for path in Path("run").rglob("*tmp")} == {*kept}
+    assert os.path.exists("run/last.pt")
+
+
+@pytest.fixture
+def run(trained: Trained, folder: Path) -> Path:
+    """A copy of a finished run, here."""
+    return Path(shutil.copytree(trained.run_dir, "run"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["export", "checkpoint=run", "output=run/best.pt"], "overwrite the input run/best.pt"),
+        (["export", "checkpoint=run", "output=run/last.pt"], "run/last.pt, a file of a run"),
+        (["export", "checkpoint=run", "output=run/run.safetensors"], "run/run.json, a file of a run"),
+        (["export", "checkpoint=run", "output=run/metrics.onnx", "format=onnx"], "run/metrics.json, a file of a run"),
+        (["eval", "checkpoint=run", "output=run"], "run/metrics.json, a file of a run"),
+        (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
+        (["compare", "run", "output=run/config.yaml"], "run/config.yaml, a file of a run"),
+    ],
+)
+@pytest.mark.parametrize("finished", [True, False])
+def test_the_files_of_a_run_stay(arguments: list[str], part: str, finished: bool, run: Path, tree: Tree) -> None:
+    """Red if a run loses a file, or an unfinished one is taken for finished afterwards."""
+    if not finished:
+        for name in REPORT:
+            (run / name).unlink()
+    assert part in refused(*arguments, tree=tree)
+
+
+@pytest.mark.parametrize("checkpoint", ["model.safetensors", "model.pt2"])
+def test_a_checkpoint_is_not_exported_over_itself(checkpoint: str, run: Path, tree: Tree) -> None:
+    form = "format=safetensors" if checkpoint.endswith("safetensors") else "format=torch_export"
+    shutil.copy(run / "best.pt", checkpoint)
+    assert f"overwrite the input {checkpoint}" in refused("export", f"checkpoint={checkpoint}", form, tree=tree)
+
+
+def test_data_in_the_folder_of_a_report_stay(folder: Path, tree: Tree) -> None:
+    sample(Path("out/metrics.csv"))
+    outcome = call("train", "dataset=csv", "dataset.path=out/metrics.csv", *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "overwrite the input out/metrics.csv" in refused("eval", "checkpoint=run", "output=out", tree=tree)
+
+
+def test_a_forecast_is_not_overwritten_by_its_scores_or_its_page(folder: Path, trained: Trained, tree: Tree) -> None:
+    sample(Path("in.csv"))
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=in.csv", "output=out").status == 0
+    page = refused("report", "out", "output=out/in.forecast.csv", tree=tree)
+    assert "overwrite the input out/in.forecast.csv" in page
+    shutil.copy("out/in.forecast.csv", "scores.csv")
+    files = ["forecasts=scores.csv", "actuals=in.csv", "history=in.csv"]
+    assert "overwrite the input scores.csv" in refused("score", *files, "output=.", tree=tree)

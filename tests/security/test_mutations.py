@@ -1,0 +1,116 @@
+"""Files of a run that are something else altogether; entries that are changed are drawn by scripts/fuzz.py."""
+
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from entry_points import call, script
+
+from informer.config.schema import TrainConfig
+from informer.errors import InputError
+from informer.search.record import Record
+from informer.training.run_dir import RunFolder
+
+
+@pytest.fixture(scope="module")
+def scripts() -> ModuleType:
+    """`fuzz_run_dir`, with the modules that it imports."""
+    return script("fuzz_run_dir")
+
+
+@pytest.fixture
+def run(scripts: ModuleType, folder: Path) -> Path:
+    """A run that is not finished, here."""
+    shutil.copytree(scripts.fuzz_checkpoint.run(), "run")
+    Path("run/metrics.json").unlink()
+    return Path("run")
+
+
+def check_line(scripts: ModuleType, error: InputError, case: object) -> None:
+    assert scripts.fuzz_checkpoint.problem_of(error, str(case)) is None
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "run.json", "last.pt"])
+def test_a_file_of_a_run_that_is_something_else(name: str, run: Path, scripts: ModuleType) -> None:
+    """Red if the program waits for a pipe, unfolds a bomb or fails with a traceback, whichever file is spoilt."""
+    whole = (run / name).read_bytes()
+    refused = 0
+    for kind in scripts.mutations.KINDS:
+        scripts.mutations.spoil(run / name, kind)
+        try:
+            scripts.begin_to_resume(run)
+        except InputError as error:
+            check_line(scripts, error, (name, kind[:20]))
+            refused += 1
+        if (run / name).is_dir():
+            (run / name).rmdir()
+        (run / name).unlink(missing_ok=True)
+        (run / name).write_bytes(whole)
+    assert refused > len(scripts.mutations.KINDS) // 2
+    scripts.begin_to_resume(run)
+
+
+@pytest.mark.parametrize("name", ["best.pt", "events.out.tfevents.run", "train.log"])
+@pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing"])
+def test_a_file_that_training_writes_is_something_else(name: str, kind: str, run: Path, scripts: ModuleType) -> None:
+    scripts.mutations.spoil(run / name, kind)
+    outcome = call("train", f"resume={run}")
+    assert outcome.status in (0, 2), outcome
+    assert outcome.err.count("\n") == (outcome.status == 2), outcome.err
+
+
+@pytest.mark.parametrize("kind", ["", "a folder", "a pipe", "a link to nothing", "nothing", "[]", b"\xff\xfe\x00"])
+def test_a_run_forecasts_without_its_best_checkpoint_or_not(kind: str | bytes, run: Path, scripts: ModuleType) -> None:
+    """Red if `checkpoint=RUN` waits for a pipe or fails with a traceback."""
+    scripts.mutations.spoil(run / "best.pt", kind)
+    with pytest.raises(InputError) as caught:
+        scripts.fuzz_checkpoint.use(run)
+    check_line(scripts, caught.value, kind)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("model", "offset"), "1"),
+        (("model", "offset"), 10**30),
+        (("trainer", "freeze"), [[]]),
+        (("dataset", "confirm"), [[]]),
+        (("model", "encoder_stacks"), [[[]]]),
+        (("model", "stack_fractions"), [{"a": 1}]),
+        (("loss", "quantiles"), [[]]),
+    ],
+)
+def test_entries_that_are_used_before_the_configuration_is_built(
+    keys: tuple[str, ...], value: object, scripts: ModuleType, tmp_path: Path
+) -> None:
+    """Red if one of them ends in another error than the one line; a list that nothing reads may be used."""
+    checkpoints = scripts.fuzz_checkpoint
+    content = scripts.mutations.mutated(checkpoints.entries("best.pt"), ("config", *keys), value)
+    checkpoints.write(tmp_path / "changed.pt", content)
+    if keys == ("trainer", "freeze"):
+        checkpoints.use(tmp_path / "changed.pt")
+        return
+    with pytest.raises(InputError) as caught:
+        checkpoints.use(tmp_path / "changed.pt")
+    check_line(scripts, caught.value, keys)
+    assert keys[-1] in str(caught.value)
+
+
+def test_what_was_resumed_is_a_list(run: Path) -> None:
+    (run / "run.json").write_text('{"resumed": 3}')
+    with pytest.raises(InputError, match="expected resumed to be a list, found 3"):
+        RunFolder.of(run).resume(TrainConfig(), {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["steps\nx\n", "steps,val_loss,seconds\n1,a,3\n", "steps\n1\n", "steps,val_loss,seconds\n0,1,3\n", "x" * 2_000_000],
+    ids=["no number", "no loss", "no columns", "no linear forecast", "too large"],
+)
+def test_a_spoilt_record_of_a_search(text: str, tmp_path: Path) -> None:
+    """Red if search.csv is believed."""
+    (tmp_path / "search.csv").write_text(text)
+    with pytest.raises(InputError) as caught:
+        Record(tmp_path / "search.csv")
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,139 @@
+"""Two processes never write into one folder: the second gets a line, or a folder of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from entry_points import ROOT, SMALL, Trained, call
+
+from informer import Forecaster, train
+from informer.errors import InputError
+from informer.locking import LOCK, only_writer
+from informer.runtime import resource
+from informer.training.run_dir import RunFolder
+
+Tree = Callable[[Path], dict[str, bytes | None]]
+
+RUN = ["dataset=sample", *SMALL, "trainer.max_steps=2"]
+HOLD = """
+import sys
+from pathlib import Path
+from informer.locking import only_writer
+with only_writer(Path(sys.argv[1]), "run_dir"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process_writes(folder: Path) -> Iterator[int]:
+    """Yields its number; it is killed in the end, so that it releases nothing by itself."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process.pid
+        process.kill()
+
+
+def test_runs_of_one_second_have_folders_of_their_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red where a folder that is there already is taken, or where one that a run left is not kept."""
+    monkeypatch.setattr(train, "_name", lambda settings: "now")
+    with RunFolder.new(Path("runs/now")) as first:
+        second = call("train", *RUN)
+        assert second.status == 0, second.err
+    assert first.path == Path("runs/now")
+    assert [path.name for path in sorted(Path("runs").iterdir())] == ["latest", "now_2"]
+    assert RunFolder(Path("runs/now_2")).is_finished
+
+
+def test_a_second_run_gets_one_line_until_the_first_is_killed(folder: Path, tree: Tree) -> None:
+    with another_process_writes(Path("run")) as number:
+        before = tree(folder)
+        outcome = call("train", *RUN, "run_dir=run")
+        assert outcome.status == 2
+        assert outcome.err.startswith(
+            f"error: run_dir=run: another process is writing to this folder (process {number} on "
+        )
+        assert outcome.err.count("\n") == 1
+        assert tree(folder) == before
+    assert Path("run", LOCK).exists(), "the killed one could not remove it"
+    assert call("train", *RUN, "run_dir=run").status == 0
+    assert not Path("run", LOCK).exists()
+
+
+def test_a_second_resume_gets_one_line(folder: Path, trained: Trained, tree: Tree) -> None:
+    Path("run").mkdir()
+    for name in ("config.yaml", "run.json", "best.pt", "last.pt"):
+        Path("run", name).write_bytes((trained.run_dir / name).read_bytes())
+    with another_process_writes(Path("run")):
+        before = tree(folder)
+        outcome = call("train", "resume=run")
+        assert outcome.status == 2
+        assert "resume=run: another process is writing to this folder" in outcome.err
+        assert tree(folder) == before
+
+
+def test_the_table_of_a_run_from_python_stays(folder: Path) -> None:
+    import pandas as pd
+
+    frame = pd.read_csv(resource("data/sample.csv"), nrows=100)
+    Path("run").mkdir()
+    Path("run/frame.csv").write_text("the other one's\n")
+    with another_process_writes(Path("run")), pytest.raises(InputError, match="another process is writing"):
+        Forecaster.fit(frame, run_dir="run", **{"trainer.max_steps": 1})
+    assert Path("run/frame.csv").read_text() == "the other one's\n"
+
+
+def test_a_second_job_of_many_files_gets_one_line(folder: Path, trained: Trained, tree: Tree) -> None:
+    Path("in").mkdir()
+    Path("in/a.csv").write_bytes(resource("data/sample.csv").read_bytes())
+    with another_process_writes(Path("out")):
+        before = tree(folder)
+        outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
+        assert outcome.status == 2
+        assert "output=out: another process is writing to this folder" in outcome.err
+        assert tree(folder) == before
+
+
+def test_a_folder_in_which_nothing_was_kept_is_gone(folder: Path) -> None:
+    with pytest.raises(RuntimeError), only_writer(Path("one/two"), "run_dir"):
+        raise RuntimeError
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links")
+def test_a_lock_that_is_a_link_leads_nowhere(folder: Path) -> None:
+    """The folder may come from anyone."""
+    Path("mine").write_text("mine")
+    Path("run").mkdir()
+    Path("run", LOCK).symlink_to("../mine")
+    with pytest.raises(InputError), only_writer(Path("run"), "run_dir"):
+        pass
+    assert Path("mine").read_text() == "mine"
+
+
+def test_latest_is_not_turned_away_from_a_run_that_began_since(folder: Path) -> None:
+    one, other = RunFolder(Path("runs/one")), RunFolder(Path("runs/other"))
+    for run in (one, other):
+        run.path.mkdir(parents=True)
+    with RunFolder(Path("runs/oldest")).as_latest():
+        pass
+    with pytest.raises(InputError), one.as_latest():
+        raise InputError("")
+    assert Path("runs/latest").read_text() == "oldest\n"
+
+    def fails_while_another_begins() -> None:
+        with one.as_latest():
+            with other.as_latest():
+                pass
+            raise InputError("")
+
+    with pytest.raises(InputError):
+        fails_while_another_begins()
+    assert Path("runs/latest").read_text() == "other\n"

@@ -1,0 +1,257 @@
+"""A checkpoint or a run directory decides nothing about where files are read, written or fetched."""
+
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from entry_points import ROOT, SMALL, Outcome, Trained, call
+from forgery import content_of, write_forged
+
+from informer.config import conversion
+from informer.config.dataset import PLACES, DatasetConfig
+from informer.data.read import download
+
+Tree = Callable[[Path], dict[str, bytes | None]]
+
+BODY = (ROOT / "data" / "sample.csv").read_bytes()
+SHA256 = hashlib.sha256(BODY).hexdigest()
+READING = {
+    *("name", "series_col", "short", "memmap", "time_col", "clock_col", "time_format", "frequency", "split"),
+    *("columns", "exclude", "exclude_files", "target", "confirm", "timezone"),
+    *("separator", "decimal", "thousands", "encoding", "max_line_mb", "max_file_mb", "max_cell"),
+    *("sort", "duplicates", "fill", "max_gap"),
+}
+"""Fields of a dataset that say how it is read."""
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the sample data at every address, and counts who asks."""
+
+    asked = 0
+
+    @property
+    def address(self) -> str:
+        """Of a file on it."""
+        return f"http://127.0.0.1:{self.server_port}/own.csv"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with BODY."""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        self.wfile.write(BODY)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield http
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a file of the user, in a folder with that file."""
+    place = tmp_path_factory.mktemp("own")
+    (place / "own.csv").write_bytes(BODY)
+    outcome = call(
+        "train", "dataset=csv", f"dataset.path={place}/own.csv", *SMALL, "trainer.max_steps=1", f"run_dir={place}/run"
+    )
+    assert outcome.status == 0, outcome.err
+    return place
+
+
+@pytest.fixture
+def own(own_run: Path, folder: Path) -> Path:
+    """A copy of the run, as if it came from somewhere else: its data are not there."""
+    shutil.copytree(own_run / "run", folder / "run")
+    return folder
+
+
+def forge(best: Path, data: dict[str, Any] | None = None, config: dict[str, Any] | None = None, **dataset: Any) -> None:
+    """Change the record of a checkpoint in place."""
+    content = content_of(best)
+    content["config"]["dataset"] |= dataset
+    content["config"] |= config or {}
+    content["data"] |= data or {}
+    write_forged(best, content)
+
+
+def forge_yaml(run: Path, config: dict[str, Any] | None = None, **dataset: Any) -> None:
+    """The same in config.yaml."""
+    content = yaml.safe_load((run / "config.yaml").read_text())
+    content["dataset"] |= dataset
+    (run / "config.yaml").write_text(yaml.safe_dump(content | (config or {})))
+
+
+def unfinished(run: Path, *, saved: bool = True) -> None:
+    """As if it had been killed."""
+    for name in ("metrics.json", "metrics.csv", *(() if saved else ("best.pt", "last.pt"))):
+        (run / name).unlink()
+
+
+def refused(outcome: Outcome, *parts: str) -> None:
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
+    assert all(part in outcome.err for part in parts), outcome.err
+
+
+@pytest.mark.parametrize("file", ["{0}/written.pth", "written.csv", "../written.csv"])
+@pytest.mark.parametrize("sha256", [None, SHA256])
+@pytest.mark.parametrize("entry", ["eval", "train"])
+def test_nothing_is_fetched_for_a_checkpoint(
+    entry: str, file: str, sha256: str | None, own: Path, server: Server, tree: Tree
+) -> None:
+    """Red if url, file or sha256 of the record are obeyed: the file would be written, and stay."""
+    forged = {"path": None, "file": file.format(own), "url": server.address, "sha256": sha256}
+    forge(own / "run" / "best.pt", {"sha256": SHA256}, {"data_dir": str(own / "there")}, **forged)
+    if entry == "train":
+        unfinished(own / "run", saved=False)
+        forge_yaml(own / "run", {"data_dir": str(own / "there")}, **forged)
+    before = tree(own)
+    refused(call("eval", "checkpoint=run") if entry == "eval" else call("train", "resume=run"), "dataset.path=")
+    assert server.asked == 0
+    assert tree(own) == before
+
+
+def test_a_shipped_dataset_is_fetched_as_the_package_says(
+    own: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if the address or the checksum of a known name is the checkpoint's."""
+    asked: list[tuple[str, Path, str]] = []
+    monkeypatch.setattr(download, "fetch", lambda url, path, *, sha256: asked.append((url, path, sha256)))
+    forged = {"name": "ETTh1", "path": None, "file": "ETTh1.csv", "url": server.address, "sha256": SHA256}
+    forge(own / "run" / "best.pt", {"sha256": SHA256}, **forged)
+    refused(call("eval", "checkpoint=run"), "ETTh1.csv")
+    node = yaml.safe_load((ROOT / "conf/dataset/ETTh1.yaml").read_text())
+    assert asked == [(node["url"], Path("data/ETTh1.csv"), node["sha256"])]
+    assert server.asked == 0
+
+
+def test_what_the_user_names_is_fetched(folder: Path, server: Server) -> None:
+    """The same keys, from the command line."""
+    named = ["dataset.file=own.csv", f"dataset.url={server.address}", f"dataset.sha256={SHA256}"]
+    outcome = call("train", "dataset=csv", *named, *SMALL, "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert (folder / "data" / "own.csv").read_bytes() == BODY
+    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize("key", sorted({"attn", *conversion.text_keys("train")}))
+def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Server, tree: Tree) -> None:
+    """Red if any key of a saved configuration, today's or one to come, makes a file or opens a connection."""
+    for text in (f"{own}/away/file.csv", server.address):
+        parent, _, last = key.rpartition(".")
+        config = content_of(own / "run" / "best.pt")["config"]
+        node = config
+        for part in filter(None, parent.split(".")):
+            node = node[part]
+        node[last] = text
+        forge(own / "run" / "best.pt", config=config)
+        before = tree(own)
+        call("eval", "checkpoint=run", "output=report", "plots=none")
+        assert {path for path in tree(own).keys() - before.keys() if not path.startswith("report")} == set()
+    assert server.asked == 0
+
+
+def test_every_field_of_a_dataset_is_of_one_kind() -> None:
+    """Red if a new field is neither a place, which a checkpoint has no say in, nor a way of reading."""
+    assert {field.name for field in fields(DatasetConfig)} == READING | set(PLACES)
+    assert not READING & set(PLACES)
+
+
+def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:
+    """Red if an own run has to be told where its data are while they have not changed."""
+    outcome = call("eval", f"checkpoint={own_run}/run", "output=report", "plots=none")
+    assert (outcome.status, outcome.err) == (0, "")
+
+
+def test_another_file_is_not_read(own: Path) -> None:
+    """Red if a recorded path is read whatever its content: its numbers would show in a report, its text in an error."""
+    (own / "secret.csv").write_text("date,password\n2020-01-01,xyzzy\n")
+    forge(own / "run" / "best.pt", path=str(own / "secret.csv"))
+    outcome = call("eval", "checkpoint=run")
+    refused(outcome, "secret.csv has changed since training", "set dataset.path=")
+    assert "xyzzy" not in outcome.out + outcome.err
+    assert "password" not in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "absent", "folder", "network", "deep", "nul", "lines"])
+def test_a_recorded_path_that_is_no_file(kind: str, own: Path) -> None:
+    """Red if the program waits for a pipe, searches the whole disk or stops with a traceback."""
+    os.mkfifo(own / "pipe")
+    paths = {"network": "//127.0.0.1/share/own.csv", "deep": "/**/own.csv", "nul": "own\0.csv", "lines": "a\nb\x1b[2J"}
+    forge(own / "run" / "best.pt", path=paths.get(kind, str(own / ("." if kind == "folder" else kind))))
+    outcome = call("eval", "checkpoint=run")
+    refused(outcome, "dataset.path=")
+    assert "\x1b" not in outcome.err
+
+
+def test_arrays_are_written_in_the_output_folder(own: Path, own_run: Path, tree: Tree) -> None:
+    """Red if memmap, cache_dir or data_dir of the record make files elsewhere."""
+    away = own / "away"
+    forged = {"memmap": True, "cache_dir": str(away)}
+    forge(own / "run" / "best.pt", config={"data_dir": str(away)}, **forged)
+    unfinished(own / "run", saved=False)
+    forge_yaml(own / "run", {"data_dir": str(away)}, **forged)
+    before = set(tree(own)) | {"runs"}
+    outcome = call("train", "resume=run")
+    assert outcome.status == 0, outcome.err
+    assert {path for path in set(tree(own)) - before if not path.startswith("run/")} == set()
+    shutil.copy(own_run / "run" / "best.pt", own / "run" / "best.pt")
+    forge(own / "run" / "best.pt", config={"data_dir": str(away)}, **forged)
+    outcome = call("eval", "checkpoint=run", "output=report", "plots=none")
+    assert outcome.status == 0, outcome.err
+    assert {path.name for path in (own / "report").iterdir()} == {"metrics.json", "metrics.csv"}
+    assert not away.exists()
+
+
+@pytest.mark.parametrize("name", ["train.log", "events.out.tfevents.run", "eval"])
+def test_links_in_a_run_directory_are_not_followed(name: str, own: Path, tree: Tree) -> None:
+    """Red if a run that came with links makes the program write where they lead."""
+    (own / "mine").mkdir()
+    (own / "mine" / "file").write_text("mine\n")
+    unfinished(own / "run", saved=name == "eval")
+    (own / "run" / name).unlink(missing_ok=True)
+    (own / "run" / name).symlink_to(own / "mine" / ("." if name == "eval" else "file"))
+    before = tree(own / "mine")
+    outcome = call("eval", "checkpoint=run") if name == "eval" else call("train", "resume=run")
+    refused(outcome, name, "found a link")
+    assert tree(own / "mine") == before
+
+
+def test_weights_that_a_run_directory_names_are_not_read(own: Path, trained: Trained) -> None:
+    """Red if a run that has saved nothing reads another checkpoint because its configuration says so."""
+    unfinished(own / "run", saved=False)
+    forge_yaml(own / "run", {"init_from": str(trained.run_dir)})
+    refused(call("train", "resume=run"), "name them again: init_from=RUN")
+    refused(call("train", "resume=run", "init_from=absent"), "absent does not exist")
+
+
+def test_a_run_without_a_checksum_names_no_data(own: Path) -> None:
+    """Red if a run directory can have a file read by leaving the checksum out."""
+    unfinished(own / "run", saved=False)
+    (own / "run" / "run.json").write_text("{}")
+    refused(call("train", "resume=run"), "no checksum of its data", "dataset.path=FILE")
+    (own / "own.csv").write_bytes(BODY)
+    outcome = call("train", "resume=run", "dataset.path=own.csv")
+    assert outcome.status == 0, outcome.err

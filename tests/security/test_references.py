@@ -1,0 +1,132 @@
+"""`${...}` is text wherever it may come from someone else: in run directories, checkpoints and names of files."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from entry_points import ROOT, SMALL, Trained, call
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from informer import Forecaster
+from informer.config.plain import check_plain, escaped, unescaped
+from informer.errors import InputError
+
+SECRET = "xyzzy"
+NAMES = ["${oc.env:SECRET}.csv", "${x", "${}", "a\\${oc.env:SECRET}.csv", "$SECRET ${seed}, 'b'.csv"]
+
+
+@pytest.fixture(autouse=True)
+def _a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", SECRET)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": {"url": "http://127.0.0.1:9/${oc.env:SECRET}"}},
+        {"dataset": {"path": "${oc.env:SECRET}.csv"}},
+        {"target": "${oc.env:SECRET}"},
+        {"targets": ["a", "${oc.env:SECRET}"]},
+        {"attn": {"${oc.env:SECRET}": 1}},
+        {"seed": "${seq_len}"},
+        {"target": "\\\\${oc.env:SECRET}"},
+    ],
+)
+def test_a_run_directory_refers_to_nothing(change: dict[str, object], folder: Path, trained: Trained) -> None:
+    """Red if config.yaml is resolved: the secret would be sent, logged and saved."""
+    shutil.copytree(trained.run_dir, "run")
+    Path("run/metrics.json").unlink()
+    content = yaml.safe_load(Path("run/config.yaml").read_text())
+    for key, value in change.items():
+        content[key] = content[key] | value if isinstance(value, dict) else value
+    Path("run/config.yaml").write_text(yaml.safe_dump(content))
+    outcome = call("train", "resume=run")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "contains a reference" in outcome.err
+    assert SECRET not in outcome.out + outcome.err
+    assert not any(SECRET in path.read_text(errors="replace") for path in Path("run").rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_may_be_called_so(name: str, folder: Path) -> None:
+    """Red if the name of a file is resolved, by any command, or a run on it cannot be scored, resumed or repeated."""
+    shutil.copy(ROOT / "data" / "sample.csv", name)
+    arguments = ["dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=1"]
+    run = f"run of {name}"
+    outcome = call("train", *arguments, f"run_dir={run}")
+    assert outcome.status == 0, outcome.err
+    assert {path.name for path in folder.iterdir()} == {name, run}
+    for entry, arguments in {
+        "eval": [f"checkpoint={run}", "plots=none"],
+        "predict": [f"checkpoint={run}", f"input={name}", f"output=to {name}"],
+        "export": [f"checkpoint={run}", f"output={name}.safetensors"],
+    }.items():
+        outcome = call(entry, *arguments)
+        assert (outcome.status, outcome.err) == (0, ""), entry
+    assert Path(f"{name}.safetensors").exists()
+    assert len(list(Path(f"to {name}").iterdir())) == 2
+    Path(run, "metrics.json").unlink()
+    outcome = call("train", f"resume={run}")
+    assert outcome.status == 0, outcome.err
+    Path("plain").mkdir()  # Hydra resolves the names of its own folders
+    shutil.copy(Path(run, "config.yaml"), "plain")
+    outcome = call("train", "--config-dir=plain", "--config-name=config", "run_dir=again")
+    assert outcome.status == 0, outcome.err
+    assert Path(run, "metrics.json").read_bytes() == Path("again/metrics.json").read_bytes()
+
+
+def test_in_several_jobs_too(folder: Path) -> None:
+    """Red if the sweeper, which writes each job's line anew, loses a mark of the name."""
+    name = NAMES[0]
+    shutil.copy(ROOT / "data" / "sample.csv", name)
+    outcome = call(
+        "train", "--multirun", "dataset=csv", f"dataset.path={name}", *SMALL, "trainer.max_steps=1", "seed=1,2"
+    )
+    assert outcome.status == 0, outcome.err
+
+
+def test_from_python_too(folder: Path) -> None:
+    """Red if a value from Python is resolved."""
+    frame = pd.read_csv(ROOT / "data" / "sample.csv").rename(columns={"demand": "${oc.env:SECRET}"})
+    settings = {key: yaml.safe_load(value) for key, value in (each.split("=") for each in SMALL)}
+    forecaster = Forecaster.fit(
+        frame,
+        target="${oc.env:SECRET}",
+        features="S",
+        run_dir="${oc.env:SECRET}",
+        **settings | {"trainer.max_steps": 1},
+    )
+    assert list(forecaster.predict(frame).columns) == ["date", "${oc.env:SECRET}"]
+    assert [path.name for path in folder.iterdir() if path.is_dir() and not path.is_symlink()] == ["${oc.env:SECRET}"]
+
+
+def test_numbers_may_refer_to_each_other(folder: Path) -> None:
+    """What a user types for a number is Hydra's, as its manual has it."""
+    outcome = call("train", "dataset=sample", *SMALL, "label_len=${pred_len}", "trainer.max_steps=1", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert yaml.safe_load(Path("run/config.yaml").read_text())["label_len"] == 6
+
+
+@given(st.text(alphabet="\\${}a:'\"", max_size=12))
+def test_escaped_text_is_read_as_it_is(text: str) -> None:
+    """Red if a backslash too many or too few is written: against OmegaConf itself."""
+    saved = escaped({text: [text]})
+    check_plain(saved, "here")
+    assert OmegaConf.to_container(OmegaConf.create({"value": saved[next(iter(saved))]}), resolve=True) == {
+        "value": [text]
+    }
+    assert unescaped(escaped(text)) == text
+
+
+@given(st.text(alphabet="\\${}a", max_size=8))
+def test_text_that_is_resolved_is_refused(text: str) -> None:
+    """Red if OmegaConf would see a reference in what was let through."""
+    try:
+        check_plain(text, "here")
+    except InputError:
+        return
+    assert OmegaConf.to_container(OmegaConf.create({"value": text}), resolve=True) == {"value": unescaped(text)}

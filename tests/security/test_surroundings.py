@@ -1,0 +1,187 @@
+"""Whatever a process meets outside of itself ends it with one line: no traceback."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from entry_points import ROOT, SMALL, Outcome, Trained, call
+
+from informer.data import inspection
+from informer.inference.jobs import run
+from informer.runtime import resource
+
+SAMPLE = str(resource("data/sample.csv"))
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def one_line(outcome: Outcome, *parts: str) -> None:
+    assert outcome.status == 2, outcome
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.count("\n") == 1, outcome.err
+    for part in parts:
+        assert part in outcome.err
+
+
+@pytest.mark.parametrize("damage", ["panel.json", "*.float64", "*.sha256", "folder"])
+def test_a_damaged_cache_is_made_again(damage: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Red where any file of it is believed: facts gave a traceback, or rows of another series."""
+    run = ["train", "dataset=csv", f"dataset.path={SAMPLE}", "dataset.memmap=true", "dataset.cache_dir=cache", *SMALL]
+    run += ["trainer.max_steps=2"]
+    assert call(*run, "run_dir=one").status == 0
+    damaged = [path for path in Path("cache").rglob("*") if path.match(damage if damage != "folder" else "panel.json")]
+    assert damaged
+    for path in damaged:
+        content = path.read_bytes()
+        path.unlink()
+        if damage == "folder":
+            path.mkdir()
+        else:
+            path.write_bytes(content.replace(b"temperature", b"xemperature")[:-3] + b"\xff\xff\xff")
+    outcome = call(*run, "run_dir=two")
+    if damage == "folder":
+        one_line(outcome, "panel.json")
+    else:
+        assert outcome.status == 0, outcome.err
+        assert "writing it again" in outcome.out
+        assert Path("one/metrics.json").read_bytes() == Path("two/metrics.json").read_bytes()
+
+
+@pytest.mark.parametrize("more", [[], ["resume=true"]])
+@pytest.mark.parametrize("name", ["summary.csv", ".summary.csv.unfinished"])
+def test_a_folder_in_place_of_the_summary(name: str, more: list[str], folder: Path, trained: Trained) -> None:
+    Path("in").mkdir()
+    Path("in/a.csv").write_bytes(Path(SAMPLE).read_bytes())
+    (Path("out") / name).mkdir(parents=True)
+    one_line(call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out", *more), name)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device")
+@pytest.mark.parametrize("arguments", [[SAMPLE], ["--help"], [SAMPLE, "--cfg", "job"]])
+def test_standard_output_on_a_full_disk(arguments: list[str], folder: Path) -> None:
+    command = [sys.executable, "-m", "informer.inspect", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    one_line(Outcome(done.returncode, "", done.stderr), "standard output: No space left on device")
+
+
+FAULTS = [
+    MemoryError(),
+    np._core._exceptions._ArrayMemoryError((1 << 40,), np.dtype(np.float64)),  # type: ignore[attr-defined]
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:75] DefaultCPUAllocator: not enough memory: you tried to allocate 1"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: type(fault).__name__)
+def test_out_of_memory(fault: Exception, folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(*arguments: object, **settings: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(run, "_predict_one", starved)
+    one_line(call("predict", f"checkpoint={trained.run_dir}", f"input={SAMPLE}"), "out of memory (", "batch_size")
+
+
+def test_an_unforeseen_error_of_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise PermissionError(13, "Permission denied", "some/file")
+
+    monkeypatch.setattr(inspection, "inspect", broken)
+    one_line(call("inspect", SAMPLE), "some/file: Permission denied")
+
+
+DURING_IMPORTS = """
+import builtins, os, runpy, signal, sys
+real = builtins.__import__
+def importing(name, *more, **settings):
+    if name == MODULE:
+        for _ in range(TIMES):
+            os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *more, **settings)
+builtins.__import__ = importing
+sys.argv = ["informer-inspect", "--help"]
+if AS_SCRIPT:
+    from informer import start
+    start.inspect()
+else:
+    runpy.run_module("informer.inspect", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("times", [1, 10])
+@pytest.mark.parametrize("as_script", [True, False])
+@pytest.mark.parametrize("module", ["hydra", "yaml"])
+def test_ctrl_c_while_modules_are_imported(module: str, as_script: bool, times: int, folder: Path) -> None:
+    code = DURING_IMPORTS.replace("MODULE", repr(module)).replace("TIMES", str(times))
+    code = code.replace("AS_SCRIPT", str(as_script))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+WHILE_WORKING = """
+import os, signal, sys
+from informer import inspect, start
+from informer.data import inspection
+def working(*arguments):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        for _ in range(TIMES - 1):
+            os.kill(os.getpid(), signal.SIGINT)
+inspection.inspect = working
+start.begin()
+start.run(inspect.main)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.parametrize("times", [1, 2, 10])
+def test_ctrl_c_while_a_command_works(times: int, folder: Path) -> None:
+    """A second one ends what the first has begun to clear away; none of them gives a traceback."""
+    code = WHILE_WORKING.replace("TIMES", str(times))
+    done = subprocess.run([sys.executable, "-c", code, SAMPLE], capture_output=True, text=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_every_command_is_started_so() -> None:
+    """Red for a command whose script or module imports all else first."""
+    scripts = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")[2].partition("\n\n")[0]
+    common, *others = scripts.splitlines()
+    assert common == 'informer = "informer.cli:main"'
+    (main,) = (
+        part
+        for part in ast.parse((ROOT / "informer" / "cli.py").read_text()).body
+        if getattr(part, "name", "") == "main"
+    )
+    assert ast.unparse(main.body[1]) == "start.begin()"
+    for line in others:
+        assert '"informer.start:' in line
+        name = line.partition(" ")[0].removeprefix("informer-")
+        text = (ROOT / "informer" / f"{name}.py").read_text()
+        _, first, second, third, *_ = ast.parse(text).body
+        assert ast.unparse(first) == "from informer import start", name
+        assert ast.unparse(second).splitlines() == ["if __name__ == '__main__':", "    start.begin()"], name
+        assert isinstance(third, ast.Import | ast.ImportFrom), name
+        assert text.endswith("    start.run(main)\n"), name
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "ascii"}]
+)
+def test_names_in_an_ascii_locale(locale: dict[str, str], folder: Path) -> None:
+    """The log of the run, its configuration and what is printed name the file."""
+    Path("größe.csv").write_text(Path(SAMPLE).read_text().replace("demand", "größe"))
+    arguments = ["dataset=csv", "dataset.path=größe.csv", *SMALL, "trainer.max_steps=2", "run_dir=läuft"]
+    command = [sys.executable, "-m", "informer.train", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT | locale)
+    assert done.returncode == 0, done.stderr
+    assert "größe" in Path("läuft/train.log").read_text(encoding="utf-8")
+    assert json.loads(Path("läuft/run.json").read_text())["data"]["path"] == "größe.csv"
+    assert call("predict", "checkpoint=läuft", "input=größe.csv", "output=out").status == 0

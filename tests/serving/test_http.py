@@ -1,0 +1,280 @@
+"""The service over HTTP: answers equal the Python API's, errors are one line, limits hold, it ends cleanly."""
+
+import json
+import re
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import ROOT, SMALL, Trained, call
+
+from informer import Forecaster
+from informer.data.read.source import read_series
+
+pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")
+pytest.importorskip("uvicorn", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")
+from served import CSV, JSON, Reply, Served, serving
+
+CLIENTS = 64
+SAMPLE = pd.read_csv(ROOT / "data" / "sample.csv")
+
+
+@pytest.fixture(scope="module")
+def served(trained: Trained) -> Iterator[Served]:
+    with serving(f"checkpoint={trained.run_dir}", "batch_size=8", "max_mb=0.2", "max_horizon=50") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def forecaster(trained: Trained) -> Forecaster:
+    return Forecaster.load(trained.run_dir)
+
+
+def history(number: int, rows: int = 30) -> pd.DataFrame:
+    return SAMPLE.iloc[10 * number : 10 * number + rows]
+
+
+def text(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False)
+
+
+def assert_equal(reply: Reply, expected: pd.DataFrame) -> None:
+    """float32 sums may be rounded differently for another number of rows."""
+    assert reply.status == 200, reply.body
+    found = pd.DataFrame(reply.json["forecast"])
+    assert list(found.columns) == list(map(str, expected.columns))
+    assert list(pd.to_datetime(found["date"])) == list(pd.to_datetime(expected["date"]))
+    numbers = expected.select_dtypes("number")
+    scale = SAMPLE.select_dtypes("number").abs().to_numpy().max()
+    np.testing.assert_allclose(found[numbers.columns].to_numpy(float), numbers, rtol=1e-5, atol=1e-6 * scale)
+
+
+def test_64_clients_at_once_get_what_they_would_get_alone(served: Served, forecaster: Forecaster) -> None:
+    """Red if answers are mixed up, or depend on what else is in a batch: then bytes differ from those of a second
+    round in another order."""
+    together, queries = threading.Barrier(CLIENTS), ("?intervals=80,95", "?horizon=9", "")
+
+    def client(number: int) -> Reply:
+        together.wait()
+        return served.csv(text(history(number)), queries[number % 3], accept=JSON)
+
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        replies = list(threads.map(client, range(CLIENTS)))
+    options = [{"intervals": (80, 95)}, {"horizon": 9}, {}]
+    for number, reply in enumerate(replies):
+        assert_equal(reply, forecaster.predict(history(number), **options[number % 3]))
+    alone = [served.csv(text(history(number)), queries[number % 3], accept=JSON) for number in range(0, CLIENTS, 7)]
+    assert [reply.body for reply in alone] == [replies[number].body for number in range(0, CLIENTS, 7)]
+
+
+def test_csv_is_answered_as_predict_writes_it(served: Served, trained: Trained, folder: Path) -> None:
+    """Red if the service reads or writes CSV in another way than the command; digits of float32 may differ."""
+    written = text(history(3)).replace(",", ";").replace(".", ",")
+    Path("mine.csv").write_text(written)
+    assert call("predict", f"checkpoint={trained.run_dir}", "input=mine.csv", "intervals=[80]").status == 0
+    reply = served.csv(written, "?intervals=80")
+    assert reply.headers["content-type"].startswith(CSV)
+    (header, *rows), (expected_header, *expected) = (
+        [line.split(";") for line in content.decode().splitlines()]
+        for content in (reply.body, Path("forecasts/mine.forecast.csv").read_bytes())
+    )
+    assert header == expected_header
+    assert [row[0] for row in rows] == [row[0] for row in expected]
+    numbers, wanted = (
+        [[float(cell.replace(",", ".")) for cell in row[1:]] for row in each] for each in (rows, expected)
+    )
+    np.testing.assert_allclose(numbers, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_json_columns_and_rows_are_the_same_table(served: Served, forecaster: Forecaster) -> None:
+    columns = served.table(frame=history(2).to_dict("list"))
+    rows = served.table(frame=history(2).to_dict("records"))
+    assert columns.body == rows.body
+    assert_equal(columns, forecaster.predict(history(2)))
+
+
+def test_unknown_intervals_are_null(served: Served) -> None:
+    found = served.table("?horizon=7&intervals=80", frame=history(1).to_dict("list")).json["forecast"]
+    assert found["demand_lo80"][5] is not None
+    assert found["demand_lo80"][6] is None
+    assert found["rolled"] == [False] * 6 + [True]
+
+
+@pytest.mark.parametrize(
+    ("query", "change", "status", "said"),
+    [
+        ("", {"rows": 5}, 422, "expected at least seq_len=24 rows of history, found 5"),
+        ("?horizon=51", {}, 422, "horizon: expected at most 50, found 51"),
+        ("?horizon=0", {}, 422, "horizon: expected at least 1, found 0"),
+        ("?horizon=many", {}, 422, "horizon: expected a whole number, found 'many'"),
+        ("?intervals=80,x", {}, 422, "intervals: expected whole percentages from 1 to 99, such as 80,95"),
+        ("?levels=80", {}, 422, "levels: unknown parameter, expected horizon, intervals, name"),
+        ("", {"type": "text/plain"}, 415, "Content-Type: expected text/csv or application/json, found text/plain"),
+        ("", {"type": "text/csv; charset=nonsense"}, 422, "expected a text encoding such as latin-1, found 'nonsense'"),
+        ("", {"old": "demand", "new": "load"}, 422, "columns missing: demand"),
+        ("", {"old": "2023-01-02 03:00", "new": "yesterday"}, 422, "frame, row 5, column 'date'"),
+        ("", {"rows": 6000}, 413, "body: more than 0.2 MB"),
+    ],
+)
+def test_a_mistake_is_one_line(query: str, change: dict, status: int, said: str, served: Served) -> None:
+    content = text(history(0, change.get("rows", 30))).replace(change.get("old", "\0"), change.get("new", ""))
+    reply = served.csv(content, query, content_type=change.get("type", CSV))
+    assert (reply.status, reply.error.count("\n")) == (status, 0), reply.body
+    assert said in reply.error
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("{", "body: expected JSON, found: Expecting property name"),
+        ("[" * 100_000, "body: expected JSON, found: "),
+        ("[1]", 'body: expected {"frame": TABLE} and, if needed, "future", found a list'),
+        ('{"frame": {"a": [1]}, "path": "/etc/passwd"}', "found frame, path"),
+        ('{"frame": "/etc/passwd"}', "frame: expected columns with a list of values each, or a list of rows"),
+        ('{"frame": {"date": ["2020-01-01"], "demand": [1, 2]}}', "found 2 values of 'demand' and 1 of 'date'"),
+        ('{"frame": {"date": ["2020-01-01"], "demand": [[1]]}}', "frame, row 0, column 'demand': expected a number or"),
+        ('{"frame": {"date": ["2020-01-01"], "demand": [1e999]}}', "columns missing"),
+        (f'{{"frame": {{"date": [{10**30}]}}}}', "found a number beyond 64 bits"),
+        ('{"frame": [{"a": 1}, {"b": 1}]}', "frame, row 1: expected the columns a, found b"),
+        ('{"frame": {}}', "frame: expected columns with a list of values each"),
+    ],
+)
+def test_json_that_is_no_table_is_one_line(body: str, said: str, served: Served) -> None:
+    reply = served.ask("POST", "/forecast", body, content_type=JSON)
+    assert (reply.status, reply.error.count("\n")) == (422, 0)
+    assert said in reply.error
+
+
+def test_other_paths_and_methods_are_one_line(served: Served) -> None:
+    assert served.ask("GET", "/docs/../../etc/passwd").status == 404
+    assert served.ask("GET", "/x").error == "GET /x: not found; GET / lists what there is"
+    assert served.ask("GET", "/forecast").status == 405
+
+
+def test_what_the_service_says_of_itself(served: Served, forecaster: Forecaster) -> None:
+    assert served.ask("GET", "/health").json == {"status": "ok"}
+    described = served.ask("GET", "/describe").json
+    assert described["targets"] == list(forecaster.trained.columns.targets)
+    assert (described["seq_len"], described["pred_len"], described["step"]) == (24, 6, "h")
+    assert described["limits"]["max_mb"] == 0.2
+    paths = served.ask("GET", "/openapi.json").json["paths"]
+    assert set(paths) == {"/health", "/describe", "/forecast"}
+    assert [each["name"] for each in paths["/forecast"]["post"]["parameters"]] == ["horizon", "intervals", "name"]
+
+
+def test_the_page_loads_nothing_from_elsewhere(served: Served) -> None:
+    """Red if the page names another place than the service, or runs what its policy does not allow."""
+    for path in ("/", "/docs"):
+        page = served.ask("GET", path)
+        assert page.headers["content-type"].startswith("text/html")
+        content = page.body.decode()
+        assert set(re.findall(r"https?://[^\"' <]+", content)) <= {"http://www.w3.org/2000/svg"}
+        assert not re.search(r"<(script|link|img|iframe)[^>]* (src|href)=\"(?!data:)", content)
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
+    """Red if a client that sends nothing more keeps its place: the service would wait for it forever."""
+    with serving(f"checkpoint={trained.run_dir}", "timeout=0.2", "max_requests=1") as service:
+        with socket.create_connection((service.host, service.port), timeout=120) as client:
+            client.sendall(
+                b"POST /forecast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: 99\r\n\r\nd"
+            )
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += client.recv(4096)
+        assert b"408" in answer.splitlines()[0]
+        assert b"timeout: the body did not arrive within 0.2 s" in answer
+        assert service.ask("GET", "/health").status == 200
+
+
+def test_too_many_requests_are_refused_at_once(trained: Trained) -> None:
+    with serving(f"checkpoint={trained.run_dir}", "max_requests=1") as service:
+        with socket.create_connection((service.host, service.port), timeout=120) as client:
+            client.sendall(b"POST /forecast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: 9\r\n"
+                           b"Expect: 100-continue\r\n\r\n")  # fmt: skip
+            assert b"100 Continue" in client.recv(4096)  # it is admitted, and waited for
+            refused = service.csv(text(history(0)))
+            client.sendall(b"date\n2020")
+            assert b"422" in client.recv(4096)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert refused.error.startswith("busy: 1 requests in progress")
+        assert service.csv(text(history(0))).status == 200
+
+
+def test_a_request_in_progress_is_answered_before_the_end(trained: Trained) -> None:
+    """Red if SIGTERM cuts off what has begun."""
+    content = text(history(0)).encode()
+    head = f"POST /forecast HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: {len(content)}\r\n"
+    with serving(f"checkpoint={trained.run_dir}") as service:
+        with socket.create_connection((service.host, service.port), timeout=120) as client:
+            client.sendall(head.encode() + b"Expect: 100-continue\r\n\r\n")
+            assert b"100 Continue" in client.recv(4096)
+            service.process.send_signal(signal.SIGTERM)
+            client.sendall(content)
+            answer = b""
+            while piece := client.recv(65536):
+                answer += piece
+        assert answer.startswith(b"HTTP/1.1 200")
+
+
+def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
+    """Red if a series gets another's future, or its name is lost; many series need several batches."""
+    random, hours = np.random.default_rng(0), pd.date_range("2024-01-01", periods=330, freq="h")
+    parts = [
+        pd.DataFrame({"shop": shop, "when": hours, "price": random.normal(5, 1, 330), "sold": random.normal(9, 2, 330)})
+        for shop in ("a", "b", "c")
+    ]
+    frame = pd.concat(parts, ignore_index=True)
+    past = frame[frame["when"] < hours[320]]
+    past.to_csv("shops.csv", index=False)
+    given = ["dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "future_covariates=[price]"]
+    outcome = call("train", *given, "targets=[sold]", *SMALL, "trainer.max_steps=2", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    ahead = frame[frame["when"] >= hours[320]].drop(columns="sold")
+    with serving("checkpoint=run", "batch_size=2", "max_series=3") as service:
+        tables = {name: json.loads(each.to_json(orient="records", date_format="iso")) for name, each in
+                  (("frame", past), ("future", ahead))}  # fmt: skip
+        reply = service.table("?intervals=80", **tables)
+        expected = Forecaster.load("run").predict(past, future=ahead, intervals=80)
+        found = pd.DataFrame(reply.json["forecast"])
+        assert list(found["shop"]) == list(expected["shop"])
+        np.testing.assert_allclose(found["sold"], expected["sold"], rtol=1e-5)
+        np.testing.assert_allclose(found["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
+        assert "future: expected future values of price; send JSON" in service.csv(text(past)).error
+        tables["frame"] += [row | {"shop": "d"} for row in tables["frame"][:320]]
+        assert "frame: expected at most 3 series, found 4; send fewer" in service.table(**tables).error
+
+
+def test_an_address_in_use_is_one_line(trained: Trained) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        outcome = call("serve", f"checkpoint={trained.run_dir}", f"port={taken.getsockname()[1]}")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "cannot listen there (Address already in use); choose another" in outcome.err
+
+
+def test_without_the_extra_one_line_names_it(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("informer.serve.NEEDED", ("fastapi", "no_such_package"))
+    outcome = call("serve", f"checkpoint={trained.run_dir}")
+    assert outcome == (2, "", "error: serve: no_such_package not installed; pip install 'informer[serve]'\n")
+
+
+def test_a_text_in_memory_is_read_as_a_file_is(tmp_path: Path) -> None:
+    """Red if CSV in a request is read by other rules than CSV in a file."""
+    from informer.config.dataset import DatasetConfig
+    from informer.data.read.content import table_of_content
+    from informer.data.read.source import series_from_table
+
+    content = text(SAMPLE.head(50)).replace(",", ";").replace(".", ",").encode("utf-16")
+    (tmp_path / "x.csv").write_bytes(content)
+    one = read_series(tmp_path / "x.csv", DatasetConfig())
+    other = series_from_table(table_of_content(content, "x.csv", DatasetConfig()), DatasetConfig(), "x")
+    assert (one.columns, one.dialect) == (other.columns, other.dialect)
+    assert one.timestamps.equals(other.timestamps)
+    np.testing.assert_array_equal(one.values, other.values)

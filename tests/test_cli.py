@@ -1,0 +1,123 @@
+"""The console script `informer`: which command it starts, what it says to type first, what shells complete."""
+
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from entry_points import ROOT, Outcome
+
+from informer import __version__, cli, start
+from informer.config import conversion
+from informer.config.completion import SHELLS, script, words_of
+
+
+def informer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Outcome:
+    """`informer <arguments>` within this process."""
+    monkeypatch.setattr(sys, "argv", ["informer", *arguments])
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        status = int(end.code or 0)
+    start.take_beginning()  # runs of later tests in this process begin on their own
+    out, err = capsys.readouterr()
+    return Outcome(status, out, err)
+
+
+def test_every_command_with_a_configuration_is_a_subcommand() -> None:
+    """Red when a command is added without a line in the help of the console script."""
+    assert set(cli.COMMANDS) == set(conversion.SCHEMAS)
+
+
+def test_the_script_is_installed() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["informer"] == "informer.cli:main"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
+def test_help_says_what_to_type_first(arguments, capsys, monkeypatch) -> None:
+    outcome = informer(capsys, monkeypatch, *arguments)
+    assert outcome.status == 0
+    assert "Start with:\n  informer forecast my.csv\n" in outcome.out
+    assert all(f"\n  {name} " in outcome.out for name in cli.COMMANDS)
+
+
+def test_version(capsys, monkeypatch) -> None:
+    assert informer(capsys, monkeypatch, "--version").out == f"informer {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("forcast", "expected forecast?"),
+        ("sales.csv", "informer forecast sales.csv"),
+        ("xyz", "expected one of forecast, inspect"),
+    ],
+)
+def test_an_unknown_command_is_one_line(word, said, capsys, monkeypatch) -> None:
+    outcome = informer(capsys, monkeypatch, word)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_a_subcommand_is_the_command(name, capsys, monkeypatch) -> None:
+    """Red when a name leads to another module, or its own help is not reached."""
+    outcome = informer(capsys, monkeypatch, name, "--help")
+    assert outcome.status == 0
+    assert "Keys, as key=value" in outcome.out
+
+
+def completed(line: str, folder: Path) -> list[str]:
+    """What bash proposes at the end of a line, splitting words at `=` as it does."""
+    code = f"""
+{script("bash", list(cli.COMMANDS))}
+compopt() {{ :; }}
+COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
+IFS=' ' read -r -a COMP_WORDS <<< "${{COMP_LINE//=/ = }}"
+[[ "$COMP_LINE" == *' ' ]] && COMP_WORDS+=('')
+COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+_informer
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_keys_options_and_files(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").touch()
+    assert completed("informer fo", tmp_path) == ["forecast"]
+    assert completed("informer forecast hor", tmp_path) == ["horizon="]
+    assert completed("informer forecast sa", tmp_path) == ["sales.csv"]
+    assert completed("informer train model=inf", tmp_path) == ["informer", "informer_plus", "informer_stack"]
+    assert completed("informer train dataset.path=sa", tmp_path) == ["sales.csv"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_shell_has_a_script_of_all_commands_and_keys(shell, capsys, monkeypatch) -> None:
+    outcome = informer(capsys, monkeypatch, "completion", shell)
+    assert outcome.status == 0
+    assert all(name in outcome.out for name in cli.COMMANDS)
+    assert all(word in outcome.out for word in words_of("forecast"))
+
+
+def test_completion_of_another_shell_is_refused(capsys, monkeypatch) -> None:
+    outcome = informer(capsys, monkeypatch, "completion", "cmd")
+    assert (outcome.status, outcome.err) == (2, "error: completion: expected one of bash, zsh, fish, found cmd\n")
+
+
+def test_the_time_before_a_run_counts_for_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a second run in the same process, as of --multirun, finds its time budget used up by the first."""
+    monkeypatch.setattr(start.signal, "signal", lambda *_: None)
+    before = time.monotonic()
+    start.begin()
+    began = start.take_beginning()
+    assert began is not None
+    assert before <= began <= time.monotonic()
+    assert start.take_beginning() is None

@@ -1,0 +1,107 @@
+"""What a command imports before it knows that it has something to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from entry_points import ROOT, Trained
+
+HEAVY = {
+    "torch",
+    "sklearn",
+    "scipy",
+    "sympy",
+    "pandas",
+    "matplotlib",
+    "tensorboard",
+    "jaxtyping",
+    "joblib",
+    "pooch",
+    "fastapi",
+    "uvicorn",
+}
+
+COMMANDS = ("forecast", "train", "eval", "predict", "export", "inspect", "report", "compare", "score", "serve")
+
+REPORT = """
+import atexit, json, sys
+atexit.register(lambda: print(json.dumps(sorted({name.split(".")[0] for name in sys.modules}))))
+"""
+
+
+def modules_of(code: str, *arguments: object, cwd: Path = ROOT) -> set[str]:
+    """Top-level modules that a process has imported when it ends."""
+    command = [sys.executable, "-c", REPORT + code, *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def command(name: str) -> str:
+    """`python -m informer.<name>` as code."""
+    return f"import runpy; sys.argv[0] = {name!r}; runpy.run_module('informer.{name}', run_name='__main__')"
+
+
+def test_composing_imports_nothing_heavy() -> None:
+    """Red when a dataclass of the configuration is defined in a module that imports a large library."""
+    code = (
+        "import informer.config\nfrom informer.config.compose import compose\ncompose('train', {'dataset': 'sample'})"
+    )
+    found = modules_of(code)
+    assert "omegaconf" in found
+    assert found & HEAVY == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *((name, ["--help"]) for name in COMMANDS),
+        ("train", ["modle=small"]),
+        ("train", ["dataset=nothing"]),
+        ("train", ["model.d_model=0"]),
+        ("train", ["dataset=csv", "dataset.path=nothing.csv"]),
+        ("train", ["resume=nothing"]),
+        ("train", ["dataset=sample", "init_from=nothing"]),
+        ("eval", ["checkpoint=nothing"]),
+        ("predict", ["input=nothing.csv"]),
+        ("predict", [f"input={ROOT / 'data/sample.csv'}", "checkpoint=nothing"]),
+        ("export", ["checkpoint=nothing"]),
+        ("serve", ["checkpoint=nothing"]),
+        ("serve", ["port=-1"]),
+        ("inspect", ["nothing.csv"]),
+        ("report", ["nothing"]),
+        ("forecast", ["nothing.csv"]),
+        ("forecast", ["budget=0", f"input={ROOT / 'data/sample.csv'}"]),
+        ("score", ["forecasts=nothing.csv", "actuals=nothing.csv", "history=nothing.csv"]),
+    ],
+)
+def test_help_and_refusals_import_nothing_heavy(name: str, arguments: list[str], tmp_path: Path) -> None:
+    """Red when a command imports what it runs with before it has checked what it was given."""
+    found = modules_of(command(name), *arguments, cwd=tmp_path)
+    assert "hydra" in found
+    assert found & HEAVY == set()
+
+
+def test_the_console_scripts_help_imports_next_to_nothing() -> None:
+    """Red when `informer --help` waits for the configuration of some command."""
+    found = modules_of("import informer.cli; sys.argv = ['informer', '--help']; informer.cli.main()")
+    assert found & {"hydra", "omegaconf", "rich", *HEAVY} == set()
+
+
+def test_inspecting_a_file_imports_no_torch() -> None:
+    """Red when reading a file imports a module that windows, scaling or training need."""
+    found = modules_of(command("inspect"), "data/sample.csv")
+    assert "pandas" in found
+    assert found & (HEAVY - {"pandas", "jaxtyping"}) == set()
+
+
+def test_predicting_a_file_imports_only_what_a_forecast_needs(trained: Trained, tmp_path: Path) -> None:
+    """Red when prediction imports training, what it does not draw with, or (sympy) the compiler of torch."""
+    given = [f"checkpoint={trained.run_dir}", f"input={ROOT / 'data/sample.csv'}", f"output={tmp_path}", "plots=false"]
+    found = modules_of(command("predict"), *given)
+    assert (tmp_path / "sample.forecast.csv").exists()
+    assert "torch" in found
+    assert found & (HEAVY - {"torch", "pandas", "jaxtyping"}) == set()

@@ -1,0 +1,88 @@
+"""Targets that are never negative: found in training rows, kept in the checkpoint, in forecasts and intervals."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import call
+
+from informer import checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.errors import InputError
+
+
+def write(path: str) -> pd.DataFrame:
+    """Sales with closed days, a temperature above zero, and its negative."""
+    rng, days = np.random.default_rng(0), np.arange(500)
+    sales = rng.poisson(np.where(days % 7 == 6, 0.02, 3 + 2 * np.sin(days)))
+    table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=500, freq="D"), "sales": sales})
+    table["heat"] = np.round(5 + np.sin(days / 9) + rng.random(500), 2)
+    table["cold"] = -table["heat"]
+    table.to_csv(path, index=False)
+    return table
+
+
+@pytest.fixture
+def run(folder: Path) -> Path:
+    write("f.csv")
+    settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14"]
+    outcome = call("train", *settings, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "forecasts of sales do not go below zero" in outcome.out
+    return Path("run")
+
+
+def test_counts_and_columns_with_zeros_are_found(run: Path) -> None:
+    """Red if a temperature that was never below zero is cut off too."""
+    assert checkpoint.load(run).data["non_negative"] == ["sales"]
+    outcome = call("predict", "checkpoint=run", "input=f.csv", "intervals=[80,95]", "output=out", "plots=false")
+    assert outcome.status == 0, outcome.err
+    found = pd.read_csv("out/f.forecast.csv")
+    assert found[["sales", "sales_lo80", "sales_lo95"]].to_numpy().min() == 0.0
+    assert (found["sales"] <= found["sales_hi80"]).all()
+    assert found["cold_lo80"].max() < 0
+
+
+def test_an_older_checkpoint_forecasts_as_before(run: Path) -> None:
+    """The forecast without the entry is what the network gives; with it, the larger of that and zero."""
+    saved = checkpoint.load(run)
+    del saved.data["non_negative"]
+    checkpoint.save(Path("old.pt"), saved)
+    for name in ("run", "old.pt"):
+        arguments = [f"checkpoint={name}", "input=f.csv", f"output=out_{name}", "intervals=[95]", "plots=false"]
+        assert call("predict", *arguments).status == 0
+    new, old = (pd.read_csv(f"out_{name}/f.forecast.csv") for name in ("run", "old.pt"))
+    assert old["sales_lo95"].min() < 0
+    np.testing.assert_allclose(new["sales_lo95"], old["sales_lo95"].clip(lower=0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(new["sales"], old["sales"].clip(lower=0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(new[["heat", "cold"]], old[["heat", "cold"]], rtol=1e-12)
+
+
+def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
+    """The floor is applied in scaled units too, where the report is made."""
+    model = restore_model(checkpoint.load(run))
+    assert model.non_negative == (0,)
+    from informer.models.base import floored
+
+    class Scaled:
+        center, scale = torch.tensor([[4.0, 1.0, 1.0]]), torch.tensor([[2.0, 1.0, 1.0]])
+
+    output = torch.tensor([[[-3.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]])
+    assert floored(output, Scaled, (0,)).tolist() == [[[-2.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]]
+
+
+@pytest.mark.parametrize(("setting", "names"), [("all", ["sales", "heat"]), ("none", [])])
+def test_the_user_decides(setting: str, names: list[str], folder: Path) -> None:
+    write("f.csv")
+    settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
+    assert call("train", *settings, "targets=[heat,sales]", f"non_negative={setting}").status == 0
+    assert checkpoint.load(Path("run")).data["non_negative"] == names
+
+
+def test_an_entry_that_names_no_target_is_refused(run: Path) -> None:
+    saved = checkpoint.load(run)
+    saved.data["non_negative"] = ["nothing"]
+    with pytest.raises(InputError, match="non_negative: expected names of targets"):
+        restore_model(saved)

@@ -1,0 +1,31 @@
+"""Pages of the documentation that are made from the code."""
+
+import re
+
+import pytest
+from entry_points import script
+
+from informer.build import attention_names
+from informer.config import conversion
+
+pytest.importorskip("mkdocs")
+site_pages = script("site_pages")
+
+
+def test_every_key_is_in_the_reference() -> None:
+    """Red if a key of the command line has no row, or a row names a key that is refused."""
+    rows = set(re.findall(r"^\| `([\w.]+)` \|", site_pages.configuration_page(), re.M))
+    keys = {key for key in conversion.known_keys("train") if key.partition(".")[0] not in ("attn", "experiment")}
+    assert keys - rows == set()
+    assert {key for key in rows if not key.startswith("model.")} - keys <= {"attn"}
+
+
+def test_every_mechanism_is_in_the_gallery() -> None:
+    """Red if a mechanism lacks its section, or a sentence stays of one that is gone."""
+    page = site_pages.gallery_page()
+    assert re.findall(r"^## (\w+)$", page, re.M) == attention_names() == sorted(site_pages.USES)
+
+
+def test_links_that_leave_the_site_are_text() -> None:
+    kept = "[plot](a.png) [table](../results/M/table.md) [site](https://arxiv.org)"
+    assert site_pages.on_page_markdown(f"{kept} [`a.py`](../informer/a.py)") == f"{kept} `a.py`"

@@ -1,0 +1,103 @@
+"""What training takes where a key is not given, and what it says to somebody who may not know better ones."""
+
+import io
+import logging
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from entry_points import ROOT, SMALL, call
+from rich.console import Console
+
+from informer.checkpoint.paths import followed
+from informer.config.compose import compose
+from informer.config.dataset import Features
+from informer.training.describe import better_command
+from informer.training.tracker import EVERY, MEASURED, WARM, Tracker
+
+
+@pytest.fixture
+def my_csv(folder: Path) -> Path:
+    pd.read_csv(ROOT / "data" / "sample.csv").iloc[:400].to_csv("my.csv", index=False)
+    return Path("my.csv")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, Features.M),
+        ({"target": "demand"}, Features.MS),
+        ({"target": "demand", "features": "M"}, Features.M),
+        ({"target": "demand", "features": "S"}, Features.S),
+    ],
+)
+def test_a_target_is_forecast_from_all_columns(given: dict[str, str], expected: Features) -> None:
+    assert compose("train", {"dataset": "sample", **given}).used_features is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, 48), ({"seq_len": 24}, 12), ({"seq_len": 7}, 3), ({"seq_len": 24, "label_len": 24}, 24)],
+)
+def test_the_start_token_is_half_of_the_history(given: dict[str, int], expected: int) -> None:
+    assert compose("train", {"dataset": "sample", **given}).label_len == expected
+
+
+def test_a_file_needs_no_key_and_the_run_is_named_after_it(my_csv: Path) -> None:
+    outcome = call("train", "my.csv", "target=demand", *SMALL, "trainer.max_steps=1")
+    assert outcome.status == 0, outcome.err
+    assert "4 columns in, 1 out" in outcome.out
+    assert followed("runs/latest").name.endswith("_my_tiny_prob_demand")
+
+
+def test_two_files_are_refused(my_csv: Path) -> None:
+    outcome = call("train", "my.csv", "other.csv")
+    assert (outcome.status, outcome.err) == (
+        2,
+        "error: dataset.path: expected one file or folder, found 2: my.csv, other.csv\n",
+    )
+
+
+def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
+    """An untrained network loses; the command that is named can be composed."""
+    outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1")
+    (line,) = (line for line in outcome.out.splitlines() if line.startswith("better here: "))
+    assert "informer train dataset=csv dataset.path=my.csv dataset.split.kind=rows dataset.split.train=200 " in line
+    assert "pred_len=6 model=auto" in line
+    settings = compose("train", {"dataset": "csv", "dataset.path": "my file.csv", "target": "demand"})
+    assert "'dataset.path=my file.csv' target=demand" in better_command(settings)
+    long = {"dataset": "csv", "dataset.path": "long.csv", "dataset.series_col": "id", "dataset.fill": "linear"}
+    command = better_command(compose("train", long))
+    assert "dataset.path=long.csv dataset.series_col=id dataset.fill=linear pred_len=" in command
+
+
+def test_a_known_name_of_another_program_is_answered_with_the_one_here(folder: Path) -> None:
+    outcome = call("train", "dataset=sample", "optim.learning_rate=1")
+    assert outcome.err.startswith("error: unknown key 'optim.learning_rate': expected one such as optim.lr (list them")
+
+
+def test_a_run_elsewhere_leaves_no_link(my_csv: Path) -> None:
+    outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1", "run_dir=there")
+    assert outcome.status == 0, outcome.err
+    assert not Path("latest").exists()
+
+
+def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    console = Console(file=io.StringIO())
+    caplog.set_level(logging.INFO, "informer")
+    with Tracker({}, n_steps=10_000, console=console, clock=lambda: now[0]) as tracker:
+        for _ in range(WARM + MEASURED + 10):
+            now[0] += 1.0
+            tracker.advance()
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert warning.startswith("about 2.8 hours of training are ahead at most; model=auto")
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step ")]
+    assert lines == [f"step {EVERY:.0f} of 10000"]
+
+
+def test_an_overwritten_forecast_is_announced(my_csv: Path) -> None:
+    assert call("train", "my.csv", *SMALL, "trainer.max_steps=1").status == 0
+    first, second = (call("predict", "input=my.csv", "plots=false") for _ in range(2))
+    assert "overwritten" not in first.out
+    assert "my.forecast.csv (the one before is overwritten)" in second.out

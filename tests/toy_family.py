@@ -1,0 +1,47 @@
+"""A family of networks from outside the package, as a user writes one: a file for the tests of the protocol."""
+
+MODULE = '''
+"""One linear map from history to forecast, the same for all columns."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from informer.config.model import ModelConfig
+from informer.models.base import ForecastModel
+
+
+@dataclass(kw_only=True, slots=True)
+class ToyConfig(ModelConfig):
+    family: str = "toy"
+    hidden: int = 4
+
+    def problems(self):
+        own = [] if self.hidden >= 1 else [f"model.hidden: expected at least 1, found {self.hidden}"]
+        return super(ToyConfig, self).problems() + own
+
+
+class Toy(ForecastModel):
+    CONFIG = ToyConfig
+
+    def __init__(self, config, dims, attentions, quantiles=()):
+        super().__init__(config, dims, attentions, quantiles)
+        self.inner = nn.Linear(dims.seq_len, config.hidden)
+        self.outer = nn.Linear(config.hidden, dims.pred_len * max(1, len(quantiles)))
+        self.positions = list(dims.target_positions)
+
+    def forward(self, enc_x, enc_mark, dec_x, dec_mark):
+        history = enc_x[:, :, self.positions].transpose(1, 2)
+        out = self.outer(torch.tanh(self.inner(history)))
+        if self.quantiles:
+            return out.unflatten(2, (-1, len(self.quantiles))).transpose(1, 2)
+        return out.transpose(1, 2)
+'''
+
+YAML = """
+family: toy
+embed: timeF
+skip: none
+hidden: 8
+"""

@@ -1,0 +1,168 @@
+"""The average of network, linear maps and seasonal naive: what it forecasts, how it is chosen, that it is made once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from entry_points import SMALL, call
+from test_configs import composed
+
+from informer import checkpoint
+from informer.build import build_data
+from informer.checkpoint.format import COMBINED
+from informer.checkpoint.restore import restore_model
+from informer.data.pipeline import Data
+from informer.errors import InputError
+from informer.models.base import ForecastModel, model_output
+from informer.models.informer import Informer
+from informer.training.combination import Shares, _chosen, _offered, apply, choose, repeated_rows
+from informer.training.initial import initial_network
+from informer.training.linear_skip import maps_of
+
+NETWORK = [
+    "model=informer_plus",
+    "attn@decoder_attn=full",
+    "model.skip=maps",
+    "model.d_model=8",
+    "model.n_heads=2",
+    "model.d_ff=16",
+]
+LINEAR = ["model=linear"]
+SIZES = ["dataset=sample", "seq_len=30", "label_len=12", "pred_len=26", *SMALL[1:]]
+
+
+def trained(*overrides: str) -> tuple[ForecastModel, Data]:
+    """A model whose network says something, as after training."""
+    settings = composed(*[one for one in SIZES if "_len" not in one], *overrides, *SIZES[1:4])
+    data = build_data(settings, torch.device("cpu"))
+    torch.manual_seed(3)
+    model = initial_network(settings, data, None)
+    if isinstance(model, Informer):
+        for parameter in model.head.parameters():
+            torch.nn.init.normal_(parameter, std=0.1)
+    return model.eval(), data
+
+
+@pytest.mark.parametrize("overrides", [NETWORK, LINEAR], ids=["network", "linear"])
+@torch.inference_mode()
+def test_one_model_forecasts_the_weighted_average(overrides: list[str]) -> None:
+    """Against the three forecasts, each by itself; the naive one by a loop. Red if a part is scaled twice or left."""
+    model, data = trained(*overrides)
+    batch = data.val.batch(torch.arange(5))
+    maps = maps_of(model)
+    whole, linear = model_output(model, batch), model_output(maps, batch)
+    naive = torch.stack([batch.enc_x[:, 30 - 24 + step % 24, list(maps.positions)] for step in range(26)], dim=1)
+    network = 0.5 if isinstance(model, Informer) else 0.0
+    shares = Shares(network, 0.75 - network, 0.25)
+    apply(model, shares, repeated_rows(data))
+    expected = network * whole + (0.75 - network) * linear + 0.25 * naive
+    torch.testing.assert_close(model_output(model, batch), expected, atol=2e-5, rtol=1e-4)
+
+
+def losses_of(forecasts: dict[str, np.ndarray], actual: np.ndarray) -> np.ndarray:
+    parts = [
+        one.network * forecasts["network"] + one.linear * forecasts["linear"] + one.naive * forecasts["naive"]
+        for one in _offered(has_network=True, has_naive=True)
+    ]
+    return np.stack([(part - actual) ** 2 for part in parts])
+
+
+def test_as_good_as_the_best_single_one_or_better_on_validation() -> None:
+    """Whatever the three are worth; red if the rule prefers simplicity to what is measured."""
+    random = np.random.default_rng(0)
+    offered = _offered(has_network=True, has_naive=True)
+    singles = [i for i, one in enumerate(offered) if 1.0 in one.to_plain().values()]
+    for _ in range(50):
+        actual = random.normal(size=200)
+        forecasts = {
+            name: actual + random.uniform(0.1, 2) * random.normal(size=200) for name in ("network", "linear", "naive")
+        }
+        losses = losses_of(forecasts, actual)
+        chosen = _chosen(losses, np.ones(200), offered, horizons=20.0)
+        assert losses[chosen].mean() <= losses[singles].mean(axis=1).min()
+
+
+def test_a_forecast_that_adds_nothing_gets_no_weight() -> None:
+    """The network is the linear forecast and some noise: by itself a little worse, in an average never worth it."""
+    random = np.random.default_rng(1)
+    actual = random.normal(size=400)
+    linear = actual + 0.3 * random.normal(size=400)
+    noisy, naive = linear + 0.05 * random.normal(size=400), actual + 3 * random.normal(size=400)
+    losses = losses_of({"network": noisy, "linear": linear, "naive": naive}, actual)
+    chosen = _offered(has_network=True, has_naive=True)[
+        _chosen(losses, np.ones(400), _offered(has_network=True, has_naive=True), 40.0)
+    ]
+    assert chosen == Shares(0.0, 1.0, 0.0)
+
+
+def test_one_horizon_is_too_little_to_leave_the_linear_forecast_for_a_chance_gain() -> None:
+    """Windows of one horizon share nearly all rows: what they agree on may be luck."""
+    offered = _offered(has_network=True, has_naive=False)
+    gain = np.array([0.3, -0.1, 0.2, 0.25, -0.15, 0.3, 0.1, -0.05])
+    losses = np.stack([1 - one.network * gain for one in offered])
+    assert offered[_chosen(losses, np.ones(8), offered, horizons=1.0)].network == 0.0
+    assert offered[_chosen(losses, np.ones(8), offered, horizons=8.0)].network == 1.0
+
+
+@torch.inference_mode()
+def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
+    """Red if the windows that stop training are read where there are others, or a window counts twice."""
+    longer = "dataset.split.val=200"
+    model, data = trained(*NETWORK, "loss=mae", longer)
+    found = choose(model, composed(*SIZES[:1], *NETWORK, "loss=mae", *SIZES[1:4]), data, has_network=True)
+    assert data.calibration is not None
+    batch = data.calibration.batch(torch.arange(len(data.calibration)))
+    expected = (model_output(model, batch) - batch.target).abs().mean().item()
+    assert found.losses["network"] == pytest.approx(expected, rel=1e-5)
+    assert found.losses["average"] <= found.losses["linear forecast"] * (1 + 1e-6)
+
+
+@torch.inference_mode()
+def test_quantiles_stay_as_they_are(folder: Path) -> None:
+    """Their head is not linear in its weights."""
+    overrides = [*NETWORK, "loss=quantile"]
+    model, data = trained(*overrides)
+    found = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
+    assert found.shares == Shares(1.0, 0.0, 0.0)
+
+
+def test_weights_that_are_none_are_refused() -> None:
+    for plain in (
+        {"network": 1.0},
+        {"network": 0.5, "linear": 0.6, "naive": 0.0},
+        {"network": 1.5, "linear": -0.5, "naive": 0.0},
+    ):
+        with pytest.raises(InputError, match="combination: expected"):
+            Shares.from_plain(plain)
+
+
+RUN = ["dataset=sample", *LINEAR, *SMALL[1:], "trainer.combine=true", "trainer.refit=true"]
+
+
+def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if resuming mixes the average with the seasonal naive once more."""
+    half = Shares(0.0, 0.5, 0.5)
+    monkeypatch.setattr(
+        "informer.training.combination._chosen", lambda losses, counts, offered, horizons: offered.index(half)
+    )
+    assert call("train", *RUN, "run_dir=whole").status == 0
+    with monkeypatch.context() as patched:
+        patched.setattr("informer.training.run.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed")))
+        with pytest.raises(RuntimeError, match="killed"):
+            call("train", *RUN, "run_dir=cut")
+    monkeypatch.chdir(folder)
+    assert call("train", "resume=cut").status == 0
+    whole, cut = (checkpoint.load(Path(run)) for run in ("whole", "cut"))
+    assert whole.data[COMBINED] == cut.data[COMBINED] == half.to_plain()
+    for run in ("best.pt", "refit.pt"):
+        one, other = (restore_model(checkpoint.load(Path(place) / run)).state_dict() for place in ("whole", "cut"))
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_needs_linear_maps(folder: Path) -> None:
+    outcome = call("train", "dataset=sample", "model=tiny", "trainer.combine=true")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "trainer.combine: expected model=linear or model.skip=maps with it, found informer" in outcome.err

@@ -1,0 +1,141 @@
+"""The linear map that is fitted first: what it is, and that training cannot end below it."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import SMALL, call
+from sklearn.linear_model import Ridge
+from test_configs import composed
+from test_resume import assert_same_run
+
+from informer import checkpoint
+from informer.build import build_data, build_model, dims_of
+from informer.checkpoint.restore import restore_model
+from informer.config.training import OptimConfig, Schedule
+from informer.inference.baselines import fit_ridge
+from informer.models.base import model_forecast
+from informer.training import loop
+from informer.training.linear_skip import fit_ridge_skip
+from informer.training.optim import learning_rate
+
+PLUS = ["dataset=sample", "model=informer_plus", *SMALL[1:], "model.d_model=8", "model.d_ff=8"]
+
+
+def test_before_training_the_model_is_ridge() -> None:
+    """Red if the head does not start at zero, or scaling and the skip do not fit each other."""
+    settings = composed(*PLUS, "features=MS", "target=price")
+    data = build_data(settings, torch.device("cpu"))
+    slots = {"attn": settings.attn, "decoder_attn": settings.attn, "cross_attn": settings.cross_attn}
+    model = build_model(settings.model, dims_of(data), **slots).eval()
+    fit_ridge_skip(model, data)
+    ridge = fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+    batch = data.test.batch(torch.arange(5))
+    torch.testing.assert_close(model_forecast(model, batch), ridge(batch), rtol=1e-4, atol=1e-4)
+
+
+def test_it_is_the_weighted_fit_on_normalised_windows() -> None:
+    """scikit-learn's, a window's squared error counting times its variance, on normalised windows."""
+    data = build_data(composed(*PLUS), torch.device("cpu"))
+    ridge = fit_ridge(data.train, data.val, range(4), penalties=(10.0,))
+    batch = data.train.batch(torch.arange(len(data.train)))
+    x = batch.enc_x.double().transpose(1, 2).flatten(0, 1).numpy()
+    y = batch.target.double().transpose(1, 2).flatten(0, 1).numpy()
+    moving = x.std(axis=1) > 0  # the others have no weight, and no normalised form
+    x, y = x[moving], y[moving]
+    mean, deviation = x.mean(axis=1, keepdims=True), x.std(axis=1, keepdims=True)
+    model = Ridge(10.0, fit_intercept=False)
+    model.fit((x - mean) / deviation, (y - mean) / deviation, sample_weight=deviation[:, 0] ** 2)
+    np.testing.assert_allclose(ridge.weight.numpy(), model.coef_.T, rtol=1e-3, atol=1e-6)
+
+
+def test_training_cannot_end_below_it(folder: Path) -> None:
+    """Red if step 0 does not count: at this rate every step makes it worse."""
+    outcome = call("train", *PLUS, "optim.lr=3", "trainer.max_epochs=2", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "validation loss before the first step" in outcome.out
+    assert "the network took 0.00% off the validation loss of ridge alone" in outcome.out
+    best = checkpoint.load(Path("run"))
+    assert (best.epoch, best.step) == (0, 0)
+    settings = composed(*PLUS)
+    data = build_data(settings, torch.device("cpu"))
+    ridge = fit_ridge(data.train, data.val, range(4))
+    batch = data.val.batch(torch.arange(len(data.val)))
+    with torch.no_grad():
+        ours, theirs = (
+            float((forecast - batch.target).square().mean())
+            for forecast in (restore_model(best)(*batch[:4]), ridge(batch))
+        )
+    assert best.val_loss == pytest.approx(theirs, rel=1e-4)
+    assert ours == pytest.approx(theirs, rel=1e-4)
+
+
+def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a run that a signal stops in its first validation continues without it."""
+    settings = [*PLUS, "optim.lr=3", "trainer.max_epochs=1"]
+    assert call("train", *settings, "run_dir=whole").status == 0
+    mean_loss = loop.mean_loss
+
+    def stopped(*arguments: object, **options: object) -> float:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return mean_loss(*arguments, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "mean_loss", stopped)
+        assert call("train", *settings, "run_dir=run").status == 128 + signal.SIGTERM
+    assert call("train", "resume=run").status == 0
+    assert_same_run(Path("whole"), Path("run"))
+    assert checkpoint.load(Path("run")).epoch == 0
+
+
+def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
+    """Red if the share that the network took is one of nothing."""
+    times = pd.date_range("2024-01-01", periods=400, freq="h")
+    pd.DataFrame({"date": times, "y": 5.0}).to_csv("flat.csv", index=False)
+    flat = ["dataset=csv", "dataset.path=flat.csv", "target=y", *PLUS[1:], "trainer.max_steps=2", "run_dir=run"]
+    outcome = call("train", *flat)
+    assert outcome.status == 0, outcome.err
+    assert Path("run/metrics.json").exists()
+
+
+def test_what_began_with_other_weights_is_not_called_ridge(folder: Path) -> None:
+    assert call("train", *PLUS, "trainer.max_steps=2", "run_dir=older").status == 0
+    outcome = call("train", *PLUS, "trainer.max_steps=2", "init_from=older", "run_dir=run")
+    assert "off the validation loss of what it began with" in outcome.out
+
+
+def test_without_a_step_it_is_all_there_is(folder: Path) -> None:
+    """A run of no steps is ridge regression, scored and saved as a model."""
+    # the baseline may go below zero
+    outcome = call("train", *PLUS, "trainer.max_steps=0", "non_negative=none", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    scores = json.loads(Path("run/metrics.json").read_text())["scores"]
+    ours, ridge = (scores[name]["scaled"]["overall"]["mse"] for name in ("informer", "ridge"))
+    assert ours == pytest.approx(ridge, rel=1e-4)
+    saved = checkpoint.load(Path("run"))
+    assert (saved.epoch, saved.step) == (0, 0)
+    assert not saved.weights["head.weight"].any()
+
+
+def test_training_leaves_it_as_it_was_fitted(folder: Path) -> None:
+    """Red if the optimiser moves it, or a resumed run fits it again to something else."""
+    assert call("train", *PLUS, "trainer.max_epochs=1", "optim.lr=1e-3", "run_dir=run").status == 0
+    last = checkpoint.load(Path("run/last.pt"))
+    data = build_data(composed(*PLUS), torch.device("cpu"))
+    ridge = fit_ridge(data.train, data.val, range(4))
+    torch.testing.assert_close(last.weights["skip.weight"], ridge.weight.T.float())
+    assert not torch.equal(last.weights["head.weight"], torch.zeros_like(last.weights["head.weight"]))
+
+
+def test_a_cosine_over_the_whole_run() -> None:
+    """Red if the rate does not begin at lr, pass lr / 2 in the middle and end near 0, whatever the epoch."""
+    config = OptimConfig(lr=4.0, schedule=Schedule.cosine)
+    rates = [learning_rate(config, epoch=1 + step // 3, done=step / 10) for step in range(10)]
+    np.testing.assert_allclose(rates, [2 * (1 + np.cos(np.pi * step / 10)) for step in range(10)])
+    assert rates[0] == 4.0
+    assert rates[5] == pytest.approx(2.0)

@@ -1,0 +1,264 @@
+"""What is tracked, and where it goes: TensorBoard, curves.csv and MLflow have the same points, each once."""
+
+import csv
+import importlib.util
+import json
+import math
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from entry_points import SMALL, Trained, call, launch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
+
+from informer import checkpoint
+from informer.build import build_data
+from informer.checkpoint.restore import restore_model
+from informer.config.compose import compose
+from informer.data.pipeline import Data
+from informer.inference.evaluate import evaluate, fit_baselines, training_scale
+from informer.models.base import model_forecast
+from informer.training import loop
+from informer.training.state import positions_in
+
+needs_mlflow = pytest.mark.skipif(
+    importlib.util.find_spec("mlflow") is None, reason="needs mlflow (pip install 'informer[mlflow]')"
+)
+TRAIN = ["dataset=sample", *SMALL, "trainer.max_epochs=2"]
+Points = list[tuple[str, int, float]]
+
+
+def read_csv(run_dir: Path) -> Points:
+    with (run_dir / "curves.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["tag", "step", "value"]
+    return [(tag, int(step), float(value)) for tag, step, value in rows]
+
+
+def without_speed(points: Points) -> Points:
+    return [point for point in points if point[0] != "train/samples_per_second"]
+
+
+def tensorboard(run_dir: Path) -> EventAccumulator:
+    return EventAccumulator(str(run_dir), size_guidance={"images": 0, "scalars": 0}).Reload()
+
+
+@pytest.fixture(scope="module")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run_dir = tmp_path_factory.mktemp("tracked") / "run"
+    more = ["trainer.tracker=[tensorboard,csv]", "trainer.track_also=[attention,weights]", f"run_dir={run_dir}"]
+    outcome = call("train", *TRAIN, *more)
+    assert outcome.status == 0, outcome.err
+    return run_dir
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    small = {key: int(value) if value.isdigit() else value for key, value in (word.split("=") for word in SMALL)}
+    return build_data(compose("train", {"dataset": "sample", **small}), torch.device("cpu"))
+
+
+def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:
+    events = tensorboard(tracked)
+    points = [(tag, each.step, each.value) for tag in events.Tags()["scalars"] for each in events.Scalars(tag)]
+    table = read_csv(tracked)
+    assert {point[:2] for point in table} == {point[:2] for point in points}
+    assert len(table) == len(points)
+    found = {(tag, step): value for tag, step, value in table}
+    for tag, step, value in points:  # TensorBoard has float32
+        assert found[tag, step] == pytest.approx(value, rel=1e-6)
+
+
+def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data) -> None:
+    """Red if they are scored on other rows or units than the network's loss."""
+    table = {(tag, step): value for tag, step, value in read_csv(tracked)}
+    for baseline in fit_baselines(data):
+        errors = evaluate(baseline, data.val, mase_scale=training_scale(data)).scaled.overall()
+        for epoch in (1, 2):
+            assert table[f"val/loss_{baseline.name.replace(' ', '_')}", epoch] == pytest.approx(errors["mse"], rel=1e-5)
+
+
+def test_coverage_and_pinball_are_of_the_formula(tracked: Path, data: Data) -> None:
+    """Of the last epoch's network: intervals by sorting its errors on the calibration windows, in a loop."""
+    model = restore_model(checkpoint.load(tracked / "last.pt")).eval()
+    with torch.inference_mode():
+        errors, (forecast, actual) = [], ([], [])
+        for windows, kept in ((data.calibration, errors), (data.val, None)):
+            batch = windows.batch(torch.arange(len(windows)))
+            output = model_forecast(model, batch).numpy()
+            if kept is not None:
+                kept.append(np.abs(output - batch.target.numpy()))
+            else:
+                forecast, actual = output, batch.target.numpy()
+    ordered = np.sort(errors[0], axis=0)
+    table = {tag: value for tag, step, value in read_csv(tracked) if step == 2}
+    for level in (80, 95):
+        half = ordered[math.ceil((len(ordered) + 1) * level / 100) - 1]
+        assert table[f"val/coverage_{level}"] == pytest.approx(100 * (np.abs(forecast - actual) <= half).mean())
+        assert table[f"val/width_{level}"] == pytest.approx(2 * half.mean(), rel=1e-5)
+        low, high = 0.5 - level / 200, 0.5 + level / 200
+        losses = [
+            np.maximum(share * (actual - end), (share - 1) * (actual - end)).mean()
+            for share, end in ((low, forecast - half), (high, forecast + half))
+        ]
+        assert table[f"val/pinball_{level}"] == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_quantile_models_have_their_pinball_loss(folder: Path) -> None:
+    more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "trainer.tracker=[csv]", "run_dir=run"]
+    assert call("train", *TRAIN, *more).status == 0
+    assert not list(Path("run").glob("events*"))
+    table = {(tag, step): value for tag, step, value in read_csv(Path("run"))}
+    for epoch in (1, 2):
+        parts = [table[f"val/pinball_q{level}", epoch] for level in (10, 50, 90)]
+        assert np.mean(parts) == pytest.approx(table["val/loss", epoch], rel=1e-4)
+        assert 0 <= table["val/coverage_q10_q90", epoch] <= 100
+        assert table["val/loss_ridge", epoch] > 0
+
+
+def test_norms_and_maps_on_request(tracked: Path, trained: Trained) -> None:
+    events = tensorboard(tracked)
+    weights = checkpoint.load(tracked / "last.pt").weights
+    norms = {tag.removeprefix("weights/"): events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"] if
+             tag.startswith("weights/")}  # fmt: skip
+    model = restore_model(checkpoint.load(tracked / "last.pt"))
+    assert set(norms) == {name for name, _ in model.named_parameters()}
+    for name, norm in norms.items():
+        assert norm == pytest.approx(math.sqrt((weights[name].double() ** 2).sum()), rel=1e-5)
+    maps = {tag for tag in events.Tags()["images"] if tag.startswith("attention/")}
+    assert maps == {f"attention/{place}" for place in model.attention_layers()}
+    assert [image.step for image in events.Images(next(iter(maps)))] == [1, 2]
+    plain = tensorboard(trained.run_dir).Tags()
+    assert not any(tag.startswith(("weights/", "attention/")) for kind in ("scalars", "images") for tag in plain[kind])
+
+
+def test_tracking_does_not_change_the_run(tracked: Path, trained: Trained) -> None:
+    """Red if a forward pass for a curve draws random numbers or leaves the network in another mode."""
+    one, other = checkpoint.load(tracked / "last.pt"), checkpoint.load(trained.run_dir / "last.pt")
+    assert all(torch.equal(one.weights[key], other.weights[key]) for key in one.weights)
+
+
+def test_skill_is_the_first_metric_and_places_are_no_hyper_parameters(tracked: Path) -> None:
+    content = tensorboard(tracked).summary_metadata["_hparams_/experiment"].plugin_data.content
+    experiment = plugin_data_pb2.HParamsPluginData.FromString(content).experiment
+    metrics = [each.name.tag for each in experiment.metric_infos]
+    assert metrics[:4] == ["test/skill", "test/mse", "test/mae", "test/mse_seasonal_naive"]
+    keys = sorted(each.name for each in experiment.hparam_infos)  # as TensorBoard shows them
+    assert keys[:3] == ["attn", "cross_attn", "dataset"]
+    assert {"prob.factor", "model.d_model", "optim.lr", "seed"} <= set(keys)
+    assert not {"run_dir", "dataset.path", "data_dir", "attn.factor"} & set(keys)
+
+
+def resumed(folder: Path, *more: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run killed in the validation of its second epoch, after curves of its steps, and resumed."""
+    validate, calls = loop.validate, iter(range(9))
+
+    def killed(session: object) -> float:
+        if next(calls) == 1:
+            raise RuntimeError("killed")
+        return validate(session)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "validate", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            call("train", *TRAIN, *more, "run_dir=runs/stopped")
+    outcome = call("train", "resume=runs/stopped")
+    assert outcome.status == 0, outcome.err
+    return folder / "runs" / "stopped"
+
+
+def test_a_resumed_table_is_that_of_a_run_that_was_not_stopped(
+    folder: Path, tracked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if steps after the last save are there twice."""
+    run_dir = resumed(folder, "trainer.tracker=[csv]", monkeypatch=monkeypatch)
+    whole = [point for point in read_csv(tracked) if not point[0].startswith("weights/")]
+    assert without_speed(read_csv(run_dir)) == without_speed(whole)
+
+
+@pytest.fixture
+def store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (folder / "store").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    return (folder / "store").as_uri()
+
+
+@needs_mlflow
+@pytest.mark.slow
+def test_mlflow_has_each_point_once_also_after_a_resume(
+    folder: Path, tracked: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a resumed run sends points again, is a second run in MLflow, or loses what was waiting."""
+    from mlflow import MlflowClient
+
+    run_dir = resumed(folder, "trainer.tracker=[mlflow]", monkeypatch=monkeypatch)
+    client = MlflowClient(tracking_uri=store)
+    (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
+    assert (run.info.run_name, run.info.status) == ("stopped", "FINISHED")
+    assert (run_dir / "mlflow_run.txt").read_text() == run.info.run_id + "\n"
+    assert run.data.params["model.d_model"] == "8"
+    whole = without_speed([point for point in read_csv(tracked) if not point[0].startswith("weights/")])
+    for tag in {point[0] for point in whole}:
+        sent = [(tag, each.step, each.value) for each in client.get_metric_history(run.info.run_id, tag)]
+        assert sorted(sent) == sorted(point for point in whole if point[0] == tag)
+    pictures = client.list_artifacts(run.info.run_id, "val/forecast")
+    assert [Path(each.path).name for each in pictures] == ["00001.png", "00002.png"]
+
+
+@needs_mlflow
+@pytest.mark.slow
+def test_mlflow_keeps_the_parameters_of_a_run_that_trains_on(folder: Path, store: str) -> None:
+    """Red if a parameter is sent again with another value, which the server refuses, or a step twice."""
+    from mlflow import MlflowClient
+
+    assert call("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=runs/one").status == 0
+    outcome = call("train", "resume=runs/one", "trainer.max_epochs=3")
+    assert outcome.status == 0, outcome.err
+    client = MlflowClient(tracking_uri=store)
+    (run,) = client.search_runs([client.get_experiment_by_name("informer").experiment_id])
+    assert (run.data.params["trainer.max_epochs"], run.data.tags["trainer.max_epochs"]) == ("2", "3")
+    assert [each.step for each in client.get_metric_history(run.info.run_id, "val/loss")] == [1, 2, 3]
+
+
+@needs_mlflow
+@pytest.mark.slow
+def test_without_a_server_mlflow_has_a_database_among_the_runs(folder: Path) -> None:
+    outcome = launch("train", *TRAIN, "trainer.tracker=[mlflow,csv]", "run_dir=runs/one", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    with sqlite3.connect("runs/mlflow.db") as database:
+        found = database.execute("select key, step, value from metrics").fetchall()
+    database.close()
+    assert sorted(found) == sorted(read_csv(Path("runs/one")))
+
+
+@needs_mlflow
+def test_a_server_that_is_not_there_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://x")
+    outcome = call("train", *TRAIN, "trainer.tracker=[tensorboard,mlflow]", "run_dir=run")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "trainer.tracker=mlflow: nonsense://x" in outcome.err
+
+
+def test_without_the_extra_nothing_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("informer.training.sinks.find_spec", lambda name: None)
+    outcome = call("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=run")
+    assert outcome.err == "error: trainer.tracker=mlflow: mlflow not installed; pip install 'informer[mlflow]'\n"
+    assert not Path("run/config.yaml").exists()
+
+
+def test_a_tracker_twice_or_unknown_is_refused() -> None:
+    assert "trainer.tracker: expected different names" in call("train", "trainer.tracker=[csv,csv]").err
+    assert "tensorboard, mlflow, csv" in call("train", "trainer.tracker=[excel]").err
+
+
+def test_a_run_of_an_older_version_continues_where_its_file_ended() -> None:
+    assert positions_in({"events": 77}) == {"tensorboard": 77}
+
+
+def test_a_run_without_trackers_writes_no_curves(folder: Path) -> None:
+    assert call("train", *TRAIN, "trainer.tracker=[]", "run_dir=run").status == 0
+    assert not list(Path("run").glob("*tfevents*"))
+    assert json.loads(Path("run/metrics.json").read_text())["windows"]

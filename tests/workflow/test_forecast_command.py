@@ -1,0 +1,187 @@
+"""`informer forecast` from a file or a folder to forecasts, a report and closing lines."""
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import Outcome, call
+
+HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
+
+
+def hourly(n: int = 600, shift: float = 0.0, seed: int = 0) -> pd.DataFrame:
+    """A day's season with noise in two columns."""
+    rng = np.random.default_rng(seed)
+    wave = np.sin(2 * np.pi * np.arange(n) / 24)
+    columns = {"heat": 20 + wave + rng.normal(0, 0.1, n), "load": 100 + shift + 10 * wave + rng.normal(0, 1, n)}
+    return pd.DataFrame({"time": HOURS[:n].strftime("%Y-%m-%d %H:%M"), **columns})
+
+
+def forecast(*arguments: str) -> Outcome:
+    """With a model that needs no search."""
+    return call("forecast", *arguments, "model=linear")
+
+
+def sound(outcome: Outcome) -> dict[str, str]:
+    """The closing lines by their labels; the command must have succeeded."""
+    assert (outcome.status, outcome.err) == (0, ""), outcome.err
+    lines = [line for line in outcome.out.splitlines() if " left of " not in line]  # progress, on a slow machine
+    return {line[:11].strip(): line[11:] for line in lines if line[:11].strip()}
+
+
+def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
+    hourly().to_csv("my.csv", index=False)
+    outcome = forecast("my.csv", "target=load", "output=out")
+    lines = sound(outcome)
+    assert [*lines] == [
+        *("Found", "Season", "Data", "Model", "Quality", "Intervals", "Forecast", "Report", "Repeat", "New rows")
+    ]
+    assert "600 rows at step h" in lines["Found"]
+    assert "24 rows" in lines["Season"]
+    assert all(name in lines["Quality"] for name in ("seasonal naive", "ridge"))
+    table = pd.read_csv("out/forecasts/my.forecast.csv")
+    assert (
+        list(table.columns)
+        == ["time", "load", "load_lo80", "load_hi80", "load_lo95", "load_hi95"][: len(table.columns)]
+    )
+    assert len(table) == 48
+    assert pd.Timestamp(table["time"][0]) == HOURS[-1] + pd.Timedelta(hours=1)
+    assert Path("out/report.html").stat().st_size > 1e6
+    # what the last two lines say can be typed
+    repeat, new_rows = (shlex.split(lines[label]) for label in ("Repeat", "New rows"))
+    assert call(repeat[1], *repeat[2:], "output=again").status == 0
+    again = Path("again/forecasts/my.forecast.csv").read_bytes()
+    assert again == Path("out/forecasts/my.forecast.csv").read_bytes()
+    assert call(new_rows[1], *new_rows[2:], "output=later").status == 0
+    assert pd.read_csv("later/my.forecast.csv")["load"].tolist() == table["load"].tolist()
+
+
+def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: Path) -> None:
+    broken = hourly().drop(index=[100, 101])
+    broken.loc[50, "load"] = np.nan
+    broken.to_csv("my.csv", index=False)
+    outcome = forecast("my.csv")
+    assert outcome.status == 2
+    assert "2 rows are missing" in outcome.err
+    assert "row 52, column 'load'" in outcome.err
+    assert outcome.err.endswith("give repair=auto, which sets dataset.fill=linear\n")
+    assert [path.name for path in folder.iterdir()] == ["my.csv"]
+    lines = sound(forecast("my.csv", "repair=auto", "output=out"))
+    assert "dataset.fill=linear" in lines["Data"]
+    assert "dataset.fill=linear" in lines["Repeat"]
+    assert "fill=linear" in Path("out/train.log").read_text()
+
+
+def test_a_column_that_names_series_is_found_and_its_names_kept(folder: Path) -> None:
+    long = pd.concat([hourly(400, 50 * i, i).assign(store=f"00{i}") for i in range(3)])
+    long.to_csv("long.csv", index=False)
+    lines = sound(forecast("long.csv", "target=load", "output=out"))
+    assert "3 series (column store)" in lines["Found"]
+    table = pd.read_csv("out/forecasts/long.forecast.csv", dtype={"store": str})
+    assert table.groupby("store").size().to_dict() == {"000": 24, "001": 24, "002": 24}
+
+
+def test_a_short_series_is_padded_and_named(folder: Path) -> None:
+    rows = {"a": 600, "b": 600, "late": 60}
+    pd.concat([hourly(n, seed=n).assign(store=name) for name, n in rows.items()]).to_csv("long.csv", index=False)
+    lines = sound(forecast("long.csv", "target=load", "horizon=12", "output=out", "dataset.series_col=store"))
+    assert "short=pad for late" in lines["Data"]
+    assert set(pd.read_csv("out/forecasts/long.forecast.csv")["store"]) == {"a", "b", "late"}
+
+
+def test_files_of_the_same_columns_are_one_dataset(folder: Path) -> None:
+    Path("in").mkdir()
+    for i, name in enumerate(("north", "south")):
+        hourly(400, 50 * i, i).to_csv(f"in/{name}.csv", index=False)
+    lines = sound(forecast("in", "target=load", "output=out"))
+    assert "2 series" in lines["Found"]
+    assert sorted(path.name for path in Path("out/forecasts").glob("*.csv")) == [
+        *("north.forecast.csv", "south.forecast.csv", "summary.csv")
+    ]
+
+
+def test_files_of_other_columns_have_a_model_each(folder: Path) -> None:
+    Path("in").mkdir()
+    hourly(400).to_csv("in/a.csv", index=False)
+    hourly(400).rename(columns={"load": "power"}).to_csv("in/b.csv", index=False)
+    outcome = forecast("in", "output=out")
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.count("Report     ") == 2
+    for name, column in (("a", "load"), ("b", "power")):
+        assert column in pd.read_csv(f"out/{name}/forecasts/{name}.forecast.csv").columns
+        assert Path(f"out/{name}/report.html").exists()
+
+
+def test_one_bad_file_of_a_folder_is_its_line_and_the_others_are_forecast(folder: Path) -> None:
+    """The model of the others must not read it: otherwise training on the folder fails."""
+    Path("in").mkdir()
+    for name in ("a", "c"):
+        hourly(400).to_csv(f"in/{name}.csv", index=False)
+    Path("in/b.csv").write_text("nothing\nhere\n")
+    outcome = forecast("in", "output=out", "target=load")
+    assert (outcome.status, outcome.err) == (1, "")
+    assert "Failed     b.csv: no time column found" in outcome.out
+    assert outcome.out.endswith("2 files forecast, 1 failed\n")
+    assert {path.name for path in Path("out/forecasts").glob("*.forecast.csv")} == {
+        *("a.forecast.csv", "c.forecast.csv")
+    }
+    (repeat,) = (line[11:] for line in outcome.out.splitlines() if line.startswith("Repeat"))
+    assert call(*shlex.split(repeat)[1:], "model=linear", "output=again").status == 0
+
+
+def test_a_file_that_is_too_short_does_not_stop_those_with_their_own_model(folder: Path) -> None:
+    Path("in").mkdir()
+    hourly(400).to_csv("in/a.csv", index=False)
+    hourly(40).rename(columns={"load": "power"}).to_csv("in/b.csv", index=False)
+    outcome = forecast("in", "output=out", "horizon=24")
+    assert outcome.status == 1, outcome.err
+    assert "Failed     horizon=24: expected at most 10 for b" in outcome.out
+    assert Path("out/a/report.html").exists()
+    assert not Path("out/b").exists()
+
+
+def test_a_folder_of_bad_files_only(folder: Path) -> None:
+    Path("in").mkdir()
+    for name in ("a", "b"):
+        Path(f"in/{name}.csv").write_text("nothing\nhere\n")
+    outcome = forecast("in")
+    assert outcome.status == 2
+    assert "a.csv" in outcome.err
+    assert "b.csv" in outcome.err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["horizon=400"], "horizon=400: expected at most 150"),
+        (["target=nothing"], "target=nothing: expected a column of numbers, one of heat, load"),
+        (["budget=0"], "budget: expected more than 0 minutes"),
+        (["intervals=[80,80]"], "intervals: expected different whole percentages"),
+        (["horizn=3"], "horizon"),
+        (["dataset.path=other.csv"], "the file is given without a key"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) -> None:
+    hourly().to_csv("my.csv", index=False)
+    outcome = forecast("my.csv", *arguments)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
+    assert said in outcome.err
+    assert not Path("runs").exists()
+
+
+def test_without_a_file_it_says_how(folder: Path) -> None:
+    outcome = forecast()
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "informer forecast FILE.csv" in outcome.err
+
+
+@pytest.mark.slow
+def test_the_default_searches_within_the_budget(folder: Path) -> None:
+    """Red when the budget does not reach the search, or its trials are not shown while they run."""
+    hourly().to_csv("my.csv", index=False)
+    outcome = call("forecast", "my.csv", "target=load", "horizon=12", "budget=0.1", "output=out")
+    assert "Report" in sound(outcome)
+    assert "time_budget_minutes: 0.08" in Path("out/config.yaml").read_text() or Path("out/search.csv").exists()

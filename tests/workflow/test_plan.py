@@ -1,0 +1,39 @@
+"""What `informer forecast` decides where the user says nothing."""
+
+import pytest
+
+from informer.config.dataset import SplitConfig
+from informer.workflow.plan import split_for, usual_horizon
+
+
+@pytest.mark.parametrize(
+    ("rows", "season", "expected"),
+    [
+        (20_000, 24, 48),  # hours: two days
+        (900, 7, 14),  # days: two weeks
+        (144, 12, 12),  # months: one year, of twelve
+        (30_000, 96, 96),  # quarters of an hour: one day
+        (30_000, 288, 96),  # 5 minutes: no more than 96
+        (60, 1, 6),  # years: a tenth of what there is
+        (5, 12, 1),
+    ],
+)
+def test_the_horizon_is_one_or_two_seasons(rows: int, season: int, expected: int) -> None:
+    assert usual_horizon(rows, season) == expected
+
+
+def test_long_series_are_split_as_usual() -> None:
+    assert split_for(1000, 24) == SplitConfig()
+
+
+@pytest.mark.parametrize(("rows", "horizon"), [(144, 12), (100, 10), (60, 6), (300, 60), (40, 10)])
+def test_every_part_of_a_short_series_holds_a_window(rows: int, horizon: int) -> None:
+    """The borders are those of `data.split`: training and test are rounded down, validation takes the rest."""
+    split = split_for(rows, horizon)
+    shares = [float(part) for part in (split.train, split.val, split.test)]
+    train, test = int(rows * shares[0]), int(rows * shares[2])
+    val = rows - train - test
+    assert sum(shares) == pytest.approx(1)
+    assert min(train - 1, val, test) >= horizon
+    if rows >= 6 * horizon + 30:  # there is room for the windows that calibrate an interval
+        assert val // 2 - horizon + 1 >= 4
