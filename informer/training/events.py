@@ -1,8 +1,8 @@
 """TensorBoard's event file, written synchronously.
 
-`SummaryWriter` writes from its own thread: it is unknown what has reached the file at a save, and a full disk shows as a
-traceback of that thread. Here every event is written immediately, so that a checkpoint can record the file's length, and
-a resumed run truncates what was written after it.
+`SummaryWriter` writes from its own thread: it is unknown what has reached the file at a save, and a full disk shows as
+a traceback of that thread. Here every event is written immediately, so that a checkpoint can record the file's length,
+and a resumed run truncates what was written after it.
 """
 
 import time
