@@ -60,14 +60,15 @@ class Reader:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
+        given = node_of(DatasetConfig, without_places(checkpoint.config["dataset"]))
         self._as_trained = check(
             replace(
-                node_of(DatasetConfig, without_places(checkpoint.config["dataset"])),
+                given,
                 exclude=[],
                 columns=list(checkpoint.inputs),
                 frequency=checkpoint.frequency,
                 # found in the offsets of the training data; some rows to forecast may show only one of them
-                timezone=checkpoint.config["dataset"].get("timezone") or checkpoint.data.get("timezone"),
+                timezone=given.timezone or checkpoint.data.get("timezone"),
             )
         )
         self._time_col: str = checkpoint.data["time_col"]

@@ -37,14 +37,15 @@ def test_no_change_is_a_traceback(fuzz: ModuleType, name: str, cases: int) -> No
 def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> None:
     """Red if a text of the right kind but with no meaning is used: a zone such as `a, newline, b` opened a file."""
     checkpoints, mutations = map(importlib.import_module, ("fuzz_checkpoint", "mutations"))
-    whole = checkpoints.entries("best.pt")
+    whole, wrong = checkpoints.entries("best.pt"), []
     for key in ("time_col", "time_format", "timezone", "path"):
         for text in (value for value in mutations.REPLACEMENTS if isinstance(value, str)):
             checkpoints.write(tmp_path / "changed.pt", mutations.mutated(whole, ("data", key), text))
             try:
                 checkpoints.use(tmp_path / "changed.pt")
             except checkpoints.InputError as error:
-                assert checkpoints.problem_of(error, f"{key}: {text!r}") is None
+                wrong += [line] if (line := checkpoints.problem_of(error, f"{key}: {text!r}")) else []
+    assert wrong == []
 
 
 @pytest.mark.slow
