@@ -122,6 +122,43 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
     return figure
 
 
+def plot_losses(
+    training: Mapping[int, float],
+    validation: Mapping[int, float],
+    baselines: Mapping[str, float],
+    *,
+    units: str,
+    note: str = "",
+) -> Figure:
+    """Training and validation loss by epoch; baselines' validation losses as horizontal lines.
+
+    Args:
+        training, validation: by epoch; 0 is before the first step.
+        baselines: by name.
+        units: what the losses are.
+        note: what a reader of the lines should know.
+
+    The lowest validation loss has a dot. The axis of losses is logarithmic where they differ by more than a factor
+    of 10.
+    """
+    figure, (axes,) = _stack(1, "", height=3.6)
+    for place, (name, value) in enumerate(baselines.items()):
+        axes.axhline(value, label=name, color=BASELINES[place % len(BASELINES)], linewidth=1.1, linestyle="--")
+    for name, curve, colour in (("training", training, HISTORY), ("validation", validation, FORECAST)):
+        axes.plot([*curve], [*curve.values()], label=name, color=colour, linewidth=1.6, marker=".", markersize=4)
+    if validation:
+        best = min(validation, key=lambda epoch: validation[epoch])
+        axes.plot([best], [validation[best]], color=FORECAST, marker="o", linestyle="", label=f"best: epoch {best}")
+    shown = [*training.values(), *validation.values(), *baselines.values()]
+    if 0 < 10 * min(shown) < max(shown):
+        axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(f"epoch{f' ({note})' if note else ''}", fontsize=9)
+    axes.set_ylabel(units, fontsize=9)
+    _legend(figure, axes)
+    return figure
+
+
 def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Sequence[str], place: str) -> Figure:
     """Heat maps of one layer: windows down, heads across, queries down and keys across within each.
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.dates import num2date
 
-from informer.plots import plot_attention, plot_error_by_step, plot_forecast, plot_windows, save_figure
+from informer.plots import plot_attention, plot_error_by_step, plot_forecast, plot_losses, plot_windows, save_figure
 
 
 def frame(start, rows, columns, freq="h", tz=None):
@@ -35,6 +35,20 @@ def test_forecast_panels_show_each_column_at_its_own_times():
         np.testing.assert_array_equal(drawn["actual"].get_ydata(), forecast[column] + 1)
         np.testing.assert_array_equal(drawn["history"].get_ydata(), history[column][-48:])
     figure.savefig(io.BytesIO(), format="png")  # dollar signs are not mathematics
+
+
+def test_losses_are_curves_and_baselines_are_levels():
+    """Red if a curve is shifted by an epoch, or a baseline stands at another value than its loss."""
+    training, validation, baselines = {1: 0.5, 2: 0.3}, {0: 0.45, 1: 0.4, 2: 0.42}, {"naive": 0.6, "ridge": 0.41}
+    figure = plot_losses(training, validation, baselines, units="MSE, scaled", note="of a test")
+    (axes,) = figure.axes
+    drawn = lines(axes)
+    for name, curve in (("training", training), ("validation", validation), ("best: epoch 1", {1: 0.4})):
+        assert dict(zip(drawn[name].get_xdata(), drawn[name].get_ydata(), strict=True)) == curve
+    assert {name: set(drawn[name].get_ydata()) for name in baselines} == {name: {at} for name, at in baselines.items()}
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("MSE, scaled", "epoch (of a test)")
+    assert axes.get_yscale() == "linear"
+    assert plot_losses({1: 9.0}, {1: 0.1}, {}, units="").axes[0].get_yscale() == "log"
 
 
 def test_times_with_a_zone_are_drawn_at_their_instant_and_labelled_in_the_zone():

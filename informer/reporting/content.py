@@ -116,6 +116,24 @@ class Residuals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LossCurves:
+    """Losses of training.
+
+    Args:
+        training, validation: epochs and the loss of each; epoch 0 is before the first step.
+        baselines: validation losses by name.
+        units: what the losses are.
+        note: what a reader of them should know.
+    """
+
+    training: tuple[Sequence[int], Sequence[float]]
+    validation: tuple[Sequence[int], Sequence[float]]
+    baselines: Mapping[str, float]
+    units: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionPicture:
     """Weights of one layer on one window.
 
@@ -204,6 +222,7 @@ class Content:
         columns: names of the forecast columns.
         coverage: of intervals.
         residuals: of the model.
+        losses: of its training.
         times: timestamps that tracks refer to, each as ISO 8601 text.
         tracks: series that can be displayed.
         shown: which tracks these are and why, one sentence.
@@ -230,6 +249,7 @@ class Content:
     columns: Sequence[str] = ()
     coverage: list[Coverage] = field(default_factory=list)
     residuals: Residuals | None = None
+    losses: LossCurves | None = None
     times: list[Sequence[str]] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     shown: str = ""

@@ -248,6 +248,20 @@ function drawBias() {
   }], layout(c, { showlegend: false, xaxis: { title: "steps ahead" }, yaxis: { title: "scaled units", rangemode: "normal", zeroline: true } }));
 }
 
+function drawLosses() {
+  const { training, validation, baselines, units } = report.losses, c = colours();
+  const epochs = unique([...training[0], ...validation[0]]).sort((a, b) => a - b), marks = epochs.length > 40 ? "lines" : "lines+markers";
+  const curve = ([x, y], name, colour) => ({ x, y, name, mode: marks, line: { color: c(colour), width: 2 }, marker: { size: 5 }, hovertemplate: "%{y:.4~g}" });
+  const level = ([name, value]) => {
+    const { colour, dash } = look(name);
+    return { x: epochs, y: epochs.map(() => value), name: plain(name), mode: marks.slice(0, 5), line: { color: c(colour), dash, width: 1.6 }, hovertemplate: "%{y:.4~g}" };
+  };
+  const all = [...training[1], ...validation[1], ...Object.values(baselines)], far = Math.min(...all) > 0 && Math.max(...all) > 10 * Math.min(...all);
+  draw("chart-losses", [curve(validation, "validation", "model"), curve(training, "training", "soft"), ...Object.entries(baselines).map(level)], layout(c, {
+    xaxis: { title: "epoch", ...(epochs.length > 12 ? {} : { tickvals: epochs }) }, yaxis: { title: plain(units), rangemode: "normal", type: far ? "log" : "linear" },
+  }));
+}
+
 // ---------------------------------------------------------------- attention
 function drawAttention() {
   const c = colours(), layer = report.attention[Number($("layer").value)], n = layer.heads.length;
@@ -321,6 +335,7 @@ function startCharts() {
   for (const profile of report.profiles) charts.set("chart-" + profile.key, () => drawProfile(profile));
   if (report.coverage.length) { charts.set("chart-coverage-step", drawCoverageByStep); charts.set("chart-coverage-column", drawCoverageByColumn); }
   if (report.residuals) { charts.set("chart-residuals", drawResiduals); charts.set("chart-bias", drawBias); }
+  if (report.losses) charts.set("chart-losses", drawLosses);
   if (report.attention.length) charts.set("chart-attention", drawAttention);
   const watch = new IntersectionObserver((entries) => {
     for (const entry of entries.filter((each) => each.isIntersecting)) {
