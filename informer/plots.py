@@ -39,6 +39,12 @@ Band = tuple[pd.DataFrame, pd.DataFrame]
 """Lower and upper ends of an interval, shaped like the forecast."""
 
 
+def shown_columns(names: Sequence[str], most: int, target: str | None = None) -> list[str]:
+    """The first `most` names, `target` among them; None, or none of the names: the last of them."""
+    chosen, target = list(names[:most]), target if target in names else names[-1]
+    return chosen if target in chosen else [*chosen[:-1], target]
+
+
 def plot_forecast(
     history: pd.DataFrame,
     forecast: pd.DataFrame,
@@ -46,6 +52,7 @@ def plot_forecast(
     *,
     bands: Mapping[str, Band] | None = None,
     title: str = "",
+    target: str | None = None,
 ) -> Figure:
     """One panel per column of `forecast` over time: history, forecast, and actual values if known.
 
@@ -55,12 +62,13 @@ def plot_forecast(
         actual: the actual values, if known.
         bands: intervals around the forecast by name, the widest first.
         title: heading of the figure.
+        target: the column that matters most; None: the last.
 
-    At most 12 columns are drawn; the heading says so if there are more.
+    At most 12 columns are drawn, the target among them; the heading says so if there are more.
     """
-    columns = list(forecast.columns[:MAX_PANELS])
+    columns = shown_columns(list(forecast.columns), MAX_PANELS, target)
     if len(columns) < forecast.shape[1]:
-        title = f"{title} (first {len(columns)} of {forecast.shape[1]} columns)".strip()
+        title = f"{title} ({len(columns)} of {forecast.shape[1]} columns)".strip()
     figure, panels = _stack(len(columns), title)
     recent = history.iloc[-max(4 * len(forecast), 48) :]
     for axes, column in zip(panels, columns, strict=True):
@@ -81,24 +89,28 @@ def plot_forecast(
     return figure
 
 
-def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, names: Sequence[str]) -> Figure:
+def plot_windows(
+    history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, names: Sequence[str], *, target: str | None = None
+) -> Figure:
     """Forecast and actual values of a few windows, time in steps from the forecast's start.
 
     Args:
         history: [w seq_len n]; the last two horizons are drawn.
         forecast: [w pred_len n].
         actual: [w pred_len n].
-        names: the n columns; at most three columns and four windows are drawn.
+        names: the n columns; at most three columns, the target among them, and four windows are drawn.
+        target: the column that matters most; None: the last.
     """
-    rows, columns = min(len(forecast), 4), min(len(names), 3)
+    shown = [list(names).index(name) for name in shown_columns(names, 3, target)]
+    rows, columns = min(len(forecast), 4), len(shown)
     horizon = forecast.shape[1]
     recent = history[:, -2 * horizon :]
     past, ahead = np.arange(-recent.shape[1], 0), np.arange(horizon)
     figure = Figure(figsize=(3.4 * columns, 1.7 * rows + 0.5), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
     for row in range(rows):
-        for column in range(columns):
-            axes = _tidy(grid[row, column])
+        for place, column in enumerate(shown):
+            axes = _tidy(grid[row, place])
             _line(axes, past, recent[row, :, column], "history", HISTORY)
             _line(axes, ahead, actual[row, :, column], "actual", ACTUAL)
             _line(axes, ahead, forecast[row, :, column], "forecast", FORECAST)

@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from matplotlib.dates import num2date
 
-from informer.plots import plot_attention, plot_error_by_step, plot_forecast, plot_losses, plot_windows, save_figure
+from informer.plots import (
+    plot_attention,
+    plot_error_by_step,
+    plot_forecast,
+    plot_losses,
+    plot_windows,
+    save_figure,
+    shown_columns,
+)
 
 
 def frame(start, rows, columns, freq="h", tz=None):
@@ -70,7 +78,16 @@ def test_many_columns_are_cut_and_the_heading_says_so():
     columns = [f"c{i}" for i in range(20)]
     figure = plot_forecast(frame("2020", 50, columns), frame("2020-02", 3, columns), title="load")
     assert len(figure.axes) == 12
-    assert figure.get_suptitle() == "load (first 12 of 20 columns)"
+    assert figure.get_suptitle() == "load (12 of 20 columns)"
+    assert [axes.get_title("left") for axes in figure.axes] == [*columns[:11], "c19"]
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"), [("a", "abc"), ("d", "abd"), ("f", "abf"), (None, "abf"), ("other", "abf")]
+)
+def test_the_target_is_always_among_the_columns_shown(target, shown):
+    assert shown_columns(list("abcdef"), 3, target) == list(shown)
+    assert shown_columns(["a", "b"], 3, target) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("windows", "columns", "panels"), [(1, 1, 1), (2, 3, 6), (9, 7, 12)])
@@ -80,7 +97,7 @@ def test_windows_are_a_grid_of_forecast_against_truth(windows, columns, panels):
     figure = plot_windows(history, truth + 1, truth, [f"c{i}" for i in range(columns)])
     assert len(figure.axes) == panels
     drawn = lines(figure.axes[-1])
-    row, column = min(windows, 4) - 1, min(columns, 3) - 1
+    row, column = min(windows, 4) - 1, columns - 1  # the last one is the target where none is named
     np.testing.assert_array_equal(drawn["actual"].get_ydata(), truth[row, :, column])
     np.testing.assert_array_equal(drawn["forecast"].get_ydata(), truth[row, :, column] + 1)
     np.testing.assert_array_equal(drawn["history"].get_ydata(), history[row, -8:, column])

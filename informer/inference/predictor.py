@@ -53,7 +53,11 @@ class TrainedModel:
         self.reader = Reader(checkpoint)
         self.scaler = PanelScaler.from_state(checkpoint.scaler)
         roles = ("inputs", "targets", "future_covariates")
-        self.columns = Columns(**{role: tuple(getattr(checkpoint, role)) for role in roles})
+        main = checkpoint.config.get("target")
+        self.columns = Columns(
+            **{role: tuple(getattr(checkpoint, role)) for role in roles},
+            main=main if main in checkpoint.targets else None,
+        )
         self.sizes = WindowSizes.of(checkpoint.config)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint)
@@ -153,6 +157,7 @@ class TrainedModel:
                 values=values[i],
                 pred_len=self.sizes.pred_len,
                 offset=self.sizes.offset,
+                main=self.columns.main,
                 bands={suffix: reaching(rows[i], horizon) for suffix, rows in bands.items()},
             )
             for i, one in enumerate(series)

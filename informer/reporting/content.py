@@ -220,6 +220,7 @@ class Content:
         remarks: what a reader of the scores should know.
         profiles: errors along each axis.
         columns: names of the forecast columns.
+        main: the one that every chart of columns shows; empty: the last one.
         coverage: of intervals.
         residuals: of the model.
         losses: of its training.
@@ -247,6 +248,7 @@ class Content:
     remarks: list[str] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
     columns: Sequence[str] = ()
+    main: str = ""
     coverage: list[Coverage] = field(default_factory=list)
     residuals: Residuals | None = None
     losses: LossCurves | None = None

@@ -145,6 +145,7 @@ def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
         ),
         verdict="No scores were saved, and the training data is not available.",
         columns=model.columns.targets,
+        main=model.columns.main or "",
         command=_command(facts.get("command", [])),
         settings={key: written(value) for key, value in flat(_settings(run, config)).items()},
     )

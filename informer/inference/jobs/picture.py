@@ -26,7 +26,7 @@ def figure_of(forecast: Forecast, *, title: str) -> Figure:
     series = forecast.series
     ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
     history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-    return plot_forecast(history, ahead, bands=_bands(forecast), title=title)
+    return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
 
 
 def _bands(forecast: Forecast) -> dict[str, Band]:

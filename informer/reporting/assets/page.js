@@ -194,12 +194,16 @@ function startExplorer() {
 
 // ---------------------------------------------------------------- errors, coverage, residuals
 const MOST_BARS = 30;
+function withMain(places, names) { // the column that is asked for is never left out
+  const main = names.includes(report.main) ? names.indexOf(report.main) : names.length - 1;
+  return places.includes(main) ? places : [...places.slice(0, -1), main];
+}
 function drawProfile(profile) {
   const c = colours(), metric = $("metric").value, values = profile[metric];
   const numbers = profile.labels.every((label) => typeof label === "number");
   const own = values[report.model] ?? Object.values(values)[0];
   let places = profile.labels.map((_, i) => i);
-  if (profile.key === "column") places = places.sort((a, b) => own[b] - own[a]).slice(0, MOST_BARS);
+  if (profile.key === "column") places = withMain(places.sort((a, b) => own[b] - own[a]).slice(0, MOST_BARS), profile.labels);
   const labels = places.map((i) => profile.labels[i]);
   const traces = Object.keys(values).map((name) => {
     const { colour, dash, width } = look(name);
@@ -208,7 +212,7 @@ function drawProfile(profile) {
       ? { x: labels, y, name: plain(name), mode: "lines", line: { color: c(colour), dash, width }, hovertemplate }
       : { x: places.map((_, i) => i), y, name: plain(name), type: "bar", marker: { color: c(colour) }, hovertemplate };
   });
-  const title = profile.key === "column" && profile.labels.length > MOST_BARS ? `the ${MOST_BARS} columns with the largest error` : profile.axis;
+  const title = profile.key === "column" && profile.labels.length > MOST_BARS ? `${MOST_BARS} of ${profile.labels.length} columns, largest error first` : profile.axis;
   const ticks = numbers ? {} : { tickvals: places.map((_, i) => i), ticktext: labels.map((label) => plain(short(label, 14))) };
   draw("chart-" + profile.key, traces, layout(c, { bargap: 0.25, xaxis: { title: plain(title), ...ticks }, yaxis: { title: `${metric.toUpperCase()}, ${profile.units}` } }));
 }
@@ -225,12 +229,12 @@ function drawCoverageByStep() {
   })), layout(c, { shapes: goals(c), xaxis: { title: "steps ahead" }, yaxis: { title: "percent covered", rangemode: "normal", range: [Math.max(0, lowest - 10), 101] } }));
 }
 function drawCoverageByColumn() {
-  const c = colours(), places = report.columns.map((_, i) => i).slice(0, MOST_BARS);
+  const c = colours(), places = withMain(report.columns.map((_, i) => i).slice(0, MOST_BARS), report.columns);
   const ticks = { tickvals: places, ticktext: places.map((i) => plain(short(report.columns[i], 14))) };
   draw("chart-coverage-column", report.coverage.map((each, i) => ({
     x: places, y: places.map((place) => each.by_column[place]), name: plain(each.name), type: "bar", hovertemplate: "%{y:.1f} %",
     marker: { color: c(TINTS[i % 4]) },
-  })), layout(c, { shapes: goals(c), xaxis: { title: report.columns.length > MOST_BARS ? `the first ${MOST_BARS} columns` : "column", ...ticks }, yaxis: { title: "percent covered", rangemode: "normal", range: [0, 101] } }));
+  })), layout(c, { shapes: goals(c), xaxis: { title: report.columns.length > MOST_BARS ? `${MOST_BARS} of ${report.columns.length} columns` : "column", ...ticks }, yaxis: { title: "percent covered", rangemode: "normal", range: [0, 101] } }));
 }
 function drawResiduals() {
   const found = report.residuals, c = colours(), total = found.counts.reduce((sum, n) => sum + n, 0), last = found.counts.length - 1;
