@@ -41,8 +41,8 @@ Band = tuple[pd.DataFrame, pd.DataFrame]
 
 def shown_columns(names: Sequence[str], most: int, target: str | None = None) -> list[str]:
     """The first `most` names, `target` among them; None, or none of the names: the last of them."""
-    chosen, target = list(names[:most]), target if target in names else names[-1]
-    return chosen if target in chosen else [*chosen[:-1], target]
+    chosen, wanted = list(names[:most]), names[-1] if target is None or target not in names else target
+    return chosen if wanted in chosen else [*chosen[:-1], wanted]
 
 
 def plot_forecast(
