@@ -58,9 +58,10 @@ def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
         for level in levels
     }  # fmt: skip
     known = pd.DataFrame(series.values, series.timestamps, list(series.columns))
+    before = known[:row].iloc[-2 * len(values) :]
     forecasts = f"{len(windows)} forecasts of" if len(windows) > 1 else "a forecast of"
     return plot_forecast(
-        known[:row], frame(values), known.loc[times, columns], bands=bands, target=data.columns.main,
+        before, frame(values), known.loc[times, columns], bands=bands, target=data.columns.main,
         title=f"{name}: {forecasts} {data.sizes.pred_len} rows, test part",
     )  # fmt: skip
 

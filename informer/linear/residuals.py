@@ -47,10 +47,8 @@ def block_errors(
     parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
     runs = joined([], [run for part in parts for run in runs_of(part)])
     errors = []
-    for block in folds(runs, BLOCKS, data.sizes.pred_len):
-        if not block.held or not block.fitted:
-            continue
-        fold(fit.fit(strengths, block.fitted), scratch)
+    for block, fitted in fit.fit_without(strengths, folds(runs, BLOCKS, data.sizes.pred_len)):
+        fold(fitted, scratch)
         finish(scratch)
         held = data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // BLOCKS)
         for batch in held.batches(batch_size):

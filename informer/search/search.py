@@ -58,8 +58,8 @@ is kept for files and tables."""
 SAFE = 1.3
 """Seconds that are kept for each that was measured."""
 
-FITS = 7
-"""Times that the linear forecast is fitted after the search: for the run, for each block's errors, on all rows; once
+FITS = 4
+"""Times that the linear forecast is fitted after the search: for the run, for the errors of all blocks, on all rows; once
 for a network to begin with."""
 
 RUN = 1.4
