@@ -23,6 +23,9 @@ _SIZE = 8192
 _MOST_STRIDE = 8
 """Rows between windows up to which sums along diagonals are faster than a matrix product."""
 
+FEW = 3
+"""Features are few if this many times their number is at most the rows of a window: products of many are faster."""
+
 _KEPT_BYTES = 256_000_000
 """Of transformed features that are kept for other columns."""
 
@@ -125,7 +128,7 @@ class MomentSource:
         total = np.zeros((size // 2 + 1, len(mixed)), dtype=np.complex128)
         for part in self._chunks(runs):
             rows = self._rows(part, column)
-            if len(part) < n:
+            if len(part) < n or FEW * len(mixed) > n:
                 mixed += self._features(part).numpy().T @ sliding_window_view(rows, n)
             else:
                 total += self._spectrum(part) * np.fft.rfft(rows, size)[:, None]

@@ -152,8 +152,10 @@ def test_products_of_windows_with_a_distance_are_those_of_the_materialised_ones(
     np.testing.assert_allclose(window_products(values, n, stride=stride), windows.T @ windows, atol=1e-12)
 
 
-def test_products_with_features_are_those_of_the_materialised_ones():
+@pytest.mark.parametrize("few", [0, 99])
+def test_products_with_features_are_those_of_the_materialised_ones(few, monkeypatch):
     """Two series: one of more rows than a Fourier transform takes, one of fewer windows than rows of a window."""
+    monkeypatch.setattr("informer.linear.moments.FEW", few)  # Fourier transforms, or matrix products
     data = store((20_000, 17))
     runs = runs_of(windows_of(data, [*range(19_000), *range(19_100, 19_900), 20_000, 20_001]))
     source = MomentSource(data, SEQ, PRED, FEATURES)
