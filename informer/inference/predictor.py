@@ -132,8 +132,7 @@ class TrainedModel:
 
         Raises:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
-                it
-                does not forecast, or a level without calibration.
+                it does not forecast, or a level without calibration.
         """
         horizon = self.check_horizon(horizon)
         widths = self.half_widths(levels)

@@ -1,6 +1,7 @@
 """Score a checkpoint again on the test part of its data, from configuration to report."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -8,11 +9,13 @@ from rich.console import Console
 from torch.utils.tensorboard import SummaryWriter
 
 from informer import checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_run_stays
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDecoding, Plots
 from informer.config.overrides import readable
 from informer.console import logging_to, say
+from informer.data.pipeline import Data
 from informer.data.read.download import list_files
 from informer.data.windows import Windows
 from informer.errors import InputError
@@ -50,9 +53,8 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     output = Path(settings.output) if settings.output else path.parent / "eval"
     if not settings.output:
         refuse_link(output)
-    stems = file_stems(settings.plot_series)
-    pictures = [f"forecast_{stem}.png" for stem in stems.values()]
-    written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures)]
+    pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
+    written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures.values())]
     check_run_stays(written, "output")
     found = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
     with logging_to(console), found as data:
@@ -67,9 +69,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         if settings.pictures is not Plots.none:
             by_step = {name: errors.scaled.by_step()["mse"] for name, errors in evaluation.errors.items()}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
-        for name, stem in stems.items():
-            trained = TrainedModel(saved, device=settings.device.value)
-            save_figure(figure_on_test_part(trained, data, name), output / f"forecast_{stem}.png")
+        _draw_series(saved, data, pictures, settings, output)
         if settings.pictures is Plots.attention:
             _draw_attention(model, data.test, output)
         if settings.model.decoding is EvalDecoding.both:
@@ -80,11 +80,19 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         console.print(decodings_table(decodings))
     for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
         say(console, line)
-    if evaluation.series and not stems:
+    if evaluation.series and not pictures:
         worst = f"plot_series={readable(evaluation.worst_series)}"
         words = ["informer", "eval", f"checkpoint={settings.checkpoint}", worst]
         say(console, f"pictures of the worst: {shlex.join(words)}")
     return evaluation
+
+
+def _draw_series(saved: Checkpoint, data: Data, pictures: Mapping[str, str], settings: EvalConfig, out: Path) -> None:
+    """Forecasts of the test part of each of these series; `pictures` are their files."""
+    if pictures:
+        model = TrainedModel(saved, device=settings.device.value)
+        for series, picture in pictures.items():
+            save_figure(figure_on_test_part(model, data, series), out / picture)
 
 
 def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:

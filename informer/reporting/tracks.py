@@ -96,8 +96,7 @@ def gather_tracks(
         series_windows: number of windows each series was scored on.
     """
     lines = 1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)
-    main = data.targets.index(data.columns.main or data.targets[-1])
-    choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, main)
+    choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, data)
     skill = _skill(mse, name)
     found = Tracks(why=choice.why)
     columns: dict[int, list[int]] = {}
@@ -129,8 +128,9 @@ def gather_tracks(
     return found
 
 
-def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, main: int) -> tuple[Choice, int]:
+def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, data: Data) -> tuple[Choice, int]:
     """The pairs that a page has room for, and from how many origins, each of which takes so many numbers."""
+    main = data.targets.index(data.columns.main or data.targets[-1])
     choice = choose(mse, max(6, min(MAX_TRACKS, NUMBERS // (5 * per_origin))), main)
     return choice, max(1, min(MAX_ORIGINS, NUMBERS // (max(1, len(choice.pairs)) * per_origin)))
 
