@@ -191,13 +191,16 @@ class LinearFit:
     ) -> Iterator[tuple[Fold, LinearForecast]]:
         """Each block that holds windows and leaves some, with maps fitted on what it leaves.
 
-        Where there is room for all moments each window is summed once, not for every block.
+        Where blocks are longer than windows, and there is room for all moments, each window is summed once, not for
+        every block.
 
         Args:
             blocks: all folds of the same windows.
         """
         channels, usable = self.channels, [bool(block.held and block.fitted) for block in blocks]
-        if 2 * len(blocks) * len(channels) > self._room:
+        windows = sum(len(run) for block in blocks for run in block.held)
+        is_short = windows < self.sizes.rows * len(blocks) * len(self.store.first_rows)
+        if is_short or 2 * len(blocks) * len(channels) > self._room:
             yield from ((one, self.fit(strengths, one.fitted)) for one in compress(blocks, usable))
             return
         source = self._source(np.arange(self.sizes.pred_len))
@@ -274,11 +277,8 @@ class LinearFit:
 
     def _moments(self, source: MomentSource, runs: Sequence[Run], channels: Sequence[tuple[int, int]]) -> list[Moments]:
         made = []
-        by_series: dict[int, list[Run]] = {}
-        for run in runs:
-            by_series.setdefault(run.series, []).append(run)
         for series, group in groupby(channels, key=lambda channel: channel[0]):
-            own = by_series.get(series, [])
+            own = source.of_series(runs, series)
             squares = source.feature_products(own)
             made += [source.of(column, own, squares) for _, column in group]
         return made

@@ -91,12 +91,23 @@ class MomentSource:
     steps: np.ndarray | None = None
     _spectra: dict[Run, np.ndarray] = field(default_factory=dict)
     _squares: dict[tuple[Run, ...], np.ndarray] = field(default_factory=dict)
+    _grouped: dict[int, tuple[Sequence[Run], dict[int, list[Run]]]] = field(default_factory=dict)
 
     @property
     def kept(self) -> np.ndarray:
         """Positions of a window that are kept."""
         steps = np.arange(self.reach) if self.steps is None else self.steps
         return np.concatenate([np.arange(self.seq_len), self.seq_len + steps])
+
+    def of_series(self, runs: Sequence[Run], series: int) -> list[Run]:
+        """Those of one series; `runs` must not change."""
+        key = id(runs)  # which stays its own, because the list is kept
+        if key not in self._grouped:
+            own: dict[int, list[Run]] = {}
+            for run in runs:
+                own.setdefault(run.series, []).append(run)
+            self._grouped[key] = runs, own
+        return self._grouped[key][1].get(series, [])
 
     def feature_products(self, runs: Sequence[Run]) -> Float64[np.ndarray, "e e"]:
         """sum e e^T: the same for all columns."""
@@ -125,14 +136,15 @@ class MomentSource:
         product; its sum is transformed back once."""
         n, size = self.seq_len + self.reach, self._size
         mixed = np.zeros((len(self.features.groups), n))
-        total = np.zeros((size // 2 + 1, len(mixed)), dtype=np.complex128)
+        total: np.ndarray | None = None
         for part in self._chunks(runs):
             rows = self._rows(part, column)
             if len(part) < n or FEW * len(mixed) > n:
                 mixed += self._features(part).numpy().T @ sliding_window_view(rows, n)
             else:
-                total += self._spectrum(part) * np.fft.rfft(rows, size)[:, None]
-        return mixed + np.fft.irfft(total, size, axis=0)[:n].T
+                product = self._spectrum(part) * np.fft.rfft(rows, size)[:, None]
+                total = product if total is None else total + product
+        return mixed if total is None else mixed + np.fft.irfft(total, size, axis=0)[:n].T
 
     @property
     def _size(self) -> int:
