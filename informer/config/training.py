@@ -5,6 +5,9 @@ from enum import Enum
 
 from informer.quantiles import level_problem
 
+MOST_BLOCKS = 50
+"""That intervals are calibrated on."""
+
 
 class Device(Enum):
     """auto: the first CUDA GPU if available, otherwise the CPU."""
@@ -78,6 +81,9 @@ class TrainerConfig:
     calibration: float = 0.5
     """Share of the validation rows, from the end, that calibrates intervals and is not used to stop training; 0: no
     intervals."""
+    calibration_blocks: int = 5
+    """With linear maps: blocks of training and validation that calibrate intervals, each forecast by maps fitted on the
+    others; 0: the rows of `calibration` do, as for models without."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
@@ -104,6 +110,9 @@ class TrainerConfig:
             found.append(f"trainer.collective_timeout_minutes: expected more than 0, at most 1e6, found {minutes}")
         if not 0 <= self.calibration < 1:
             found.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
+        if self.calibration_blocks != 0 and not 2 <= self.calibration_blocks <= MOST_BLOCKS:
+            wanted = f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}"
+            found.append(f"{wanted}, found {self.calibration_blocks}")
         if self.save_every_minutes is not None and not self.save_every_minutes > 0:
             found.append(f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}")
         return found
@@ -129,6 +138,9 @@ class OptimConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     """Maximum gradient norm; longer gradients are scaled down to it."""
+    ema: float = 0.0
+    """Share of an average of the weights that a step keeps, such as 0.999; the average is validated and is the model.
+    0: none."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
@@ -139,16 +151,19 @@ class OptimConfig:
             found.append(f"optim.weight_decay: expected at least 0, found {self.weight_decay}")
         if self.clip_norm is not None and not self.clip_norm > 0:
             found.append(f"optim.clip_norm: expected more than 0 or null, found {self.clip_norm}")
+        if not 0 <= self.ema < 1:
+            found.append(f"optim.ema: expected at least 0 and less than 1, found {self.ema}")
         return found
 
 
 class LossKind(Enum):
-    """Mean over all forecast values: squared error, absolute error, Huber loss (delta 1), or pinball loss of
-    quantiles."""
+    """Mean over all forecast values: squared error, absolute error, Huber loss (delta 1), absolute error and that of
+    the spectrum, or pinball loss of quantiles."""
 
     mse = "mse"
     mae = "mae"
     huber = "huber"
+    spectral = "spectral"
     quantile = "quantile"
 
 
@@ -157,11 +172,15 @@ class LossConfig:
     """The node `loss`."""
 
     kind: LossKind = LossKind.mse
+    alpha: float = 0.2
+    """Weight of the error's spectrum with kind=spectral."""
     quantiles: list[float] = field(default_factory=list)
     """Levels of the forecast quantiles with kind=quantile; the median is the point forecast."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
+        if not self.alpha > 0:
+            return [f"loss.alpha: expected more than 0, found {self.alpha}"]
         if self.kind is LossKind.quantile:
             problem = level_problem(self.quantiles)
             return [f"loss.quantiles: {problem}"] if problem else []

@@ -18,7 +18,10 @@ from informer.plots import plot_losses, save_figure
 
 TRAINING, VALIDATION = "train/loss", "val/loss"
 HEADER = ("epoch", "train_loss", "val_loss")
-NAMES = {LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.quantile: "pinball loss"}
+NAMES = {
+    LossKind.mse: "MSE", LossKind.mae: "MAE", LossKind.huber: "Huber loss", LossKind.spectral: "spectral loss",
+    LossKind.quantile: "pinball loss",
+}  # fmt: skip
 
 
 def units_of(loss: LossConfig) -> str:

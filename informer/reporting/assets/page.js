@@ -150,7 +150,8 @@ function drawTrack() {
     yaxis: { fixedrange: false, rangemode: "normal", title: plain(short(track.column, 40)), uirevision: JSON.stringify([state.track, state.origin, $("extent").value]) },
     shapes: last ? [{ type: "line", x0: last, x1: last, y0: 0, y1: 1, yref: "paper", line: { color: c("soft"), width: 1, dash: "dot" } }] : [],
   });
-  if (narrow()) Object.assign(figure.legend, { y: -0.2, entrywidth: 120, font: { size: 11, color: c("text") } });
+  if (narrow()) Object.assign(figure.xaxis, { nticks: 4, tickangle: 0 }); // slanted labels reach into the legend
+  if (narrow()) Object.assign(figure.legend, { y: -0.24, entrywidth: 120, font: { size: 11, color: c("text") } });
   Plotly.react($("explorer"), [...bands(track, origin, times, c), actual, ...lines], figure, {
     ...config, displayModeBar: touch || !narrow(), modeBarButtons: [["zoomIn2d", "zoomOut2d", "pan2d", "zoom2d", "autoScale2d", "toImage"]],
   });
