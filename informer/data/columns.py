@@ -15,11 +15,13 @@ class Columns:
         inputs: all columns of the history.
         targets: forecast columns.
         future_covariates: inputs whose values are known over the horizon, which the decoder reads.
+        main: the target that every picture shows; None: the last one.
     """
 
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
     future_covariates: tuple[str, ...] = ()
+    main: str | None = None
 
     def positions(self, names: Sequence[str]) -> list[int]:
         """Positions of these among the inputs."""
@@ -68,6 +70,7 @@ class Roles:
             inputs=tuple(column for column in found if column in read | covariates),
             targets=tuple(column for column in found if column in targets),
             future_covariates=tuple(column for column in found if column in self.future_covariates),
+            main=self.target if self.target in targets else None,
         )
 
     def _check(self, found: Sequence[str], name: str) -> None:
