@@ -15,7 +15,9 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import ModelConfig
 from informer.config.schema import TrainConfig
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, Provenance, Source, lay_out, read_source, table_source
+from informer.data.pipeline import Data, Source, lay_out, read_source, table_source
+from informer.data.provenance import Provenance
+from informer.data.read.categories import Labels
 from informer.data.read.table import Table
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, one_of, reason_of
@@ -132,8 +134,9 @@ def build_data(
     scaler: PanelScaler | None = None,
     source: Source | None = None,
     known: Sequence[str] | None = None,
+    categories: Labels | None = None,
 ) -> Data:
-    """Split and scale the configured dataset; a trained model uses its own scaler and series names.
+    """Split and scale the configured dataset; a trained model uses its own scaler, series names and categories.
 
     `source`: the data, if already read.
     """
@@ -146,6 +149,7 @@ def build_data(
         device=device,
         calibration=config.trainer.calibration,
         known=known,
+        categories=categories,
     )
 
 
@@ -161,6 +165,7 @@ def dims_of(data: Data) -> ModelDims:
         targets=tuple(data.columns.positions(data.targets)),
         known=tuple(data.columns.positions(data.columns.future_covariates)),
         n_series=max(len(data.known), 1),
+        categories=tuple(len(data.categories.get(name, ())) for name in data.inputs) if data.categories else (),
     )
 
 

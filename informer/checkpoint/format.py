@@ -43,6 +43,9 @@ COMBINED = "combination"
 NAMES = "names"
 """Entry of `Checkpoint.data`."""
 
+CATEGORIES = "categories"
+"""Entry of `Checkpoint.data`: by column of categories, these in the order of their numbers, from 1."""
+
 REFITTED = "refit"
 """Entry of `Checkpoint.data`: how many windows it was fitted on once more."""
 
@@ -92,6 +95,11 @@ class Checkpoint:
     def series(self) -> list[str]:
         """Names of the series of training, in the order of their numbers; none of one series."""
         return self.data.get(NAMES, [])  # older files do not contain them
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """By column, its categories in the order of their numbers; none of a model that reads only numbers."""
+        return self.data.get(CATEGORIES, {})
 
     @property
     def refit(self) -> bool:

@@ -1,7 +1,7 @@
 """Which columns of a table a model forecasts, and which others it reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from informer.config.dataset import Features
 from informer.errors import InputError, listed
@@ -44,6 +44,23 @@ class Roles:
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
 
+    @property
+    def covariates(self) -> list[str]:
+        """Columns to read but not to forecast."""
+        return [*self.past_covariates, *self.future_covariates]
+
+    def with_categories(self, names: Sequence[str]) -> "Roles":
+        """The roles where these columns are categorical: past covariates, unless they have a role.
+
+        Raises:
+            InputError: one of them is to be forecast.
+        """
+        for name in names:
+            if name == self.target or name in (self.targets or []):
+                raise InputError(f"target={name}: its cells are categories, which are not forecast; choose another")
+        past = [name for name in names if name not in self.covariates]
+        return replace(self, past_covariates=[*self.past_covariates, *past])
+
     def choose(self, found: Sequence[str], *, name: str) -> Columns:
         """Roles of the columns `found`, in their order.
 
@@ -54,7 +71,7 @@ class Roles:
             InputError: a missing column or one with two roles, or no column to forecast.
         """
         self._check(found, name)
-        covariates = {*self.past_covariates, *self.future_covariates}
+        covariates = set(self.covariates)
         free = [column for column in found if column not in covariates]
         if not free:
             raise InputError(f"{name}: no column left to forecast, all of {listed(found)} are covariates")

@@ -1,7 +1,7 @@
 """Scaling per column: fitted by scikit-learn on training rows, then plain numbers in the checkpoint."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,12 @@ class Scaler:
         """Scaled units to data units."""
         return values * self.scale + self.center
 
+    def without(self, columns: Sequence[int]) -> "Scaler":
+        """The same, with these columns left as they are."""
+        center, scale = self.center.copy(), self.scale.copy()
+        center[list(columns)], scale[list(columns)] = 0.0, 1.0
+        return replace(self, center=center, scale=scale)
+
     def state(self) -> dict[str, Any]:
         """Plain lists, for a checkpoint."""
         return {"kind": self.kind.value, "center": self.center.tolist(), "scale": self.scale.tolist()}
@@ -85,25 +91,28 @@ class PanelScaler:
         kind: of every scaler.
         shared: the scaler for all series; None if each has its own.
         own: the scalers of the training series, by name.
+        codes: places of the columns of categories, whose numbers stay as they are.
     """
 
     kind: ScalerKind
     shared: Scaler | None = None
     own: Mapping[str, Scaler] = field(default_factory=dict)
+    codes: Sequence[int] = ()
 
     @classmethod
-    def fit(cls, config: ScalerConfig, training: Mapping[str, Table]) -> "PanelScaler":
+    def fit(cls, config: ScalerConfig, training: Mapping[str, Table], codes: Sequence[int] = ()) -> "PanelScaler":
         """Fit on the training rows of each series, by name; a single series uses a shared scaler."""
         if config.per_series and len(training) > 1:
-            own = {name: Scaler.fit(config.kind, [rows]) for name, rows in training.items()}
-            return cls(kind=config.kind, own=own)
-        return cls(kind=config.kind, shared=Scaler.fit(config.kind, list(training.values())))
+            own = {name: Scaler.fit(config.kind, [rows]).without(codes) for name, rows in training.items()}
+            return cls(kind=config.kind, own=own, codes=codes)
+        shared = Scaler.fit(config.kind, list(training.values())).without(codes)
+        return cls(kind=config.kind, shared=shared, codes=codes)
 
     def of(self, name: str, rows: Table) -> Scaler:
         """The scaler of a series: the shared one, its own from training, or a new one fitted on `rows`."""
         if self.shared is not None:
             return self.shared
-        return self.own[name] if name in self.own else Scaler.fit(self.kind, [rows])
+        return self.own[name] if name in self.own else Scaler.fit(self.kind, [rows]).without(self.codes)
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""
@@ -115,6 +124,7 @@ class PanelScaler:
             "kind": self.kind.value,
             "shared": self.shared and self.shared.state(),
             "own": {name: scaler.state() for name, scaler in self.own.items()},
+            **({"codes": list(self.codes)} if self.codes else {}),
         }
 
     @classmethod
@@ -126,6 +136,7 @@ class PanelScaler:
         """
         try:
             kind, shared, own = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
+            codes = [int(place) for place in state.get("codes", [])]
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"checkpoint: scaler: expected kind, shared and own, found {reason_of(error)}") from error
         if (shared is None) != bool(own) or not all(isinstance(one, dict) for one in [shared or {}, *own.values()]):
@@ -134,6 +145,7 @@ class PanelScaler:
             kind=kind,
             shared=None if shared is None else Scaler.from_state(shared),
             own={str(name): Scaler.from_state(one) for name, one in own.items()},
+            codes=codes,
         )
 
 

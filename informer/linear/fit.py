@@ -72,6 +72,7 @@ class LinearConfig:
         fit_on: rows to fit on.
         lookbacks: rows of history to choose from, increasing; none: see `lookback_grid`.
         chosen: strengths of the maps to average, where they are known; none: they are chosen.
+        left_out: columns of codes, which no map reads.
     """
 
     own_maps: bool = True
@@ -82,6 +83,7 @@ class LinearConfig:
     fit_on: FitOn = FitOn.train
     lookbacks: Sequence[int] = ()
     chosen: Sequence[Strengths] = ()
+    left_out: Sequence[int] = ()
 
 
 def lookback_grid(seq_len: int, season: int) -> list[int]:
@@ -138,10 +140,11 @@ def prepare(
     fields = mark_fields(frequency, kind)
     features = OriginFeatures(
         n_columns,
-        recent_rows(n_columns, train.sizes.seq_len) if config.other_columns else 0,
+        recent_rows(n_columns - len(config.left_out), train.sizes.seq_len) if config.other_columns else 0,
         cycles_of(fields, rows, frequency.per_day) if config.calendar else (),
         fields,
         kind,
+        tuple(config.left_out),
     )
     return LinearFit(
         store=train.store,

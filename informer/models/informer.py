@@ -14,6 +14,7 @@ from informer.attention.global_local import GlobalLocalAttention
 from informer.config.model import Decoding, GlobalProjections, InformerConfig, LinearSkip, Shortening
 from informer.errors import InputError
 from informer.layers.attention_layer import AttentionLayer
+from informer.layers.categories import CategoryColumns, CategoryLayout
 from informer.layers.decoder import Decoder, DecoderLayer
 from informer.layers.decoding import step_by_step
 from informer.layers.embedding import Embedding
@@ -124,7 +125,7 @@ class Informer(ForecastModel):
     """
 
     CONFIG = InformerConfig
-    INPUT_PARTS = ("enc_embedding.value.", "dec_embedding.value.")
+    INPUT_PARTS = ("categories.", "enc_embedding.value.", "dec_embedding.value.")
     CALENDAR_PARTS = ("enc_embedding.calendar.", "dec_embedding.calendar.")
     HEAD_PARTS = ("head.",)
 
@@ -132,7 +133,8 @@ class Informer(ForecastModel):
         self, config: InformerConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
     ) -> None:
         super().__init__(config, dims, attentions, quantiles)
-        inside = _inside(dims, config)
+        self.categories = CategoryColumns(dims.categories) if dims.categories else None
+        inside = _inside(dims.embedded, config)
         blueprint = _Blueprint(config, inside, attentions)
         self.decoding, self.step, self.floor = config.decoding, config.patch_len, config.floor
         self.input_transform = _input_transform(config, dims)
@@ -183,9 +185,11 @@ class Informer(ForecastModel):
             dec_x, dec_mark: the last label_len rows of the history, then zeros for the horizon; marks of those rows.
             series: see `ForecastModel.reads_series`.
         """
+        start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
+        if self.categories is not None:
+            enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
         inside = self.input_transform(enc_x, enc_mark, dec_x, dec_mark)
         memory = self.encoder(self.enc_embedding(inside.enc_x, inside.enc_mark))
-        start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
         if self.decoding is Decoding.one_pass:
             forecast = self._decode(memory, inside, enc_x, start)
             is_bounded = self.floor and not self.training  # which would not learn where it is below
@@ -225,10 +229,13 @@ class Informer(ForecastModel):
 
 
 def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
+    # vectors of categories are not normalised either, and are zero where the category is not known ahead
+    vectors = CategoryLayout(dims.categories).positions(CategoryLayout(dims.categories).codes)
+    inside = dims.embedded
     return InputTransform(
-        n_inputs=dims.enc_in,
-        targets=dims.target_positions,
-        known=dims.known,
+        n_inputs=inside.enc_in,
+        targets=inside.target_positions,
+        known=sorted({*inside.known, *vectors}),
         label_len=dims.label_len,
         pred_len=dims.pred_len,
         instance_norm=config.instance_norm,

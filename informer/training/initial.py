@@ -33,8 +33,15 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
     Raises:
         InputError: see `warm_start`.
     """
-    marks = dims_of(data).mark_sizes
-    return warm_start(model, older, inputs=data.inputs, targets=data.targets, mark_sizes=marks, slots=_slots(settings))
+    return warm_start(
+        model,
+        older,
+        inputs=data.inputs,
+        targets=data.targets,
+        mark_sizes=dims_of(data).mark_sizes,
+        slots=_slots(settings),
+        categories=data.categories,
+    )
 
 
 def _slots(settings: TrainConfig) -> dict[str, Any]:

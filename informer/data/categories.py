@@ -1,0 +1,38 @@
+"""Categories of a model: those of training rows, and their numbers in the rows of all parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from informer.data.read.categories import Labels
+from informer.data.read.source import Series
+from informer.data.split import Split
+
+
+def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:
+    """By column, the categories in the training rows, sorted; `labels` are those of the numbers in the panel."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, own in labels.items():
+        place = panel[0].columns.index(name)
+        parts = (one.values[split.train.start : split.train.stop] for one, split in zip(panel, splits, strict=True))
+        numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
+        found[name] = tuple(sorted(own[number - 1] for number in numbers))
+    return found
+
+
+def renumbered(panel: list[Series], labels: Labels, wanted: Labels) -> list[Series]:
+    """The series with other numbers for their categories; 0 for those that are not wanted."""
+    if not labels:
+        return panel
+    tables = {}
+    for name, own in labels.items():
+        numbers = {label: number for number, label in enumerate(wanted[name], start=1)}
+        tables[panel[0].columns.index(name)] = np.array([0, *(numbers.get(label, 0) for label in own)], dtype=float)
+    changed = []
+    for series in panel:
+        values = np.array(series.values)
+        for place, table in tables.items():
+            values[:, place] = table[values[:, place].astype(np.int64)]
+        changed.append(replace(series, values=values))
+    return changed
