@@ -68,7 +68,7 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
         return kept
     # sort=False: groups in the order of their first rows, as they are kept
     means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
-    values = means.to_numpy()
+    values = means.to_numpy(copy=True)
     codes = rows.places(repairs.categorical)
     values[:, codes] = kept.values[:, codes]
     return replace(kept, values=values)
