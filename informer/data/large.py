@@ -46,9 +46,7 @@ def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> 
     if config.sort or config.duplicates or config.fill:
         raise InputError("dataset.memmap: repairs (sort, duplicates, fill) need the files in memory; fix them first")
     if config.categorical:
-        raise InputError(
-            "dataset.categorical: not supported with dataset.memmap, which reads only numbers; leave one out"
-        )
+        raise InputError("dataset.categorical: not supported with dataset.memmap, which reads numbers; leave one out")
     if config.timezone:
         raise InputError(
             "dataset.timezone: not supported with dataset.memmap, which reads files in pieces; write times in UTC"
