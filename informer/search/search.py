@@ -59,8 +59,7 @@ SAFE = 1.3
 """Seconds that are kept for each that was measured."""
 
 FITS = 7
-"""Times that the linear forecast is fitted after the search: for the run, for each block's errors, on all rows; once
-for a network to begin with."""
+"""Times that the linear forecast is fitted after the search: for the run, for each block's errors, on all rows."""
 
 RUN = 1.4
 """Time of a step of the run relative to that of its trial: it validates more often, plots and saves."""
@@ -156,8 +155,7 @@ class Search:
     def _kept(self, trial: Trial) -> float:
         """Seconds for all that follows training."""
         start = next(one for one in self.record.trials if not one.steps)
-        fits = (1 if trial.steps else FITS) * start.fit_seconds
-        return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
+        return FILES_SHARE * self.budget.whole + SAFE * (FITS * start.fit_seconds + trial.closing_seconds)
 
     def _start(self, seq_lens: Sequence[int]) -> Trial:
         """The linear forecast."""

@@ -16,8 +16,8 @@ from informer.build import build_data
 from informer.checkpoint.paths import REFIT
 from informer.checkpoint.restore import restore_model
 from informer.data.pipeline import Data
-from informer.inference.intervals import of_errors
-from informer.linear.residuals import block_errors
+from informer.inference.intervals import joined, residuals
+from informer.linear.residuals import held_out_blocks
 from informer.models.base import model_forecast
 from informer.models.linear import Linear, LinearModelConfig
 from informer.runtime import resource
@@ -59,7 +59,8 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     assert isinstance(model, Linear)
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
-    found = block_errors(model, settings.model, data, batch_size=32)
+    blocks = held_out_blocks(model, settings.model, data)
+    found = joined([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
     starts = np.arange(250 - SEQ - PRED + 1)
     bounds = np.linspace(0, len(starts), 6).round().astype(int)
     expected = []
@@ -100,13 +101,6 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     outcome = call("eval", f"checkpoint=run/{REFIT}")
     assert outcome.status == 2
     assert "fitted on the test part too" in outcome.err
-
-
-def test_half_widths_are_order_statistics_of_the_errors() -> None:
-    """The ceil((n + 1) level)-th smallest of n, by numpy."""
-    errors = torch.from_numpy(np.random.default_rng(0).exponential(size=(99, 3, 2))).float()
-    found = of_errors(errors).half_width(80)
-    np.testing.assert_array_equal(found.numpy(), np.sort(errors.numpy(), axis=0)[79])
 
 
 @pytest.mark.parametrize(
