@@ -14,10 +14,10 @@ from informer.config.conversion import read_yaml
 from informer.config.lengths import WindowSizes
 from informer.config.model import ModelConfig
 from informer.config.schema import TrainConfig
+from informer.data.categories import Trained
 from informer.data.columns import Roles
 from informer.data.pipeline import Data, Source, lay_out, read_source, table_source
 from informer.data.provenance import Provenance
-from informer.data.read.categories import Labels
 from informer.data.read.table import Table
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, one_of, reason_of
@@ -133,8 +133,7 @@ def build_data(
     device: torch.device,
     scaler: PanelScaler | None = None,
     source: Source | None = None,
-    known: Sequence[str] | None = None,
-    categories: Labels | None = None,
+    trained: Trained | None = None,
 ) -> Data:
     """Split and scale the configured dataset; a trained model uses its own scaler, series names and categories.
 
@@ -148,8 +147,7 @@ def build_data(
         calendar=config.model.marks,
         device=device,
         calibration=config.trainer.calibration,
-        known=known,
-        categories=categories,
+        trained=trained,
     )
 
 

@@ -29,7 +29,7 @@ def sales(stores: int, seed: int) -> pd.DataFrame:
     for store in range(stores):
         frame = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=DAYS), "store": f"s{store:02}"})
         frame["promo"] = rng.choice([*RISE], p=SHARES, size=DAYS)
-        week = rng.uniform(5, 15) * np.sin(2 * np.pi * (frame["date"].dt.dayofweek + rng.uniform(0, 7)) / 7)
+        week = rng.uniform(5, 15) * np.sin(2 * np.pi * (frame["date"].dt.day_of_week + rng.uniform(0, 7)) / 7)
         frame["sales"] = rng.uniform(80, 120) + week + frame["promo"].map(RISE) + NOISE * rng.normal(size=DAYS)
         parts.append(frame)
     return pd.concat(parts, ignore_index=True)

@@ -2,12 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from informer.data.read.categories import Labels
 from informer.data.read.source import Series
 from informer.data.split import Split
+
+
+class Trained(NamedTuple):
+    """What the numbers in a network's inputs stand for, from its training."""
+
+    series: Sequence[str]
+    """Names of its series, in the order of their numbers; empty for a single one."""
+    categories: Labels
+    """By column, its categories in the order of their numbers."""
 
 
 def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
 from informer.data.calendar import mark_sizes
-from informer.data.categories import renumbered, trained_labels
+from informer.data.categories import Trained, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel, table_panel
@@ -186,8 +186,7 @@ def lay_out(
     calendar: CalendarEmbed,
     device: torch.device | str,
     calibration: float = 0.0,
-    known: Sequence[str] | None = None,
-    categories: Labels | None = None,
+    trained: Trained | None = None,
 ) -> Data:
     """Split, scale and cut the data into windows.
 
@@ -195,23 +194,21 @@ def lay_out(
         scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
         calendar, device: kind of the marks, and where the rows are.
         calibration: share of the validation rows, from the end, used to calibrate intervals.
-        known: names of the training series; None: those of this data.
-        categories: those of training; None: those of the training rows of this data.
+        trained: the series and categories of training; None: those of this data.
 
     Raises:
         InputError: problems in the split or the sizes.
     """
     panel, splits = divide(source.panel, dataset, sizes)
-    known = _names(panel) if known is None else known
-    categories = trained_labels(panel, splits, source.labels) if categories is None else categories
+    known, categories = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source.columns.positions(list(source.labels)))
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
 
     def windows(name: str, parts: Sequence[range]) -> Windows:
-        starts = _starts(parts, store.first_rows.cpu().numpy(), sizes)
-        if not len(starts):
-            raise InputError(f"{dataset.name}: no series has a window in its {name} part; use longer series")
+        starts = _starts(
+            parts, store.first_rows.cpu().numpy(), sizes, f"{dataset.name}: no series has a window in its {name} part"
+        )
         return Windows.of_columns(store, source.columns, starts=torch.from_numpy(starts), sizes=sizes)
 
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
@@ -256,10 +253,14 @@ def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, rang
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))
 
 
-def _starts(parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes) -> Int64[np.ndarray, "n"]:
-    """Store rows at which the windows of all series start whose targets are in these parts."""
+def _starts(
+    parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes, lacking: str
+) -> Int64[np.ndarray, "n"]:
+    """Store rows at which the windows of all series start whose targets are in these parts; `lacking`: without any."""
     ranges = [sizes.starts(part) for part in parts]
     counts = np.array([len(starts) for starts in ranges])
+    if not counts.sum():
+        raise InputError(f"{lacking}; use longer series")
     firsts = first_rows + np.array([starts.start for starts in ranges])
     # one count over all windows, minus the number of windows in previous series
     return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
