@@ -72,7 +72,7 @@ def effects(model: Forecaster, frame: pd.DataFrame) -> dict[str, float]:
 
 def test_mse(model: Forecaster) -> float:
     """Of the model on the test part, in units of the sales."""
-    return float(model.metrics.loc[("original", "informer"), "mse"])
+    return float(model.metrics["mse"].loc[("original", "informer")])
 
 
 def main() -> None:

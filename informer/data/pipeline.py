@@ -206,9 +206,7 @@ def lay_out(
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
 
     def windows(name: str, parts: Sequence[range]) -> Windows:
-        starts = _starts(
-            parts, store.first_rows.cpu().numpy(), sizes, f"{dataset.name}: no series has a window in its {name} part"
-        )
+        starts = _starts(parts, store.first_rows.cpu().numpy(), sizes, (dataset.name, name))
         return Windows.of_columns(store, source.columns, starts=torch.from_numpy(starts), sizes=sizes)
 
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
@@ -254,13 +252,13 @@ def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, rang
 
 
 def _starts(
-    parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes, lacking: str
+    parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes, names: tuple[str, str]
 ) -> Int64[np.ndarray, "n"]:
-    """Store rows at which the windows of all series start whose targets are in these parts; `lacking`: without any."""
+    """Store rows at which the windows of all series start whose targets are in these parts; `names`: of data and part."""
     ranges = [sizes.starts(part) for part in parts]
     counts = np.array([len(starts) for starts in ranges])
     if not counts.sum():
-        raise InputError(f"{lacking}; use longer series")
+        raise InputError(f"{names[0]}: no series has a window in its {names[1]} part; use longer series")
     firsts = first_rows + np.array([starts.start for starts in ranges])
     # one count over all windows, minus the number of windows in previous series
     return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
