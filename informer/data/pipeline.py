@@ -254,7 +254,7 @@ def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, rang
 def _starts(
     parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes, names: tuple[str, str]
 ) -> Int64[np.ndarray, "n"]:
-    """Store rows at which the windows of all series start whose targets are in these parts; `names`: of data and part."""
+    """Store rows at which the windows of all series start whose targets are in these parts; `names`: of data, part."""
     ranges = [sizes.starts(part) for part in parts]
     counts = np.array([len(starts) for starts in ranges])
     if not counts.sum():
