@@ -125,6 +125,7 @@ def _roles(config: TrainConfig) -> Roles:
         targets=config.targets,
         past_covariates=config.past_covariates,
         future_covariates=config.future_covariates,
+        static_covariates=config.dataset.static_covariates,
     )
 
 
@@ -161,7 +162,7 @@ def dims_of(data: Data) -> ModelDims:
         label_len=data.sizes.label_len,
         pred_len=data.sizes.pred_len,
         targets=tuple(data.columns.positions(data.targets)),
-        known=tuple(data.columns.positions(data.columns.future_covariates)),
+        known=tuple(data.columns.positions(data.columns.known)),
         n_series=max(len(data.known), 1),
         categories=tuple(len(data.categories.get(name, ())) for name in data.inputs) if data.categories else (),
     )

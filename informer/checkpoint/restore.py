@@ -171,7 +171,11 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
         *(("columns of a scaler", part.size, dims.enc_in) for one in scalers for part in (one.center, one.scale)),
     ]
     found = [f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected]
-    used = [*checkpoint.targets, *checkpoint.future_covariates]
+    static: Any = checkpoint.static_covariates
+    if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
+        found.append("static covariates: expected names of columns that are not forecast")
+        static = []
+    used = [*checkpoint.targets, *checkpoint.future_covariates, *static]
     return found + [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
 
 

@@ -104,6 +104,7 @@ class DatasetConfig:
         target: the column to forecast; None takes the last value column.
         categorical: columns whose cells are categories, of text or of numbers; those not named in future_covariates are
             past covariates.
+        static_covariates: columns that are constant within each series, of numbers or categories.
         split: how rows are divided into training, validation and test.
         url: where to download `file` if it is missing; needs `sha256`.
         sha256: of the published file; required of a downloaded file, a mismatch of an existing one is only reported.
@@ -132,6 +133,7 @@ class DatasetConfig:
     exclude_files: list[str] = field(default_factory=list)
     target: str | None = None
     categorical: list[str] = field(default_factory=list)
+    static_covariates: list[str] = field(default_factory=list)
     split: SplitConfig = field(default_factory=SplitConfig)
     url: str | None = None
     sha256: str | None = None

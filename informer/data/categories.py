@@ -9,6 +9,7 @@ import numpy as np
 from informer.data.read.categories import Labels
 from informer.data.read.source import Series
 from informer.data.split import Split
+from informer.errors import InputError
 
 
 class Trained(NamedTuple):
@@ -20,6 +21,10 @@ class Trained(NamedTuple):
     """By column, its categories in the order of their numbers."""
 
 
+NUMBERS_ONLY = Trained((), {})
+"""Of a single series without categories."""
+
+
 def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:
     """By column, the categories in the training rows, sorted; `labels` are those of the numbers in the panel."""
     found: dict[str, tuple[str, ...]] = {}
@@ -29,6 +34,23 @@ def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Lab
         numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
         found[name] = tuple(sorted(own[number - 1] for number in numbers))
     return found
+
+
+def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) -> None:
+    """Raise the InputError of a static covariate that changes within a series."""
+    for name in names:
+        for series in panel:
+            values = series.values[:, series.columns.index(name)]
+            other = np.flatnonzero(values != values[0])
+            if len(other):
+                first, then = (
+                    repr(labels[name][int(value) - 1]) if name in labels else f"{value:g}"
+                    for value in (values[0], values[other[0]])
+                )
+                raise InputError(
+                    f"dataset.static_covariates={name}: expected one value within {series.name}, found {first} and "
+                    f"then {then} at {series.timestamps[other[0]]}; name it in past_covariates or future_covariates"
+                )
 
 
 def renumbered(panel: list[Series], labels: Labels, wanted: Labels) -> list[Series]:

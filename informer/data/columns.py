@@ -15,11 +15,18 @@ class Columns:
         inputs: all columns of the history.
         targets: forecast columns.
         future_covariates: inputs whose values are known over the horizon, which the decoder reads.
+        static_covariates: inputs that are constant within a series, which the decoder reads too.
     """
 
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
     future_covariates: tuple[str, ...] = ()
+    static_covariates: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Inputs that the decoder reads over the horizon."""
+        return (*self.future_covariates, *self.static_covariates)
 
     def positions(self, names: Sequence[str]) -> list[int]:
         """Positions of these among the inputs."""
@@ -36,6 +43,7 @@ class Roles:
         targets: the columns to forecast, instead of `features` and `target`.
         past_covariates: columns to read but not to forecast.
         future_covariates: the same, with known future values.
+        static_covariates: the same, constant within each series.
     """
 
     features: Features = Features.M
@@ -43,11 +51,12 @@ class Roles:
     targets: Sequence[str] | None = None
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
+    static_covariates: Sequence[str] = ()
 
     @property
     def covariates(self) -> list[str]:
         """Columns to read but not to forecast."""
-        return [*self.past_covariates, *self.future_covariates]
+        return [*self.past_covariates, *self.future_covariates, *self.static_covariates]
 
     def with_categories(self, names: Sequence[str]) -> "Roles":
         """The roles where these columns are categorical: past covariates, unless they have a role.
@@ -85,6 +94,7 @@ class Roles:
             inputs=tuple(column for column in found if column in read | covariates),
             targets=tuple(column for column in found if column in targets),
             future_covariates=tuple(column for column in found if column in self.future_covariates),
+            static_covariates=tuple(column for column in found if column in self.static_covariates),
         )
 
     def _check(self, found: Sequence[str], name: str) -> None:
@@ -95,6 +105,7 @@ class Roles:
             "targets": list(self.targets or []),
             "past_covariates": list(self.past_covariates),
             "future_covariates": list(self.future_covariates),
+            "dataset.static_covariates": list(self.static_covariates),
         }
         for role, columns in named.items():
             for column in columns:

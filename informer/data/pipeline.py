@@ -13,7 +13,7 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
 from informer.data.calendar import mark_sizes
-from informer.data.categories import Trained, renumbered, trained_labels
+from informer.data.categories import Trained, check_static, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel, table_panel
@@ -168,6 +168,7 @@ def _source(
     roles = replace(roles, target=roles.target or dataset.target)
     found = panel[0].columns
     columns = roles.with_categories([name for name in labels if name in found]).choose(found, name=panel[0].name)
+    check_static(panel, columns.static_covariates, labels)
     return Source(
         panel=narrowed(panel, columns.inputs, cache),
         columns=columns,
@@ -202,7 +203,7 @@ def lay_out(
     panel, splits = divide(source.panel, dataset, sizes)
     known, categories = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
-    scaler, scalers = _scalers(scaler, panel, splits, source.columns.positions(list(source.labels)))
+    scaler, scalers = _scalers(scaler, panel, splits, source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
 
     def windows(name: str, parts: Sequence[range]) -> Windows:
@@ -235,12 +236,17 @@ def _names(panel: Sequence[Series]) -> list[str]:
 
 
 def _scalers(
-    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], codes: Sequence[int]
+    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], source: Source
 ) -> tuple[PanelScaler, list[Scaler]]:
     """The scaler, fitted on the training rows if it is not yet, and that of each series."""
     parts = ((series, split.train) for series, split in zip(panel, splits, strict=True))
     training = {series.name: series.values[part.start : part.stop] for series, part in parts}
-    fitted = PanelScaler.fit(scaler, training, codes) if isinstance(scaler, ScalerConfig) else scaler
+    if isinstance(scaler, PanelScaler):
+        fitted = scaler
+    else:
+        codes = source.columns.positions(list(source.labels))
+        static = [one for one in source.columns.positions(source.columns.static_covariates) if one not in codes]
+        fitted = PanelScaler.fit(scaler, training, codes=codes, static=static)
     return fitted, [fitted.of(name, rows) for name, rows in training.items()]
 
 

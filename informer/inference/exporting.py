@@ -138,6 +138,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "inputs": checkpoint.inputs,
             "targets": checkpoint.targets,
             "future_covariates": checkpoint.future_covariates,
+            "static_covariates": checkpoint.static_covariates,
         },
         "categories": {
             name: {label: number for number, label in enumerate(own, start=1)}
@@ -150,7 +151,8 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
         "scaler": checkpoint.scaler,
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale",
-            "dec_x: the last label_len of these rows, then pred_len rows of zeros (for future covariates their values)",
+            "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
+            "values)",
             "categories: by column, the number that enc_x and dec_x hold for each category, unscaled; 0 is any other",
             "series: number of a window's series among those of training, from 0; -1 is another",
             "offset: rows between these two parts of dec_x and dec_mark, which are not included",

@@ -75,6 +75,25 @@ class CategoryEmbedding(nn.Module):
 
 
 @final
+class SeriesColumns(nn.Module):
+    """Windows with the vector of their series behind the values of every row; -1 is the mean of all series.
+
+    Args:
+        n: series of training.
+        width: of a vector.
+    """
+
+    def __init__(self, n: int, width: int) -> None:
+        super().__init__()
+        self.table = CategoryEmbedding(n, width)
+
+    def forward(self, x: Float[Tensor, "b l c"], series: Int[Tensor, "b"]) -> Float[Tensor, "b l width"]:
+        """Values and vectors of each row."""
+        vectors = self.table(series + 1).to(x.dtype)
+        return torch.cat([x, vectors[:, None].expand(-1, x.shape[1], -1)], dim=2)
+
+
+@final
 class CategoryColumns(nn.Module):
     """Windows whose columns of codes are replaced as `CategoryLayout` says; encoder and decoder share the vectors."""
 

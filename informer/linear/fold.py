@@ -24,11 +24,12 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
     Raises:
         InputError: see `prepare` and `Strengths.from_plain`.
     """
+    static = data.columns.static_covariates  # constant over a window, so that they say nothing there
     offered = LinearConfig(
         own_maps=model.has_own_maps,
         other_columns=model.recent > 0,
         average=config.average,
-        left_out=data.columns.positions(list(data.categories)),
+        left_out=data.columns.positions([one for one in data.inputs if one in (*data.categories, *static)]),
         lookbacks=lookbacks,
         chosen=[Strengths.from_plain(one) for one in config.maps],
     )

@@ -105,6 +105,8 @@ class ForecastModel(nn.Module, ABC):
     CONFIG: ClassVar[type[ModelConfig]]
     INPUT_PARTS: ClassVar[tuple[str, ...]] = ()
     """How the names of the tensors begin that belong to the value columns."""
+    SERIES_PARTS: ClassVar[tuple[str, ...]] = ()
+    """The same of the series of training."""
     CALENDAR_PARTS: ClassVar[tuple[str, ...]] = ()
     """The same of the calendar marks."""
     HEAD_PARTS: ClassVar[tuple[str, ...]] = ()

@@ -188,7 +188,7 @@ def inspect_table(
         if found.frequency is None:
             return None, report
         if history is None:
-            report.warnings += constant_columns(found.rows, config.categorical)
+            report.warnings += constant_columns(found.rows, [*config.categorical, *config.static_covariates])
         if sizes is not None:
             times = found.frequency.grid(found.rows.timestamps[0], found.n_rows)
             with report.gathering():
