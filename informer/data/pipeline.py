@@ -27,7 +27,7 @@ from informer.data.scaler import PanelScaler, Scaler
 from informer.data.split import Split
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
-from informer.errors import InputError
+from informer.errors import InputError, listed
 from informer.files import expanded
 
 
@@ -135,6 +135,10 @@ def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, dat
     cache = _cache(dataset, data_dir, provenance) if dataset.memmap else None
     categories = CategoryReader(roles.covariates)
     panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes, categories)
+    if cache and (lost := [name for name in roles.covariates if name not in panel[0].columns]):
+        raise InputError(
+            f"dataset.memmap: expected covariates of numbers, found no such column {listed(lost)}; leave it out"
+        )
     return _source(panel, dataset, roles, categories.labels, provenance, cache)
 
 

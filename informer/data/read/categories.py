@@ -59,7 +59,7 @@ class CategoryReader:
     """Finds the columns of categories and numbers their cells, in all files of a dataset alike.
 
     Args:
-        covariates: columns that are categories where they hold text, besides those of the configuration.
+        covariates: columns that are categories where they hold text, as static ones are.
         labels: categories that were met, in this order.
     """
 
@@ -75,7 +75,7 @@ class CategoryReader:
         for name in config.categorical:
             if name not in table.columns:
                 raise table.missing("dataset.categorical", name)
-        texts = [name for name in self.covariates if is_text(table, name)]
+        texts = [name for name in (*self.covariates, *config.static_covariates) if is_text(table, name)]
         names = dict.fromkeys([*config.categorical, *self.labels, *texts])
         for name in (one for one in names if one in table.columns):
             own = self.labels.setdefault(name, [])
