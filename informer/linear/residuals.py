@@ -14,7 +14,6 @@ import torch
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
 from informer.linear.blocks import folds
-from informer.linear.fit import BLOCKS
 from informer.linear.fold import fold, linear_fit
 from informer.linear.moments import Run, joined, runs_of
 from informer.models.linear import Linear, LinearModelConfig
@@ -24,12 +23,18 @@ MOST_WINDOWS = 2000
 
 
 def held_out_blocks(
-    model: Linear, config: LinearModelConfig, data: Data, *, finish: Callable[[Linear], None] = lambda model: None
+    model: Linear,
+    config: LinearModelConfig,
+    data: Data,
+    *,
+    n_blocks: int,
+    finish: Callable[[Linear], None] = lambda model: None,
 ) -> Iterator[tuple[Linear, Windows]]:
     """Windows of training, validation and calibration, block by block, each with maps that were not fitted on it; the
     model stays as it is.
 
     Args:
+        n_blocks: how many.
         finish: what the maps get after they are fitted.
 
     Raises:
@@ -39,12 +44,12 @@ def held_out_blocks(
     strengths, _ = fit.strengths()
     parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
     runs = joined([], [run for part in parts for run in runs_of(part)])
-    for block in folds(runs, BLOCKS, data.sizes.pred_len):
+    for block in folds(runs, n_blocks, data.sizes.pred_len):
         if not block.held or not block.fitted:
             continue
         fold(fit.fit(strengths, block.fitted), scratch)
         finish(scratch)
-        yield scratch, data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // BLOCKS)
+        yield scratch, data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // n_blocks)
 
 
 def _starts(runs: list[Run]) -> np.ndarray:

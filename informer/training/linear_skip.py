@@ -65,10 +65,10 @@ def calibrated(
         lag=lag_of(data.frequency.season, data.sizes.seq_len),
         targets=data.columns.positions(data.targets),
     )
-    maps, own = maps_of(model), data.calibration
-    if maps is None or (isinstance(model, Linear) and settings.trainer.max_steps != 0):
+    maps, own, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
+    if not n_blocks or maps is None or (isinstance(model, Linear) and settings.trainer.max_steps != 0):
         return errors_of(model, own).calibration() if own else None
-    blocks = held_out_blocks(maps, _offered(settings.model), data, finish=finish)
+    blocks = held_out_blocks(maps, _offered(settings.model), data, n_blocks=n_blocks, finish=finish)
     found = joined([errors_of(fitted, held) for fitted, held in blocks])
     if own and model is not maps:
         ratio = errors_of(model, own).errors.mean() / errors_of(maps, own).errors.mean()

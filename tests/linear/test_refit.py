@@ -22,6 +22,7 @@ from informer.models.base import model_forecast
 from informer.models.linear import Linear, LinearModelConfig
 from informer.runtime import resource
 from informer.training.initial import initial_network
+from informer.training.linear_skip import calibrated
 
 SEQ, PRED, STRENGTH = 24, 6, 5.0
 MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
@@ -59,7 +60,7 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     assert isinstance(model, Linear)
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
-    blocks = held_out_blocks(model, settings.model, data)
+    blocks = held_out_blocks(model, settings.model, data, n_blocks=5)
     found = joined([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
     starts = np.arange(250 - SEQ - PRED + 1)
     bounds = np.linspace(0, len(starts), 6).round().astype(int)
@@ -101,6 +102,25 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     outcome = call("eval", f"checkpoint=run/{REFIT}")
     assert outcome.status == 2
     assert "fitted on the test part too" in outcome.err
+
+
+def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_to_them() -> None:
+    """The ratio of the sizes of errors by numpy; red if the network's own few rows decide for all, or do not count."""
+    settings = composed(*RUN, "model.embed=timeF")
+    network = composed(*RUN[:1], "model=small", *RUN[2:-1], "model.skip=maps", "attn@decoder_attn=full")
+    data = build_data(network, torch.device("cpu"))
+    assert data.calibration is not None
+    maps, model = (initial_network(one, data, None).eval() for one in (settings, network))
+    with torch.no_grad():
+        model.head.bias += 0.3
+    found = calibrated(model, network, data, finish=lambda fit: None)
+    of_maps = calibrated(maps, settings, data, finish=lambda fit: None)
+    batch = data.calibration.batch(torch.arange(len(data.calibration)))
+    sizes = [float((model_forecast(one, batch) - batch.target).detach().abs().mean()) for one in (model, maps)]
+    assert found is not None
+    assert of_maps is not None
+    assert found.windows == of_maps.windows > len(data.calibration)
+    np.testing.assert_allclose(found.half_width(80) / of_maps.half_width(80), sizes[0] / sizes[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize(
