@@ -186,9 +186,15 @@ def build_model(
         quantiles: levels that the network forecasts; none: point forecasts.
 
     Raises:
-        InputError: a mechanism does not support its slot, or an invalid parameter; the message names the slot.
+        InputError: a mechanism does not support its slot, or an invalid parameter; the message names the slot. Or
+            columns of categories, for a family that does not read them.
     """
-    return network_class(config)(
+    network = network_class(config)
+    if dims.categories and not network.READS_CATEGORIES:
+        raise InputError(
+            f"model.family={config.family}: expected columns of numbers, found categories, which it does not read"
+        )
+    return network(
         config,
         dims,
         Attentions(_factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)),

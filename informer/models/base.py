@@ -111,6 +111,8 @@ class ForecastModel(nn.Module, ABC):
     """The same of the calendar marks."""
     HEAD_PARTS: ClassVar[tuple[str, ...]] = ()
     """The same of the forecast columns and quantiles."""
+    READS_CATEGORIES: ClassVar[bool] = False
+    """Knows which value columns hold codes (`ModelDims.categories`), and takes none of them for a quantity."""
     LEARNS_FROM_ACTUAL: ClassVar[bool] = False
     """In training `forward` takes one more, the actual values in the horizon, scaled [b pred_len n]."""
 

@@ -124,6 +124,7 @@ class Informer(ForecastModel):
         quantiles: levels to forecast of each column, in increasing order, the median among them; none: one value each.
     """
 
+    READS_CATEGORIES = True
     CONFIG = InformerConfig
     INPUT_PARTS = ("categories.", "enc_embedding.value.", "dec_embedding.value.")
     SERIES_PARTS = ("series_columns.",)

@@ -81,6 +81,7 @@ class Linear(ForecastModel):
         InputError: there are quantiles.
     """
 
+    READS_CATEGORIES = True
     CONFIG = LinearModelConfig
 
     turns: Tensor

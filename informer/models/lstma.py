@@ -79,6 +79,7 @@ class Lstma(ForecastModel):
         quantiles: levels to forecast; the median is what the decoder reads.
     """
 
+    READS_CATEGORIES = True
     CONFIG = LstmaConfig
     INPUT_PARTS = ("categories.", "enc_value.", "dec_value.")
     CALENDAR_PARTS = ("enc_calendar.", "dec_calendar.")
