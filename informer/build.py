@@ -14,8 +14,10 @@ from informer.config.conversion import read_yaml
 from informer.config.lengths import WindowSizes
 from informer.config.model import ModelConfig
 from informer.config.schema import TrainConfig
+from informer.data.categories import Trained
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, Provenance, Source, lay_out, read_source, table_source
+from informer.data.pipeline import Data, Source, lay_out, read_source, table_source
+from informer.data.provenance import Provenance
 from informer.data.read.table import Table
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, one_of, reason_of
@@ -123,6 +125,7 @@ def _roles(config: TrainConfig) -> Roles:
         targets=config.targets,
         past_covariates=config.past_covariates,
         future_covariates=config.future_covariates,
+        static_covariates=config.dataset.static_covariates,
     )
 
 
@@ -131,9 +134,9 @@ def build_data(
     device: torch.device,
     scaler: PanelScaler | None = None,
     source: Source | None = None,
-    known: Sequence[str] | None = None,
+    trained: Trained | None = None,
 ) -> Data:
-    """Split and scale the configured dataset; a trained model uses its own scaler and series names.
+    """Split and scale the configured dataset; a trained model uses its own scaler, series names and categories.
 
     `source`: the data, if already read.
     """
@@ -145,7 +148,7 @@ def build_data(
         calendar=config.model.marks,
         device=device,
         calibration=config.trainer.calibration,
-        known=known,
+        trained=trained,
     )
 
 
@@ -159,8 +162,9 @@ def dims_of(data: Data) -> ModelDims:
         label_len=data.sizes.label_len,
         pred_len=data.sizes.pred_len,
         targets=tuple(data.columns.positions(data.targets)),
-        known=tuple(data.columns.positions(data.columns.future_covariates)),
+        known=tuple(data.columns.positions(data.columns.known)),
         n_series=max(len(data.known), 1),
+        categories=tuple(len(data.categories.get(name, ())) for name in data.inputs) if data.categories else (),
     )
 
 
@@ -182,9 +186,15 @@ def build_model(
         quantiles: levels that the network forecasts; none: point forecasts.
 
     Raises:
-        InputError: a mechanism does not support its slot, or an invalid parameter; the message names the slot.
+        InputError: a mechanism does not support its slot, or an invalid parameter; the message names the slot. Or
+            columns of categories, for a family that does not read them.
     """
-    return network_class(config)(
+    network = network_class(config)
+    if dims.categories and not network.READS_CATEGORIES:
+        raise InputError(
+            f"model.family={config.family}: expected columns of numbers, found categories, which it does not read"
+        )
+    return network(
         config,
         dims,
         Attentions(_factory("attn", attn), _factory("decoder_attn", decoder_attn), _factory("cross_attn", cross_attn)),

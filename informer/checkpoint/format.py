@@ -43,6 +43,12 @@ COMBINED = "combination"
 NAMES = "names"
 """Entry of `Checkpoint.data`."""
 
+CATEGORIES = "categories"
+"""Entry of `Checkpoint.data`: by column of categories, these in the order of their numbers, from 1."""
+
+STATIC = "static_covariates"
+"""Entry of `Checkpoint.data`: inputs that are constant within a series."""
+
 REFITTED = "refit"
 """Entry of `Checkpoint.data`: how many windows it was fitted on once more."""
 
@@ -92,6 +98,16 @@ class Checkpoint:
     def series(self) -> list[str]:
         """Names of the series of training, in the order of their numbers; none of one series."""
         return self.data.get(NAMES, [])  # older files do not contain them
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """By column, its categories in the order of their numbers; none of a model that reads only numbers."""
+        return self.data.get(CATEGORIES, {})
+
+    @property
+    def static_covariates(self) -> list[str]:
+        """Inputs that are constant within a series; older files have none."""
+        return self.data.get(STATIC, [])
 
     @property
     def refit(self) -> bool:

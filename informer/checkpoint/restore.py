@@ -130,7 +130,7 @@ def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
     dims = dims_in(checkpoint)
     found = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
     found += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
-    found += _series_problems(checkpoint.series, dims)
+    found += _series_problems(checkpoint.series, dims) + _category_problems(checkpoint, dims)
     if found:
         raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
     return config, dims
@@ -143,6 +143,24 @@ def _series_problems(names: Any, dims: ModelDims) -> list[str]:
     return [] if number == dims.n_series else [f"series: expected {dims.n_series}, found the names of {number}"]
 
 
+def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
+    labels: Any = checkpoint.categories
+    if not isinstance(labels, dict) or not all(
+        isinstance(own, list) and all(isinstance(one, str) for one in own) and len(set(own)) == len(own) > 0
+        for own in labels.values()
+    ):
+        return ["categories: expected lists of different texts"]
+    sizes = tuple(len(labels.get(name, ())) for name in checkpoint.inputs)
+    found = [f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs]
+    found += [f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets]
+    if dims.categories != (sizes if any(sizes) else ()):
+        found.append(f"categories: expected {list(dims.categories)} of the columns, found {list(sizes)}")
+    codes = [place for place, size in enumerate(sizes) if size]
+    if sorted(PanelScaler.from_state(checkpoint.scaler).codes) != codes:
+        found.append("scaler: expected one that leaves the columns of categories as they are")
+    return found
+
+
 def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     Frequency.parse(checkpoint.frequency)
     scaler = PanelScaler.from_state(checkpoint.scaler)
@@ -153,7 +171,11 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
         *(("columns of a scaler", part.size, dims.enc_in) for one in scalers for part in (one.center, one.scale)),
     ]
     found = [f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected]
-    used = [*checkpoint.targets, *checkpoint.future_covariates]
+    static: Any = checkpoint.static_covariates
+    if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
+        found.append("static covariates: expected names of columns that are not forecast")
+        static = []
+    used = [*checkpoint.targets, *checkpoint.future_covariates, *static]
     return found + [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
 
 

@@ -7,6 +7,7 @@ from informer.build import complete_node
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import dims_in
 from informer.checkpoint.weights import check_numbers, differing_shape
+from informer.data.categories import NUMBERS_ONLY, Trained
 from informer.errors import InputError, counted
 from informer.models.base import SLOT_OF, ForecastModel
 
@@ -34,6 +35,7 @@ def warm_start(
     targets: Sequence[str],
     mark_sizes: Sequence[int],
     slots: Mapping[str, Mapping[str, Any]],
+    trained: Trained = NUMBERS_ONLY,
 ) -> Transfer:
     """Give `model` the checkpoint's weights, but for what belongs to other columns or to another mechanism.
 
@@ -46,11 +48,13 @@ def warm_start(
         slots: `_target_` and parameters of the model's three mechanisms. Where the checkpoint has another one, or other
             parameters of it, what both learn is taken over (same name, same shape), and the rest is fresh: what the
             old one did not learn, and buffers.
+        trained: series and categories of the new data; other categories than the checkpoint's leave the value
+            embeddings fresh too, other series their vectors.
 
     Raises:
         InputError: another tensor is missing, left over or of another shape.
     """
-    columns = _of_other_columns(model, checkpoint, inputs=inputs, targets=targets, mark_sizes=mark_sizes)
+    columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, mark_sizes=mark_sizes)
     own = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
     swapped = _swapped_slots(checkpoint.config, slots)
@@ -76,14 +80,19 @@ def warm_start(
 def _of_other_columns(
     model: ForecastModel,
     checkpoint: Checkpoint,
+    trained: Trained,
     *,
     inputs: Sequence[str],
     targets: Sequence[str],
     mark_sizes: Sequence[int],
 ) -> tuple[str, ...]:
     """How the names of the tensors begin that belong to columns, a calendar or a head other than the checkpoint's."""
+    labels = {name: list(own) for name, own in trained.categories.items()}
     differ = {
-        "columns": (list(inputs) != checkpoint.inputs, model.INPUT_PARTS),
+        "columns": (list(inputs) != checkpoint.inputs or labels != checkpoint.categories, model.INPUT_PARTS),
+        "series": (
+            bool(model.SERIES_PARTS) and list(trained.series) != checkpoint.series, model.SERIES_PARTS
+        ),
         "calendar": (tuple(mark_sizes) != dims_in(checkpoint).mark_sizes, model.CALENDAR_PARTS),
         "targets or quantiles": (
             list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], model.HEAD_PARTS

@@ -1,11 +1,12 @@
 """How data is read, repaired, split and scaled: the nodes `dataset` and `scaler`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
 from informer.config.file_format import Hints, format_problems, hint_problems, zone_problems
+from informer.config.reading import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
 from informer.errors import listed
 
 
@@ -61,70 +62,6 @@ class SplitConfig:
     test: int | float | str | None = 0.2
 
 
-class Fill(Enum):
-    """Value of a missing cell: the last one before it, linear interpolation between its neighbours, or zero."""
-
-    ffill = "ffill"
-    linear = "linear"
-    zero = "zero"
-
-
-class Duplicates(Enum):
-    """What to keep of rows with the same timestamp: the first, or their mean."""
-
-    first = "first"
-    mean = "mean"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repairs:
-    """The requested repairs.
-
-    Args:
-        sort: rows by time.
-        duplicates: rows with the same timestamp become one.
-        fill: empty cells, and the rows of missing timestamps.
-        max_gap: longest run of rows to fill; None fills any.
-        confirmed: names of repairs that may drop more than a few rows.
-    """
-
-    sort: bool = False
-    duplicates: Duplicates | None = None
-    fill: Fill | None = None
-    max_gap: int | None = None
-    confirmed: Sequence[str] = ()
-
-    def __bool__(self) -> bool:
-        return self.sort or self.duplicates is not None or self.fill is not None
-
-    @property
-    def advice(self) -> str:
-        """How to handle the remaining empty cells and missing rows."""
-        if self.fill is None:
-            return "set dataset.fill=ffill, linear or zero"
-        limit = "" if self.max_gap is None else f" within dataset.max_gap={self.max_gap}"
-        return f"dataset.fill={self.fill.value} cannot fill it{limit}: fix the file"
-
-
-LONGEST_CELL = 131_072
-"""Characters of a cell that Python's csv module can read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits on a data file.
-
-    Args:
-        file_mb: uncompressed size; None: unlimited, for files that are read in pieces.
-        line_mb: size of one line.
-        cell: characters of one cell, at most LONGEST_CELL.
-    """
-
-    file_mb: float | None = 4096.0
-    line_mb: float = 64.0
-    cell: int = LONGEST_CELL
-
-
 PLACES = ("path", "file", "packaged", "url", "sha256", "hint", "cache_dir")
 """Fields of `DatasetConfig` with locations; the other fields say how to read the data."""
 
@@ -164,6 +101,9 @@ class DatasetConfig:
         exclude: columns to ignore.
         exclude_files: names of files of the folder or pattern `path` to leave out.
         target: the column to forecast; None takes the last value column.
+        categorical: columns whose cells are categories, of text or of numbers; those not named in future_covariates are
+            past covariates.
+        static_covariates: columns that are constant within each series, of numbers or categories.
         split: how rows are divided into training, validation and test.
         url: where to download `file` if it is missing; needs `sha256`.
         sha256: of the published file; required of a downloaded file, a mismatch of an existing one is only reported.
@@ -191,6 +131,8 @@ class DatasetConfig:
     exclude: list[str] = field(default_factory=list)
     exclude_files: list[str] = field(default_factory=list)
     target: str | None = None
+    categorical: list[str] = field(default_factory=list)
+    static_covariates: list[str] = field(default_factory=list)
     split: SplitConfig = field(default_factory=SplitConfig)
     url: str | None = None
     sha256: str | None = None
@@ -217,8 +159,18 @@ class DatasetConfig:
     def repairs(self) -> Repairs:
         """Repairs before the checks."""
         return Repairs(
-            sort=self.sort, duplicates=self.duplicates, fill=self.fill, max_gap=self.max_gap, confirmed=self.confirm
+            sort=self.sort,
+            duplicates=self.duplicates,
+            fill=self.fill,
+            max_gap=self.max_gap,
+            confirmed=self.confirm,
+            categorical=self.categorical,
         )
+
+    @property
+    def as_text(self) -> list[str]:
+        """Columns whose cells are read as they are written: names of series, categories."""
+        return [*([] if self.series_col is None else [self.series_col]), *self.categorical]
 
     @property
     def hints(self) -> Hints:

@@ -193,6 +193,8 @@ class InformerConfig(ModelConfig):
     """Normalise each window by its own history, and undo it for the forecast."""
     patch_len: int = 1
     """Rows per token; divides seq_len, label_len and pred_len."""
+    series_embedding: int = 0
+    """Width of a learned vector for each series of training, read next to the values of every row; 0: none."""
     channel_independent: bool = False
     """Forecast each target from its own history (and the columns that are not targets), with one network for all."""
 
@@ -222,6 +224,8 @@ class InformerConfig(ModelConfig):
             ]
             if value < 1
         ]
+        if self.series_embedding < 0:
+            found.append(f"model.series_embedding: expected at least 0, found {self.series_embedding}")
         if self.global_tokens < 0:
             found.append(f"model.global_tokens: expected at least 0, found {self.global_tokens}")
         if not self.global_tokens and self.global_projections is GlobalProjections.own:

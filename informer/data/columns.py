@@ -1,7 +1,7 @@
 """Which columns of a table a model forecasts, and which others it reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from informer.config.dataset import Features
 from informer.errors import InputError, listed
@@ -15,13 +15,20 @@ class Columns:
         inputs: all columns of the history.
         targets: forecast columns.
         future_covariates: inputs whose values are known over the horizon, which the decoder reads.
+        static_covariates: inputs that are constant within a series, which the decoder reads too.
         main: the target that every picture shows; None: the last one.
     """
 
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
     future_covariates: tuple[str, ...] = ()
+    static_covariates: tuple[str, ...] = ()
     main: str | None = None
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Inputs that the decoder reads over the horizon."""
+        return (*self.future_covariates, *self.static_covariates)
 
     def positions(self, names: Sequence[str]) -> list[int]:
         """Positions of these among the inputs."""
@@ -38,6 +45,7 @@ class Roles:
         targets: the columns to forecast, instead of `features` and `target`.
         past_covariates: columns to read but not to forecast.
         future_covariates: the same, with known future values.
+        static_covariates: the same, constant within each series.
     """
 
     features: Features = Features.M
@@ -45,6 +53,24 @@ class Roles:
     targets: Sequence[str] | None = None
     past_covariates: Sequence[str] = ()
     future_covariates: Sequence[str] = ()
+    static_covariates: Sequence[str] = ()
+
+    @property
+    def covariates(self) -> list[str]:
+        """Columns to read but not to forecast."""
+        return [*self.past_covariates, *self.future_covariates, *self.static_covariates]
+
+    def with_categories(self, names: Sequence[str]) -> "Roles":
+        """The roles where these columns are categorical: past covariates, unless they have a role.
+
+        Raises:
+            InputError: one of them is to be forecast.
+        """
+        for name in names:
+            if name == self.target or name in (self.targets or []):
+                raise InputError(f"target={name}: its cells are categories, which are not forecast; choose another")
+        past = [name for name in names if name not in self.covariates]
+        return replace(self, past_covariates=[*self.past_covariates, *past])
 
     def choose(self, found: Sequence[str], *, name: str) -> Columns:
         """Roles of the columns `found`, in their order.
@@ -56,7 +82,7 @@ class Roles:
             InputError: a missing column or one with two roles, or no column to forecast.
         """
         self._check(found, name)
-        covariates = {*self.past_covariates, *self.future_covariates}
+        covariates = set(self.covariates)
         free = [column for column in found if column not in covariates]
         if not free:
             raise InputError(f"{name}: no column left to forecast, all of {listed(found)} are covariates")
@@ -70,6 +96,7 @@ class Roles:
             inputs=tuple(column for column in found if column in read | covariates),
             targets=tuple(column for column in found if column in targets),
             future_covariates=tuple(column for column in found if column in self.future_covariates),
+            static_covariates=tuple(column for column in found if column in self.static_covariates),
             main=self.target if self.target in targets else None,
         )
 
@@ -81,6 +108,7 @@ class Roles:
             "targets": list(self.targets or []),
             "past_covariates": list(self.past_covariates),
             "future_covariates": list(self.future_covariates),
+            "dataset.static_covariates": list(self.static_covariates),
         }
         for role, columns in named.items():
             for column in columns:

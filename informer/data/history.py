@@ -89,6 +89,8 @@ def _with_horizon(series: Series, columns: Columns, sizes: WindowSizes, future: 
     contains."""
     ahead, known = future_index(series, sizes.reach), columns.future_covariates
     values = np.zeros((len(ahead), len(columns.inputs)))
+    static = columns.positions(columns.static_covariates)
+    values[:, static] = series.values[-1, static]
     if future is not None:
         values[sizes.offset :, columns.positions(known)] = future.at(ahead[sizes.offset :], known)
     timestamps = pd.DatetimeIndex(series.timestamps.append(ahead))

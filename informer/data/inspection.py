@@ -18,6 +18,7 @@ from informer.config.overrides import changed_settings
 from informer.console import logging_to, say
 from informer.data.panel import series_tables
 from informer.data.read.advice import fitting_sizes, repaired_config
+from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
 from informer.data.read.report import Report
 from informer.data.read.source import Series, inspect_table, table_of_file, text_columns
@@ -102,7 +103,8 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
     """Findings on a file, or on each of its series. `alone`: an unreadable file raises an error."""
     dataset = settings.dataset
     try:
-        table = table_of_file(path, dataset)
+        table, dataset = CategoryReader().coded(table_of_file(path, dataset), dataset)
+        settings = replace(settings, dataset=dataset)
         if dataset.series_col is None:
             yield _finding(path, table, name_of(path), settings, console)
             return
@@ -136,7 +138,12 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
     span = () if series is None else (*_ends(series.timestamps), series.frequency.code)
     return Finding(
         name=table.name,
-        lines=[*_facts(table, series), *_problems(report), *filter(None, [verdict]), *command],
+        lines=[
+            *_facts(table, series, settings.dataset.categorical),
+            *_problems(report),
+            *filter(None, [verdict]),
+            *command,
+        ],
         n_rows=len(table.frame),
         n_problems=len(report.problems),
         span=span,
@@ -201,7 +208,7 @@ def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
     return dataset, wanted if 2 * fit > len(sizes) else min(known, key=lambda size: size.seq_len)
 
 
-def _facts(table: Table, series: Series | None) -> Iterator[str]:
+def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> Iterator[str]:
     yield f"file:     {table.name}, {counted(len(table.frame), 'row')}, {counted(len(table.columns), 'column')}"
     if table.dialect.uncommon():
         yield f"format:   {table.dialect.uncommon()}"
@@ -210,7 +217,8 @@ def _facts(table: Table, series: Series | None) -> Iterator[str]:
     first, last = series.timestamps[[0, -1]]
     yield f"time:     {series.time_col}, {first} to {last}, step {series.frequency.code}"
     yield f"columns:  {listed(series.columns)}"
-    for column, values in [*zip(series.columns, series.values.T, strict=True)][-MOST_SEASONS:]:
+    columns = zip(series.columns, series.values.T, strict=True)
+    for column, values in [one for one in columns if one[0] not in categorical][-MOST_SEASONS:]:
         # an estimate across gaps is enough to see a season
         whole = pd.Series(values).where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0)
         seasons = find_seasons(whole.to_numpy())

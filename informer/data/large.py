@@ -45,6 +45,8 @@ def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> 
     """
     if config.sort or config.duplicates or config.fill:
         raise InputError("dataset.memmap: repairs (sort, duplicates, fill) need the files in memory; fix them first")
+    if config.categorical:
+        raise InputError("dataset.categorical: not supported with dataset.memmap, which reads numbers; leave one out")
     if config.timezone:
         raise InputError(
             "dataset.timezone: not supported with dataset.memmap, which reads files in pieces; write times in UTC"
@@ -135,7 +137,7 @@ def _parts(
 
 
 def _pieces(path: Path, config: DatasetConfig) -> Iterator[Table]:
-    pieces = read_pieces(path, config.hints, config.series_col, config.limits)
+    pieces = read_pieces(path, config.hints, config.as_text, config.limits)
     return (prepared(piece, config) for piece in pieces)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
+from informer.data.read.categories import CategoryReader
 from informer.data.read.dialect import Dialect
 from informer.data.read.report import Report
 from informer.data.read.source import Series, column_values, series_from_table, table_of_file, text_columns
@@ -27,26 +28,36 @@ MOST = 3
 """Maximum number of problems and names in one line."""
 
 
-def read_panel(paths: Sequence[Path], config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
+def read_panel(
+    paths: Sequence[Path], config: DatasetConfig, sizes: WindowSizes, categories: CategoryReader | None = None
+) -> list[Series]:
     """Read the series of these files; all must have the columns and step of the first.
 
     Args:
         sizes: window lengths; series that are too short are an error with short=error.
+        categories: numbers the cells of categorical columns; None: only those that `config` names.
 
     Raises:
         ReportError: problems in any of the files, or differences from the first.
     """
-    return _panel(zip(paths, series_names(paths), strict=True), config, sizes)
+    return _panel(zip(paths, series_names(paths), strict=True), config, sizes, categories)
 
 
-def table_panel(table: Table, config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
+def table_panel(
+    table: Table, config: DatasetConfig, sizes: WindowSizes, categories: CategoryReader | None = None
+) -> list[Series]:
     """The series of a table in memory, checked like those of a file."""
-    return _panel([(table, table.name)], config, sizes)
+    return _panel([(table, table.name)], config, sizes, categories)
 
 
-def _panel(tables: Iterable[tuple[Path | Table, str]], config: DatasetConfig, sizes: WindowSizes) -> list[Series]:
+def _panel(
+    tables: Iterable[tuple[Path | Table, str]],
+    config: DatasetConfig,
+    sizes: WindowSizes,
+    categories: CategoryReader | None,
+) -> list[Series]:
     panel: list[Series] = []
-    reader, report = _Reader(), Report()
+    reader, report = _Reader(categories=categories or CategoryReader()), Report()
     least = sizes if config.short is Short.error else None
     for origin, name in tables:
         with report.gathering():
@@ -122,6 +133,7 @@ class _Reader:
     times: pd.Series | None = None
     time_format: str | None = None
     dialects: set[Dialect] = field(default_factory=set)
+    categories: CategoryReader = field(default_factory=CategoryReader)
 
     def tables(
         self, origin: Path | Table, name: str, config: DatasetConfig
@@ -131,6 +143,7 @@ class _Reader:
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)
+        table, config = self.categories.coded(table, config)
         if config.series_col is not None:
             table, config = self._timed(table, config)
             table = table.without(text_columns([table], config))

@@ -1,7 +1,5 @@
 """From a dataset to windows on the device."""
 
-import hashlib
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,10 +13,13 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
 from informer.data.calendar import mark_sizes
+from informer.data.categories import Trained, check_static, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel, table_panel
-from informer.data.read.download import files_sha256, find_files
+from informer.data.provenance import Provenance, panel_sha256, provenance_of
+from informer.data.read.categories import CategoryReader, Labels
+from informer.data.read.download import find_files
 from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series
 from informer.data.read.table import Table
@@ -26,18 +27,8 @@ from informer.data.scaler import PanelScaler, Scaler
 from informer.data.split import Split
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
-from informer.errors import InputError
+from informer.errors import InputError, listed
 from informer.files import expanded
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where the data came from: a file, or a folder or pattern of many; the checksum covers all of them."""
-
-    path: Path
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +43,7 @@ class Data:
         sizes: of a window.
         calendar: kind of the marks.
         mark_sizes: one entry per mark column (see `time_features.mark_sizes`).
+        categories: by column of the inputs, its categories in the order of their numbers.
         splits: target rows of each series' parts.
         train, val, test: windows.
         calibration: windows of the later rows of the validation part, which are then not in `val`; None without.
@@ -66,6 +58,7 @@ class Data:
     sizes: WindowSizes
     calendar: CalendarEmbed
     mark_sizes: tuple[int, ...]
+    categories: Labels
     splits: list[Split]
     train: Windows
     val: Windows
@@ -92,12 +85,14 @@ class Source:
     Args:
         panel: series of the input columns, in data units.
         columns: names by role.
+        labels: by categorical column, the categories that were read, in the order of their numbers in `panel`.
         cache: for arrays too large for memory; None: in memory.
         provenance: files and checksum.
     """
 
     panel: list[Series]
     columns: Columns
+    labels: Labels
     cache: Cache | None
     provenance: Provenance
 
@@ -136,10 +131,15 @@ def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, dat
         InputError: problems in the files.
     """
     paths = find_files(dataset, data_dir)
-    provenance = _provenance(paths, dataset)
+    provenance = provenance_of(paths, dataset)
     cache = _cache(dataset, data_dir, provenance) if dataset.memmap else None
-    panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes)
-    return _source(panel, dataset, roles, provenance, cache)
+    categories = CategoryReader(roles.covariates)
+    panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes, categories)
+    if cache and (lost := [name for name in roles.covariates if name not in panel[0].columns]):
+        raise InputError(
+            f"dataset.memmap: expected covariates of numbers, found no such column {listed(lost)}; leave it out"
+        )
+    return _source(panel, dataset, roles, categories.labels, provenance, cache)
 
 
 def table_source(
@@ -155,16 +155,31 @@ def table_source(
     """
     if dataset.memmap:
         raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
-    panel = table_panel(table, dataset, sizes)
-    return _source(panel, dataset, roles, provenance or Provenance(Path(table.name), _panel_sha256(panel)), None)
+    categories = CategoryReader(roles.covariates)
+    panel = table_panel(table, dataset, sizes, categories)
+    provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
+    return _source(panel, dataset, roles, categories.labels, provenance, None)
 
 
 def _source(
-    panel: list[Series], dataset: DatasetConfig, roles: Roles, provenance: Provenance, cache: Cache | None
+    panel: list[Series],
+    dataset: DatasetConfig,
+    roles: Roles,
+    labels: Labels,
+    provenance: Provenance,
+    cache: Cache | None,
 ) -> Source:
     roles = replace(roles, target=roles.target or dataset.target)
-    columns = roles.choose(panel[0].columns, name=panel[0].name)
-    return Source(panel=narrowed(panel, columns.inputs, cache), columns=columns, cache=cache, provenance=provenance)
+    found = panel[0].columns
+    columns = roles.with_categories([name for name in labels if name in found]).choose(found, name=panel[0].name)
+    check_static(panel, columns.static_covariates, labels)
+    return Source(
+        panel=narrowed(panel, columns.inputs, cache),
+        columns=columns,
+        labels={name: labels[name] for name in columns.inputs if name in labels},
+        cache=cache,
+        provenance=provenance,
+    )
 
 
 def lay_out(
@@ -176,7 +191,7 @@ def lay_out(
     calendar: CalendarEmbed,
     device: torch.device | str,
     calibration: float = 0.0,
-    known: Sequence[str] | None = None,
+    trained: Trained | None = None,
 ) -> Data:
     """Split, scale and cut the data into windows.
 
@@ -184,20 +199,19 @@ def lay_out(
         scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
         calendar, device: kind of the marks, and where the rows are.
         calibration: share of the validation rows, from the end, used to calibrate intervals.
-        known: names of the training series; None: those of this data.
+        trained: the series and categories of training; None: those of this data.
 
     Raises:
         InputError: problems in the split or the sizes.
     """
     panel, splits = divide(source.panel, dataset, sizes)
-    known = _names(panel) if known is None else known
-    scaler, scalers = _scalers(scaler, panel, splits)
+    known, categories = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
+    panel = renumbered(panel, source.labels, categories)
+    scaler, scalers = _scalers(scaler, panel, splits, source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
 
     def windows(name: str, parts: Sequence[range]) -> Windows:
-        starts = _starts(parts, store.first_rows.cpu().numpy(), sizes)
-        if not len(starts):
-            raise InputError(f"{dataset.name}: no series has a window in its {name} part; use longer series")
+        starts = _starts(parts, store.first_rows.cpu().numpy(), sizes, (dataset.name, name))
         return Windows.of_columns(store, source.columns, starts=torch.from_numpy(starts), sizes=sizes)
 
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
@@ -209,6 +223,7 @@ def lay_out(
         sizes=sizes,
         calendar=calendar,
         mark_sizes=mark_sizes(panel[0].frequency, calendar),
+        categories=categories,
         splits=splits,
         train=windows("train", [split.train for split in splits]),
         val=windows("val", val),
@@ -225,12 +240,17 @@ def _names(panel: Sequence[Series]) -> list[str]:
 
 
 def _scalers(
-    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split]
+    scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], source: Source
 ) -> tuple[PanelScaler, list[Scaler]]:
     """The scaler, fitted on the training rows if it is not yet, and that of each series."""
     parts = ((series, split.train) for series, split in zip(panel, splits, strict=True))
     training = {series.name: series.values[part.start : part.stop] for series, part in parts}
-    fitted = PanelScaler.fit(scaler, training) if isinstance(scaler, ScalerConfig) else scaler
+    if isinstance(scaler, PanelScaler):
+        fitted = scaler
+    else:
+        codes = source.columns.positions(list(source.labels))
+        static = [one for one in source.columns.positions(source.columns.static_covariates) if one not in codes]
+        fitted = PanelScaler.fit(scaler, training, codes=codes, static=static)
     return fitted, [fitted.of(name, rows) for name, rows in training.items()]
 
 
@@ -241,10 +261,14 @@ def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, rang
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))
 
 
-def _starts(parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes) -> Int64[np.ndarray, "n"]:
-    """Store rows at which the windows of all series start whose targets are in these parts."""
+def _starts(
+    parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes, names: tuple[str, str]
+) -> Int64[np.ndarray, "n"]:
+    """Store rows at which the windows of all series start whose targets are in these parts; `names`: of data, part."""
     ranges = [sizes.starts(part) for part in parts]
     counts = np.array([len(starts) for starts in ranges])
+    if not counts.sum():
+        raise InputError(f"{names[0]}: no series has a window in its {names[1]} part; use longer series")
     firsts = first_rows + np.array([starts.start for starts in ranges])
     # one count over all windows, minus the number of windows in previous series
     return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
@@ -269,21 +293,3 @@ def _cache(dataset: DatasetConfig, data_dir: Path, provenance: Provenance) -> Ca
     reading = {key: getattr(dataset, key) for key in keys}
     folder = expanded(dataset.cache_dir) if dataset.cache_dir else data_dir / "cache"
     return Cache.below(folder, {"sha256": provenance.sha256, **reading})
-
-
-def _panel_sha256(panel: Sequence[Series]) -> str:
-    digest = hashlib.sha256()
-    for series in panel:
-        digest.update(" ".join([series.name, *series.columns]).encode())
-        digest.update(series.timestamps.asi8.tobytes())
-        digest.update(np.ascontiguousarray(series.values).tobytes())
-    return digest.hexdigest()
-
-
-def _provenance(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:
-    sha256 = files_sha256(paths)
-    if len(paths) > 1:
-        return Provenance(Path(str(dataset.path)), sha256)
-    if dataset.path is None and dataset.sha256 not in (None, sha256):
-        log.warning("%s: sha256 %s differs from the published file's %s", paths[0], sha256, dataset.sha256)
-    return Provenance(paths[0], sha256)

@@ -1,7 +1,7 @@
 """Scaling per column: fitted by scikit-learn on training rows, then plain numbers in the checkpoint."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,18 @@ class Scaler:
         """Scaled units to data units."""
         return values * self.scale + self.center
 
+    def without(self, columns: Sequence[int]) -> "Scaler":
+        """The same, with these columns left as they are."""
+        center, scale = self.center.copy(), self.scale.copy()
+        center[list(columns)], scale[list(columns)] = 0.0, 1.0
+        return replace(self, center=center, scale=scale)
+
+    def taking(self, columns: Sequence[int], other: "Scaler") -> "Scaler":
+        """The same, with these columns scaled as another does."""
+        center, scale, own = self.center.copy(), self.scale.copy(), list(columns)
+        center[own], scale[own] = other.center[own], other.scale[own]
+        return replace(self, center=center, scale=scale)
+
     def state(self) -> dict[str, Any]:
         """Plain lists, for a checkpoint."""
         return {"kind": self.kind.value, "center": self.center.tolist(), "scale": self.scale.tolist()}
@@ -85,25 +97,43 @@ class PanelScaler:
         kind: of every scaler.
         shared: the scaler for all series; None if each has its own.
         own: the scalers of the training series, by name.
+        codes: places of the columns of categories, whose numbers stay as they are.
+        static: places of the columns that are constant within a series: they have the scale of all series.
     """
 
     kind: ScalerKind
     shared: Scaler | None = None
     own: Mapping[str, Scaler] = field(default_factory=dict)
+    codes: Sequence[int] = ()
+    static: Sequence[int] = ()
 
     @classmethod
-    def fit(cls, config: ScalerConfig, training: Mapping[str, Table]) -> "PanelScaler":
+    def fit(
+        cls,
+        config: ScalerConfig,
+        training: Mapping[str, Table],
+        *,
+        codes: Sequence[int] = (),
+        static: Sequence[int] = (),
+    ) -> "PanelScaler":
         """Fit on the training rows of each series, by name; a single series uses a shared scaler."""
-        if config.per_series and len(training) > 1:
-            own = {name: Scaler.fit(config.kind, [rows]) for name, rows in training.items()}
-            return cls(kind=config.kind, own=own)
-        return cls(kind=config.kind, shared=Scaler.fit(config.kind, list(training.values())))
+        if not config.per_series or len(training) == 1:
+            shared = Scaler.fit(config.kind, list(training.values())).without(codes)
+            return cls(kind=config.kind, shared=shared, codes=codes)
+        own = {name: Scaler.fit(config.kind, [rows]).without(codes) for name, rows in training.items()}
+        if static:
+            whole = Scaler.fit(config.kind, list(training.values()))
+            own = {name: scaler.taking(static, whole) for name, scaler in own.items()}
+        return cls(kind=config.kind, own=own, codes=codes, static=static)
 
     def of(self, name: str, rows: Table) -> Scaler:
         """The scaler of a series: the shared one, its own from training, or a new one fitted on `rows`."""
         if self.shared is not None:
             return self.shared
-        return self.own[name] if name in self.own else Scaler.fit(self.kind, [rows])
+        if name in self.own:
+            return self.own[name]
+        known = next(iter(self.own.values()))
+        return Scaler.fit(self.kind, [rows]).without(self.codes).taking(self.static, known)
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""
@@ -115,6 +145,7 @@ class PanelScaler:
             "kind": self.kind.value,
             "shared": self.shared and self.shared.state(),
             "own": {name: scaler.state() for name, scaler in self.own.items()},
+            **{name: list(own) for name, own in (("codes", self.codes), ("static", self.static)) if own},
         }
 
     @classmethod
@@ -126,15 +157,22 @@ class PanelScaler:
         """
         try:
             kind, shared, own = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
+            codes, static = ([int(place) for place in state.get(name, [])] for name in ("codes", "static"))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"checkpoint: scaler: expected kind, shared and own, found {reason_of(error)}") from error
         if (shared is None) != bool(own) or not all(isinstance(one, dict) for one in [shared or {}, *own.values()]):
             raise InputError("checkpoint: scaler: expected one that is shared, or one for each series")
-        return cls(
+        found = cls(
             kind=kind,
             shared=None if shared is None else Scaler.from_state(shared),
             own={str(name): Scaler.from_state(one) for name, one in own.items()},
+            codes=codes,
+            static=static,
         )
+        n_columns = len((found.shared or next(iter(found.own.values()))).center)
+        if not all(0 <= place < n_columns for place in (*codes, *static)):
+            raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
+        return found
 
 
 def _numbers(values: Any) -> Float64[np.ndarray, "c"]:

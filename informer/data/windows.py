@@ -97,7 +97,7 @@ class Windows:
     @classmethod
     def of_columns(cls, store: Store, columns: Columns, *, starts: Int[Tensor, "n"], sizes: WindowSizes) -> "Windows":
         """Windows over a store of `columns.inputs`."""
-        targets, future = columns.positions(columns.targets), columns.positions(columns.future_covariates)
+        targets, future = columns.positions(columns.targets), columns.positions(columns.known)
         return cls(store, starts=starts, sizes=sizes, targets=targets, future=future)
 
     def __len__(self) -> int:

@@ -104,11 +104,14 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
     dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
     sizes = torch.tensor(dims["mark_sizes"])
     linear = checkpoint.calendar is CalendarEmbed.timeF
+    codes = torch.tensor([*dims.get("categories", ())] or [0] * dims["enc_in"])
     arrays: list[Tensor] = []
     for rows in (dims["seq_len"], dims["label_len"] + dims["pred_len"]):
         marks = torch.rand(batch, rows, len(sizes), generator=draw)
+        numbers = torch.randn(batch, rows, dims["enc_in"], generator=draw)
+        drawn = (torch.rand(batch, rows, dims["enc_in"], generator=draw) * (codes + 1)).floor()
         arrays += [
-            torch.randn(batch, rows, dims["enc_in"], generator=draw),
+            torch.where(codes > 0, drawn, numbers),
             marks - 0.5 if linear else (marks * sizes).floor(),
         ]
     if "series" in names:
@@ -135,6 +138,11 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "inputs": checkpoint.inputs,
             "targets": checkpoint.targets,
             "future_covariates": checkpoint.future_covariates,
+            "static_covariates": checkpoint.static_covariates,
+        },
+        "categories": {
+            name: {label: number for number, label in enumerate(own, start=1)}
+            for name, own in checkpoint.categories.items()
         },
         "series": checkpoint.series,
         "lengths": asdict(WindowSizes.of(checkpoint.config)),
@@ -143,7 +151,9 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
         "scaler": checkpoint.scaler,
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale",
-            "dec_x: the last label_len of these rows, then pred_len rows of zeros (for future covariates their values)",
+            "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
+            "values)",
+            "categories: by column, the number that enc_x and dec_x hold for each category, unscaled; 0 is any other",
             "series: number of a window's series among those of training, from 0; -1 is another",
             "offset: rows between these two parts of dec_x and dec_mark, which are not included",
             "forecast: scaled values of the targets; x * scale + center gives original units",

@@ -52,7 +52,7 @@ class TrainedModel:
         self.quantiles = quantiles_of(self.model)
         self.reader = Reader(checkpoint)
         self.scaler = PanelScaler.from_state(checkpoint.scaler)
-        roles = ("inputs", "targets", "future_covariates")
+        roles = ("inputs", "targets", "future_covariates", "static_covariates")
         main = checkpoint.config.get("target")
         self.columns = Columns(
             **{role: tuple(getattr(checkpoint, role)) for role in roles},
@@ -79,7 +79,7 @@ class TrainedModel:
             return pred_len
         if horizon < 1:
             raise InputError(f"horizon: expected at least 1, found {horizon}")
-        known = self.columns.targets + self.columns.future_covariates
+        known = self.columns.targets + self.columns.known
         unknown = [name for name in self.columns.inputs if name not in known]
         if horizon > pred_len and unknown:
             raise InputError(
@@ -238,12 +238,14 @@ class TrainedModel:
         return self.floored(_numpy(batch.in_units(point(output, self.quantiles))))
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
-        """The end of a series extended by its forecast and future covariates, without other columns."""
-        names = [*self.columns.targets, *self.columns.future_covariates]
+        """The end of a series extended by its forecast and known covariates, without other columns."""
+        names = [*self.columns.targets, *self.columns.known]
         history = column_values(series, names)[-self.sizes.seq_len :]
         ahead = future_index(series, len(rows))
         if future is not None:
             rows = np.concatenate([rows, future.at(ahead, self.columns.future_covariates)], axis=1)
+        static = history[-1:, rows.shape[1] :].repeat(len(rows), axis=0)
+        rows = np.concatenate([rows, static], axis=1)
         return replace(
             series,
             timestamps=pd.DatetimeIndex(series.timestamps[-len(history) :].append(ahead)),

@@ -16,6 +16,7 @@ from informer.config.schema import check
 from informer.data.calendar import mark_fields
 from informer.data.future import Future, future_of_table
 from informer.data.panel import left_padded, series_tables
+from informer.data.read.categories import coded, unknown
 from informer.data.read.content import table_of_content
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
@@ -66,6 +67,7 @@ class Reader:
                 given,
                 exclude=[],
                 columns=list(checkpoint.inputs),
+                categorical=list(checkpoint.categories),
                 frequency=checkpoint.frequency,
                 # found in the offsets of the training data; some rows to forecast may show only one of them
                 timezone=given.timezone or checkpoint.data.get("timezone"),
@@ -79,6 +81,7 @@ class Reader:
         self._step = Frequency.parse(checkpoint.frequency)
         self._calendar = checkpoint.calendar
         self._marks = mark_fields(self._step, self._calendar)
+        self._labels = checkpoint.categories
         self._seq_len: int = checkpoint.config["seq_len"]
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
@@ -167,6 +170,7 @@ class Reader:
         Among several series, those that are too short are padded with short=pad, and left out with short=skip or where
         `lenient`: the first series then says so among its repairs.
         """
+        table = self._coded(table)
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(table, config, name, history=history, trained_format=self._time_format)
@@ -200,7 +204,17 @@ class Reader:
             found[0] = replace(found[0], repairs=(line, *found[0].repairs))
         return found
 
+    def _coded(self, table: Table) -> Table:
+        """The table with numbers for the categories of training."""
+        for column, more in unknown(table, self._labels).items():
+            log.warning(
+                f"{table.name}, column {column!r}: training rows did not have {listed(list(map(repr, more)))}; "
+                "the model takes the mean of the categories that they had"
+            )
+        return coded(table, self._labels)
+
     def _futures(self, table: Table, config: DatasetConfig) -> Futures:
+        table = self._coded(table)
         if config.series_col is None or config.series_col not in table.columns:
             return Futures(name=table.name, shared=future_of_table(table, config, self._time_format))
         own = {

@@ -13,6 +13,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import dims_in
 from informer.config.commands import EvalDataset
 from informer.config.conversion import from_plain
+from informer.data.categories import Trained
 from informer.data.pipeline import Data
 from informer.data.read.frequency import Frequency
 from informer.data.recorded import Recorded, find_again, own_cache
@@ -44,12 +45,15 @@ def trained_data(
         InputError: the data is missing, or no longer has the model's columns or step.
     """
     trained = from_plain(saved.config)
-    where = replace((dataset or EvalDataset()).over(trained.dataset), columns=saved.inputs)
+    where = replace(
+        (dataset or EvalDataset()).over(trained.dataset), columns=saved.inputs, categorical=list(saved.categories)
+    )
     recorded = Recorded.of(saved.config, saved.data)
     where, folder = find_again(where, recorded, named=data_dir, default=trained.data_dir, can_differ=True)
     with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as found:
         settings = replace(trained, data_dir=folder, dataset=found)
-        data = build_data(settings, device, PanelScaler.from_state(saved.scaler), known=saved.series)
+        scaler = PanelScaler.from_state(saved.scaler)
+        data = build_data(settings, device, scaler, trained=Trained(saved.series, saved.categories))
         path = data.provenance.path
         if dims_of(data) != dims_in(saved) or data.frequency != Frequency.parse(saved.frequency):
             raise InputError(f"{path}: expected steps of {saved.frequency} as in training, found {data.frequency.code}")

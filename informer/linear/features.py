@@ -32,7 +32,7 @@ class Group(Enum):
 class OriginFeatures:
     """Features of a window at its last row: the same for all columns that are forecast.
 
-    In order: a constant, sines and cosines of the calendar, then the last `recent` rows of all columns, newest last,
+    In order: a constant, sines and cosines of the calendar, then the last `recent` rows of the columns, newest last,
     less each column's mean over the window.
 
     Args:
@@ -41,6 +41,7 @@ class OriginFeatures:
         cycles: of HARMONICS, those that the marks and the length of the data support.
         fields: names of the mark columns.
         kind: how the marks are written.
+        left_out: columns whose rows are not read: codes of categories.
     """
 
     n_columns: int
@@ -48,21 +49,28 @@ class OriginFeatures:
     cycles: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     kind: CalendarEmbed = CalendarEmbed.none
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def columns(self) -> list[int]:
+        """Columns whose recent rows are read."""
+        return [place for place in range(self.n_columns) if place not in self.left_out]
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """One a feature."""
         calendar = [Group[cycle] for cycle in self.cycles for _ in range(2 * HARMONICS[cycle])]
-        return (Group.bias, *calendar, *[Group.recent] * (self.recent * self.n_columns))
+        return (Group.bias, *calendar, *[Group.recent] * (self.recent * len(self.columns)))
 
     @property
     def column_of(self) -> tuple[int, ...]:
         """The column that each feature was taken from; -1 for the constant and the calendar."""
         calendar = 1 + sum(2 * HARMONICS[cycle] for cycle in self.cycles)
-        return (*[-1] * calendar, *list(range(self.n_columns)) * self.recent)
+        return (*[-1] * calendar, *self.columns * self.recent)
 
     def __call__(self, history: Float[Tensor, "b seq_len c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """Features of windows, from their history and the marks of their last row."""
+        history = history[:, :, self.columns] if self.left_out else history
         rows = history[:, history.shape[1] - self.recent :]
         return self.compose(rows - history.mean(dim=1, keepdim=True), mark)
 

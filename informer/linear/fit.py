@@ -96,10 +96,11 @@ def prepare(
     fields = mark_fields(frequency, kind)
     features = OriginFeatures(
         n_columns,
-        recent_rows(n_columns, train.sizes.seq_len) if config.other_columns else 0,
+        recent_rows(n_columns - len(config.left_out), train.sizes.seq_len) if config.other_columns else 0,
         cycles_of(fields, rows, frequency.per_day) if config.calendar else (),
         fields,
         kind,
+        tuple(config.left_out),
     )
     return LinearFit(
         store=train.store,

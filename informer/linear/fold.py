@@ -25,10 +25,12 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
     Raises:
         InputError: see `prepare` and `Strengths.from_plain`.
     """
+    static = data.columns.static_covariates  # constant over a window, so that they say nothing there
     offered = LinearConfig(
         own_maps=model.has_own_maps,
         other_columns=model.recent > 0,
         average=config.average,
+        left_out=data.columns.positions([one for one in data.inputs if one in (*data.categories, *static)]),
         lookbacks=lookbacks,
         chosen=[Strengths.from_plain(one) for one in config.maps],
     )
@@ -52,8 +54,11 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     notes = [f"linear: {words}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
     if config.own_maps and not model.has_own_maps:
         notes.append("one map for all: maps of their own for series and columns would have too many weights")
-    if data.columns.future_covariates:
-        notes.append(f"only the past is read of {', '.join(data.columns.future_covariates)}")
+    if data.categories:
+        notes.append(f"not read: {', '.join(data.categories)}, whose cells are categories")
+    past = [name for name in data.columns.future_covariates if name not in data.categories]
+    if past:
+        notes.append(f"only the past is read of {', '.join(past)}")
     return "; ".join(notes)
 
 
@@ -92,7 +97,7 @@ def fold(fitted: LinearForecast, model: Linear) -> None:
     own[:, -1] += 1 - weight.sum(dim=1)
     model.own.copy_(own)
     _fold_calendar(fitted, extra, model)
-    n_others = fitted.features.recent * fitted.features.n_columns
+    n_others = fitted.features.recent * len(fitted.features.columns)
     model.others.zero_()
     if n_others:
         model.others[:, -n_others:].copy_(extra[:, -n_others:])

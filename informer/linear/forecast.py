@@ -59,6 +59,7 @@ class LinearForecast(nn.Module):
             "cycles": list(features.cycles),
             "fields": list(features.fields),
             "kind": features.kind.value,
+            "left_out": list(features.left_out),
             "by_series": self.by_series,
             "shape": list(self.weight.shape),
             "note": self.note,
@@ -73,6 +74,7 @@ class LinearForecast(nn.Module):
             tuple(plain["cycles"]),
             tuple(plain["fields"]),
             CalendarEmbed(plain["kind"]),
+            tuple(plain["left_out"]),
         )
         maps, seq_len, pred_len = plain["shape"]
         return cls(

@@ -177,8 +177,11 @@ class MomentSource:
         last = run.first + self.seq_len - 1 + int(store.first_marks[run.series] - store.first_rows[run.series])
         mark = store.marks[last : last + len(run)].cpu()
         if not k:
-            return self.features.compose(torch.empty(len(run), 0, store.values.shape[1], dtype=torch.float64), mark)
+            return self.features.compose(
+                torch.empty(len(run), 0, len(self.features.columns), dtype=torch.float64), mark
+            )
         rows = store.values[run.first : run.stop + self.seq_len - 1].double().cpu()
+        rows = rows[:, self.features.columns] if self.features.left_out else rows
         sums = torch.cat([rows.new_zeros(1, rows.shape[1]), rows.cumsum(0)])
         mean = (sums[self.seq_len :] - sums[: -self.seq_len]) / self.seq_len
         recent = rows[self.seq_len - k :].unfold(0, k, 1).transpose(1, 2) - mean[:, None]

@@ -27,6 +27,7 @@ class LinearConfig:
         fit_on: rows to fit on.
         lookbacks: rows of history to choose from, increasing; none: see `lookback_grid`.
         chosen: strengths of the maps to average, where they are known; none: they are chosen.
+        left_out: columns of codes, which no map reads.
     """
 
     own_maps: bool = True
@@ -37,6 +38,7 @@ class LinearConfig:
     fit_on: FitOn = FitOn.train
     lookbacks: Sequence[int] = ()
     chosen: Sequence[Strengths] = ()
+    left_out: Sequence[int] = ()
 
 
 def lookback_grid(seq_len: int, season: int) -> list[int]:

@@ -226,7 +226,7 @@ def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
     before = size - len(features)
     for i, place in enumerate(features):
         if groups[place] is Group.recent:
-            row = (place - (len(groups) - k * layout.features.n_columns)) // layout.features.n_columns
+            row = (place - (len(groups) - k * len(layout.features.columns))) // len(layout.features.columns)
             ages[before + i] = k - row
     return ages
 

@@ -6,7 +6,7 @@ A family is one file here (a class with the dataclass of its configuration) and 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -17,6 +17,7 @@ from informer.attention.base import Attention, AttentionSpec
 from informer.config import families
 from informer.config.model import ModelConfig
 from informer.layers.attention_layer import AttentionLayer
+from informer.layers.categories import CategoryLayout
 from informer.quantiles import MEDIAN
 
 
@@ -39,11 +40,34 @@ class ModelDims:
     """Positions of the value columns that are given over the horizon."""
     n_series: int = 1
     """Series of training, which a network may tell apart."""
+    categories: tuple[int, ...] = ()
+    """One entry a value column: the number of its categories, 0 where it holds numbers; empty: all hold numbers. A code
+    is from 1 to that number, or 0 for a category that training did not have."""
 
     @property
     def target_positions(self) -> tuple[int, ...]:
         """`targets`, written out."""
         return self.targets or tuple(range(self.c_out))
+
+    @property
+    def embedded(self) -> "ModelDims":
+        """The sizes behind `CategoryColumns`, which has vectors in place of codes."""
+        if not self.categories:
+            return self
+        layout = CategoryLayout(self.categories)
+        return replace(
+            self,
+            enc_in=layout.width,
+            targets=layout.positions(self.target_positions),
+            known=layout.positions(self.known),
+            categories=(),
+        )
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Positions of the value columns that hold numbers."""
+        sizes = self.categories or (0,) * self.enc_in
+        return tuple(place for place, size in enumerate(sizes) if not size)
 
     @property
     def dec_len(self) -> int:
@@ -81,10 +105,14 @@ class ForecastModel(nn.Module, ABC):
     CONFIG: ClassVar[type[ModelConfig]]
     INPUT_PARTS: ClassVar[tuple[str, ...]] = ()
     """How the names of the tensors begin that belong to the value columns."""
+    SERIES_PARTS: ClassVar[tuple[str, ...]] = ()
+    """The same of the series of training."""
     CALENDAR_PARTS: ClassVar[tuple[str, ...]] = ()
     """The same of the calendar marks."""
     HEAD_PARTS: ClassVar[tuple[str, ...]] = ()
     """The same of the forecast columns and quantiles."""
+    READS_CATEGORIES: ClassVar[bool] = False
+    """Knows which value columns hold codes (`ModelDims.categories`), and takes none of them for a quantity."""
     LEARNS_FROM_ACTUAL: ClassVar[bool] = False
     """In training `forward` takes one more, the actual values in the horizon, scaled [b pred_len n]."""
 

@@ -14,6 +14,7 @@ from informer.attention.global_local import GlobalLocalAttention
 from informer.config.model import Decoding, GlobalProjections, InformerConfig, LinearSkip, Shortening
 from informer.errors import InputError
 from informer.layers.attention_layer import AttentionLayer
+from informer.layers.categories import CategoryColumns, CategoryLayout, SeriesColumns
 from informer.layers.decoder import Decoder, DecoderLayer
 from informer.layers.decoding import step_by_step
 from informer.layers.embedding import Embedding
@@ -123,8 +124,10 @@ class Informer(ForecastModel):
         quantiles: levels to forecast of each column, in increasing order, the median among them; none: one value each.
     """
 
+    READS_CATEGORIES = True
     CONFIG = InformerConfig
-    INPUT_PARTS = ("enc_embedding.value.", "dec_embedding.value.")
+    INPUT_PARTS = ("categories.", "enc_embedding.value.", "dec_embedding.value.")
+    SERIES_PARTS = ("series_columns.",)
     CALENDAR_PARTS = ("enc_embedding.calendar.", "dec_embedding.calendar.")
     HEAD_PARTS = ("head.",)
 
@@ -132,7 +135,12 @@ class Informer(ForecastModel):
         self, config: InformerConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
     ) -> None:
         super().__init__(config, dims, attentions, quantiles)
-        inside = _inside(dims, config)
+        self.categories = CategoryColumns(dims.categories) if dims.categories else None
+        width = config.series_embedding
+        self.series_columns = SeriesColumns(dims.n_series, width) if width else None
+        self.reads_series = width > 0
+        read = dims.embedded
+        inside = _inside(replace(read, enc_in=read.enc_in + width), config)
         blueprint = _Blueprint(config, inside, attentions)
         self.decoding, self.step, self.floor = config.decoding, config.patch_len, config.floor
         self.input_transform = _input_transform(config, dims)
@@ -147,7 +155,7 @@ class Informer(ForecastModel):
         self.maps: LinearMaps | None = None
         if config.skip is LinearSkip.maps:
             self.maps = LinearMaps(LinearModelConfig(maps=config.maps), dims, attentions).requires_grad_(False)
-            self.reads_series = self.maps.reads_series
+            self.reads_series = self.reads_series or self.maps.reads_series
         elif config.skip is not LinearSkip.none:
             self.skip = LinearSkipLayer(dims.seq_len, dims.pred_len, learnt=config.skip is LinearSkip.linear)
         if config.skip is not LinearSkip.none:
@@ -183,9 +191,14 @@ class Informer(ForecastModel):
             dec_x, dec_mark: the last label_len rows of the history, then zeros for the horizon; marks of those rows.
             series: see `ForecastModel.reads_series`.
         """
+        start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
+        if self.categories is not None:
+            enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
+        if self.series_columns is not None:
+            assert series is not None, "see `ForecastModel.reads_series`"
+            enc_x, dec_x = self.series_columns(enc_x, series), self.series_columns(dec_x, series)
         inside = self.input_transform(enc_x, enc_mark, dec_x, dec_mark)
         memory = self.encoder(self.enc_embedding(inside.enc_x, inside.enc_mark))
-        start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
         if self.decoding is Decoding.one_pass:
             forecast = self._decode(memory, inside, enc_x, start)
             is_bounded = self.floor and not self.training  # which would not learn where it is below
@@ -225,10 +238,14 @@ class Informer(ForecastModel):
 
 
 def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
+    # vectors are not normalised either, and are zero where a category is not known ahead
+    layout, inside = CategoryLayout(dims.categories), dims.embedded
+    n_inputs = inside.enc_in + config.series_embedding
+    vectors = (*layout.positions(layout.codes), *range(inside.enc_in, n_inputs))
     return InputTransform(
-        n_inputs=dims.enc_in,
-        targets=dims.target_positions,
-        known=dims.known,
+        n_inputs=n_inputs,
+        targets=inside.target_positions,
+        known=sorted({*inside.known, *vectors}),
         label_len=dims.label_len,
         pred_len=dims.pred_len,
         instance_norm=config.instance_norm,

@@ -68,8 +68,8 @@ class Linear(ForecastModel):
 
     With several series map 0 is shared by all, for a series that training did not have, and then there is one a series
     and column. `history` is the column's own, `date` a constant with sines and cosines of the time of day, week and
-    year at the window's last row, `recent` the last rows of all columns, each less its mean over the window. Weights
-    are zero until they are fitted.
+    year at the window's last row, `recent` the last rows of all columns of numbers, each less its mean over the window.
+    Weights are zero until they are fitted.
 
     Args:
         config: what the fit offers.
@@ -81,6 +81,7 @@ class Linear(ForecastModel):
         InputError: there are quantiles.
     """
 
+    READS_CATEGORIES = True
     CONFIG = LinearModelConfig
 
     turns: Tensor
@@ -94,8 +95,9 @@ class Linear(ForecastModel):
             raise InputError("loss=quantile: expected loss=mse with model.family=linear, which only has intervals")
         self.positions, self.floor = dims.target_positions, config.floor
         n_calendar = 1 + 2 * sum(HARMONICS.values())
-        recent = recent_rows(dims.enc_in, dims.seq_len) if config.own_maps and config.other_columns else 0
-        n_inputs = dims.seq_len + n_calendar + recent * dims.enc_in
+        self.read = dims.numbers  # a code is no quantity
+        recent = recent_rows(len(self.read), dims.seq_len) if config.own_maps and config.other_columns else 0
+        n_inputs = dims.seq_len + n_calendar + recent * len(self.read)
         many = dims.n_series > 1
         n_own = 1 + dims.n_series * dims.c_out if many else dims.c_out
         self.has_own_maps = config.own_maps and n_own * n_inputs * dims.pred_len <= MOST_WEIGHTS
@@ -104,7 +106,7 @@ class Linear(ForecastModel):
         maps = n_own if self.has_own_maps else 1
         self.own = nn.Parameter(torch.zeros(maps, dims.seq_len, dims.pred_len))
         self.calendar = nn.Parameter(torch.zeros(maps, n_calendar, dims.pred_len))
-        self.others = nn.Parameter(torch.zeros(maps, self.recent * dims.enc_in, dims.pred_len))
+        self.others = nn.Parameter(torch.zeros(maps, self.recent * len(self.read), dims.pred_len))
         # turns of each cycle since it began, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
         self.register_buffer("phase", torch.zeros(len(HARMONICS)))
@@ -131,7 +133,8 @@ class Linear(ForecastModel):
         features = self._calendar(enc_mark[:, -1])
         weights: Tensor = self.calendar
         if self.recent:
-            rows = enc_x[:, -self.recent :] - enc_x.mean(dim=1, keepdim=True)
+            read = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
+            rows = read[:, -self.recent :] - read.mean(dim=1, keepdim=True)
             features = torch.cat([features, rows.flatten(1)], dim=1)
             weights = torch.cat([weights, self.others], dim=1)
         history = enc_x[:, :, list(self.positions)]

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from informer.attention.base import AttentionSpec
 from informer.config.model import CalendarEmbed, ModelConfig
 from informer.layers.attention_layer import AttentionLayer
+from informer.layers.categories import CategoryColumns
 from informer.layers.embedding import CalendarEmbedding
 from informer.layers.quantile_head import QuantileHead
 from informer.models.base import Attentions, ForecastModel, ModelDims, point
@@ -78,8 +79,9 @@ class Lstma(ForecastModel):
         quantiles: levels to forecast; the median is what the decoder reads.
     """
 
+    READS_CATEGORIES = True
     CONFIG = LstmaConfig
-    INPUT_PARTS = ("enc_value.", "dec_value.")
+    INPUT_PARTS = ("categories.", "enc_value.", "dec_value.")
     CALENDAR_PARTS = ("enc_calendar.", "dec_calendar.")
     HEAD_PARTS = ("head.", "dec_value.")
     LEARNS_FROM_ACTUAL = True
@@ -92,6 +94,8 @@ class Lstma(ForecastModel):
         self, config: LstmaConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
     ) -> None:
         super().__init__(config, dims, attentions, quantiles)
+        self.categories = CategoryColumns(dims.categories) if dims.categories else None
+        dims = dims.embedded
         width, self.pred_len = config.d_model, dims.pred_len
         self.teacher_range = config.teacher_forcing, config.teacher_forcing_end
         for name, positions in (("targets", dims.target_positions), ("known", dims.known)):
@@ -131,6 +135,8 @@ class Lstma(ForecastModel):
             dec_x, dec_mark: of whose last pred_len rows only what is known ahead and the marks are read.
             actual: the actual values, which the decoder reads in training as often as `begin_step` says; None: never.
         """
+        if self.categories is not None:
+            enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
         memory, state = self.encoder(self.dropout(_embedded(self.enc_value(enc_x), self.enc_calendar, enc_mark)))
         keys, values = self.attention.memory_heads(memory)
         known = dec_x[:, -self.pred_len :].index_select(2, self.known)

@@ -30,6 +30,8 @@ def _all(data: Data) -> Iterator[list[tuple[float, str]]]:
     several = len(data.panel) > 1
     for series, split in zip(data.panel, data.splits, strict=True):
         for c, column in enumerate(data.inputs):
+            if column in (*data.categories, *data.columns.static_covariates):
+                continue  # numbers that are no quantities, or constant as they should be
             where = f"{series.name}, {column}" if several else column
             train, test = (series.values[part.start : part.stop, c] for part in (split.train, split.test))
             yield list(_problems(where, train, test))

@@ -179,6 +179,7 @@ class TrialRunner:
             label_len=0,
             pred_len=self.settings.pred_len,
             n_series=n,
+            categories=tuple(len(self.source.labels.get(name, ())) for name in columns.inputs),
         )
         with torch.device("meta"):
             return Linear(config, dims, NO_ATTENTION)

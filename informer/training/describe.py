@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from informer.build import dims_of, picked_by_length
-from informer.checkpoint.format import NAMES
+from informer.checkpoint.format import CATEGORIES, NAMES, STATIC
 from informer.config import conversion
 from informer.config.dataset import DatasetConfig, NonNegative
 from informer.config.model import LinearSkip
@@ -143,5 +143,8 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "future_covariates": list(data.columns.future_covariates),
         "frequency": data.frequency.code,
         "scaler": data.scaler.state(),
-        "data": data_facts(data) | {NAMES: list(data.known), "non_negative": non_negative(settings, data)},
+        "data": data_facts(data)
+        | {NAMES: list(data.known), "non_negative": non_negative(settings, data)}
+        | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
+        | ({CATEGORIES: {name: list(own) for name, own in data.categories.items()}} if data.categories else {}),
     }

@@ -9,8 +9,11 @@ from informer.build import build_model, dims_of
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.checkpoint.warm_start import Transfer, warm_start
+from informer.config.model import InformerConfig
 from informer.config.schema import SLOTS, TrainConfig
+from informer.data.categories import Trained
 from informer.data.pipeline import Data
+from informer.errors import InputError
 from informer.models.base import ForecastModel
 from informer.training.freezing import freeze
 from informer.training.linear_skip import fit_skip
@@ -22,8 +25,10 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     """With fresh weights from torch's generator, on the CPU.
 
     Raises:
-        InputError: see `build_model`.
+        InputError: see `build_model`; or vectors of series where there is one.
     """
+    if isinstance(settings.model, InformerConfig) and settings.model.series_embedding and not data.known:
+        raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
     return build_model(settings.model, dims_of(data), **_slots(settings), quantiles=settings.loss.quantiles)
 
 
@@ -33,8 +38,15 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
     Raises:
         InputError: see `warm_start`.
     """
-    marks = dims_of(data).mark_sizes
-    return warm_start(model, older, inputs=data.inputs, targets=data.targets, mark_sizes=marks, slots=_slots(settings))
+    return warm_start(
+        model,
+        older,
+        inputs=data.inputs,
+        targets=data.targets,
+        mark_sizes=dims_of(data).mark_sizes,
+        slots=_slots(settings),
+        trained=Trained(data.known, data.categories),
+    )
 
 
 def _slots(settings: TrainConfig) -> dict[str, Any]:

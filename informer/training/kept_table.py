@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from informer.data.pipeline import Provenance
+from informer.data.provenance import Provenance
 from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.jobs.writing import need_pyarrow

@@ -8,7 +8,8 @@ import pytest
 from dataset_cases import made, write
 from stores import series_from_frame
 
-from informer.config.dataset import DatasetConfig, Duplicates, Fill
+from informer.config.dataset import DatasetConfig
+from informer.config.reading import Duplicates, Fill
 from informer.data.read.source import read_series
 from informer.errors import ReportError
 

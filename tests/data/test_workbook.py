@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from entry_points import Trained, call
 
-from informer.config.dataset import DatasetConfig, Limits
+from informer.config.dataset import DatasetConfig
+from informer.config.reading import Limits
 from informer.data.read.source import read_series
 from informer.data.read.table import read_pieces, read_table
 from informer.errors import InputError

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_object_dtype, is_string_dtype
 
-from informer.config.dataset import Limits
+from informer.config.reading import Limits
 from informer.data.read.limits import long_cell
 
 EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"}
@@ -24,10 +24,11 @@ def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
             raise long_cell(path, limits.cell)
 
 
-def as_written(series_col: str | None, names: Sequence[str]) -> dict[str, Any]:
-    """What makes pandas leave the text of this column as it is, and the others to their types."""
-    if series_col is None or series_col not in names:
+def as_written(as_text: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
+    """What makes pandas leave the text of some columns as it is, and the others to their types."""
+    written = [name for name in as_text if name in names]
+    if not written:
         return {}
     empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), EMPTY_WORDS)  # by place: names may repeat
-    empty[names.index(series_col)] = {""}
-    return {"dtype": {series_col: str}, "keep_default_na": False, "na_values": empty}
+    empty |= {names.index(name): {""} for name in written}
+    return {"dtype": dict.fromkeys(written, str), "keep_default_na": False, "na_values": empty}

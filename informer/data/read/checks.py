@@ -194,13 +194,14 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
                 report.warnings.append(line)
 
 
-def constant_columns(rows: Rows) -> list[str]:
-    """A warning for each constant column, which is of no use to a model."""
+def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
+    """A warning for each constant column, which is of no use to a model, unless it is one that `may_be`."""
     still = rows.values.min(axis=0) == rows.values.max(axis=0) if len(rows) > 1 else []
     return [
         f"{rows.name}, column {rows.columns[place]!r}: {rows.values[0, place]:g} in every row; "
         "exclude it with dataset.exclude unless it will change"
         for place in np.flatnonzero(still)
+        if rows.columns[place] not in may_be
     ]
 
 

@@ -22,6 +22,6 @@ def table_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     """
     label, hints = Path(name), config.hints
     with read_errors(label, hints.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
-        table = csv_table(label, file, hints, config.series_col)
+        table = csv_table(label, file, hints, config.as_text)
         check_lengths(label, table.frame, config.limits)
     return prepared(table, config)

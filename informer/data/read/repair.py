@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
-from informer.config.dataset import Duplicates, Fill, Repairs
+from informer.config.reading import Duplicates, Fill, Repairs
 from informer.data.read.checks import choose_step
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
@@ -40,7 +40,7 @@ def repair(rows: Rows, repairs: Repairs, frequency: str | None, report: Report) 
     new = np.zeros(len(rows), dtype=bool)
     if step is not None:
         rows, new = _with_missing_rows(rows, step, repairs, report)
-    return _filled(rows, new, repairs.fill, repairs.max_gap, report)
+    return _filled(rows, new, repairs, repairs.fill, report)
 
 
 def _sorted(rows: Rows, report: Report) -> Rows:
@@ -68,7 +68,10 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
         return kept
     # sort=False: groups in the order of their first rows, as they are kept
     means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
-    return replace(kept, values=means.to_numpy())
+    values = means.to_numpy(copy=True)
+    codes = rows.places(repairs.categorical)
+    values[:, codes] = kept.values[:, codes]
+    return replace(kept, values=values)
 
 
 def _with_missing_rows(
@@ -106,7 +109,7 @@ def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: 
     return pd.DatetimeIndex(times[:0].append([*pieces, times[done:]]))
 
 
-def _filled(rows: Rows, new: Bool[np.ndarray, "t"], fill: Fill, max_gap: int | None, report: Report) -> Rows:
+def _filled(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, fill: Fill, report: Report) -> Rows:
     empty = np.isnan(rows.values)
     if not empty.any():
         return rows
@@ -116,7 +119,9 @@ def _filled(rows: Rows, new: Bool[np.ndarray, "t"], fill: Fill, max_gap: int | N
         Fill.linear: lambda: frame.interpolate(limit_area="inside"),
         Fill.zero: lambda: frame.fillna(0.0),
     }[fill]()
-    values = np.where(_in_long_run(empty, max_gap), np.nan, filled.to_numpy())
+    codes = rows.places(repairs.categorical)
+    filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
+    values = np.where(_in_long_run(empty, repairs.max_gap), np.nan, filled.to_numpy())
     done = empty & ~np.isnan(values) & ~new[:, None]
     if done.any():
         row = int(done.any(axis=1).argmax())

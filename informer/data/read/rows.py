@@ -1,5 +1,6 @@
 """The rows of a table before they become a series; they may still have problems."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +29,10 @@ class Rows:
     def take(self, which: slice | np.ndarray) -> "Rows":
         """Some rows, in the order given."""
         return replace(self, timestamps=self.timestamps[which], values=self.values[which], lines=self.lines[which])
+
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Places of those of the names that are columns."""
+        return [place for place, column in enumerate(self.columns) if column in names]
 
     @property
     def timed(self) -> "Rows":

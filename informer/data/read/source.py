@@ -31,6 +31,9 @@ from informer.errors import InputError, listed
 
 log = logging.getLogger(__name__)
 
+LEAST_REPEATED = 10
+"""Rows for each category, on average, of a text column that is proposed as one of categories."""
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -94,7 +97,7 @@ def table_of_file(path: Path, config: DatasetConfig) -> Table:
     Raises:
         InputError: see `read_table`.
     """
-    return prepared(read_table(path, config.hints, config.series_col, config.limits), config)
+    return prepared(read_table(path, config.hints, config.as_text, config.limits), config)
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:
@@ -112,7 +115,7 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
         time_col = find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
         return table
-    apart = [*(config.columns or []), *filter(None, (config.series_col, config.target))]
+    apart = [*(config.columns or []), *config.as_text, *filter(None, [config.target])]
     clock_col = config.clock_col or find_clock_column(table, time_col, apart)
     if clock_col is None or clock_col == time_col:
         return table
@@ -185,7 +188,7 @@ def inspect_table(
         if found.frequency is None:
             return None, report
         if history is None:
-            report.warnings += constant_columns(found.rows)
+            report.warnings += constant_columns(found.rows, [*config.categorical, *config.static_covariates])
         if sizes is not None:
             times = found.frequency.grid(found.rows.timestamps[0], found.n_rows)
             with report.gathering():
@@ -242,7 +245,7 @@ def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
     if not 0 < len(found) < len(others):
         return []
     check_no_times(first, found)
-    log.info("%s: text columns not used: %s", first.name, ", ".join(found))
+    log.info(_unused(first, found))
     return found
 
 
@@ -264,8 +267,17 @@ def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tup
     passed_over = without(others, chosen)
     if passed_over:
         check_no_times(table, passed_over)
-        log.info("%s: text columns not used: %s", table.name, ", ".join(passed_over))
+        log.info(_unused(table, passed_over))
     return chosen
+
+
+def _unused(table: Table, columns: Sequence[str]) -> str:
+    """A line on text columns, and the setting that reads those whose cells repeat."""
+    numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
+    repeated = {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
+    shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
+    proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
+    return f"{table.name}: text columns not used: {', '.join(shown)}{proposed}"
 
 
 def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:

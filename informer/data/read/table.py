@@ -18,8 +18,8 @@ import pandas as pd
 from jaxtyping import Int
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
-from informer.config.dataset import Limits
 from informer.config.file_format import NO_HINTS, Hints
+from informer.config.reading import Limits
 from informer.data.read.broken_rows import find_broken_row, rows_before
 from informer.data.read.cells import as_written, check_lengths
 from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding, sampled_lines
@@ -106,26 +106,26 @@ def name_of(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).stem
 
 
-def read_table(path: Path, hints: Hints = NO_HINTS, series_col: str | None = None, limits: Limits = LIMITS) -> Table:
+def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
     """The cells of a CSV file with a header, packed by gzip or not, a parquet file, or the first sheet of a workbook.
 
     Args:
         path: of the file; its content says what it is.
         hints: how CSV text is written, as far as it is known.
-        series_col: the column of names, if there is one: read as it is written, 001 and NA too.
+        as_text: columns to read as they are written, 001 and NA too: names of series, categories.
         limits: what the file may hold.
 
     Raises:
         InputError: no such file, nothing in it, not text, no header, rows longer than it, or more than `limits`.
     """
     with read_errors(path, hints.encoding), open_table(path, limits) as (file, start):
-        table = _typed_table(path, file, start, series_col, limits) or csv_table(path, file, hints, series_col)
+        table = _typed_table(path, file, start, as_text, limits) or csv_table(path, file, hints, as_text)
         check_lengths(path, table.frame, limits)
     return table
 
 
 def read_pieces(
-    path: Path, hints: Hints = NO_HINTS, series_col: str | None = None, limits: Limits = LIMITS
+    path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS
 ) -> Iterator[Table]:
     """The same, PIECE bytes at a time, for CSV files of any size; no cell may run over the end of its line.
 
@@ -135,14 +135,14 @@ def read_pieces(
         InputError: see `read_table`.
     """
     with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
-        if (whole := _typed_table(path, file, start, series_col, limits)) is not None:
+        if (whole := _typed_table(path, file, start, as_text, limits)) is not None:
             yield whole
             return
         header, n_rows, first = file.readline(), 0, None
         while (lines := file.readlines(PIECE)) or not n_rows:
             with read_errors(path, first.encoding if first else hints.encoding), rows_before(n_rows):
                 content = io.BytesIO(header + b"".join(lines))
-                table = csv_table(path, content, hints, series_col, first)
+                table = csv_table(path, content, hints, as_text, first)
                 check_lengths(path, table.frame, limits)
             first = first or table.dialect
             if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
@@ -157,7 +157,7 @@ def without(names: Sequence[str], others: Collection[str]) -> list[str]:
 
 
 def csv_table(
-    path: Path, file: io.BufferedIOBase, hints: Hints, series_col: str | None, dialect: Dialect | None = None
+    path: Path, file: io.BufferedIOBase, hints: Hints, as_text: Sequence[str], dialect: Dialect | None = None
 ) -> Table:
     """Cells of CSV text; `dialect`: of the pieces of the file before this one."""
     head = file.read(HEAD)
@@ -165,14 +165,14 @@ def csv_table(
     head += file.readline()
     encoding = hints.encoding or (dialect.encoding if dialect else find_encoding(head))
     try:
-        return _decoded_table(path, content, head, replace(hints, encoding=encoding), series_col, dialect)
+        return _decoded_table(path, content, head, replace(hints, encoding=encoding), as_text, dialect)
     except UnicodeDecodeError:
         if hints.encoding is not None or dialect is not None:
             raise
     # the first accented letter comes late in the file
     content.seek(0)
     encoding = find_encoding(content.read())
-    return _decoded_table(path, content, head, replace(hints, encoding=encoding), series_col, dialect)
+    return _decoded_table(path, content, head, replace(hints, encoding=encoding), as_text, dialect)
 
 
 def _decoded_table(
@@ -180,7 +180,7 @@ def _decoded_table(
     content: io.BufferedIOBase,
     head: bytes,
     hints: Hints,
-    series_col: str | None,
+    as_text: Sequence[str],
     known: Dialect | None,
 ) -> Table:
     text = codecs.getincrementaldecoder(hints.encoding or COMMON.encoding)().decode(head)
@@ -191,7 +191,7 @@ def _decoded_table(
     header = csv.reader(sampled_lines(text), delimiter=dialect.separator, skipinitialspace=True)
     names = [name.lstrip() for name in next(header)]
     check_header(path.name, names, next(header, []))
-    frame = _parse(content, dialect, **as_written(series_col, names))
+    frame = _parse(content, dialect, **as_written(as_text, names))
     repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # empty columns are gone
     doubts = {} if dialect.is_settled else _doubts(content, dialect, frame)
     return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
@@ -246,14 +246,14 @@ def _repeated(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _typed_table(
-    path: Path, file: io.BufferedIOBase, start: bytes, series_col: str | None, limits: Limits
+    path: Path, file: io.BufferedIOBase, start: bytes, as_text: Sequence[str], limits: Limits
 ) -> Table | None:
     """The cells of a file that is no text, by how it starts; None: it is text, or nothing that is known."""
     if start == PARQUET:
         return _parquet_table(path, file, limits)
     if start == ZIP and is_workbook(file):
         content, skipped = sheet_text(path, file, limits)
-        table = csv_table(path, content, WRITTEN, series_col)
+        table = csv_table(path, content, WRITTEN, as_text)
         return replace(table, first_row=table.first_row + skipped)
     return None
 

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from warnings import catch_warnings
 
-from informer.config.dataset import Limits
 from informer.config.file_format import Hints
+from informer.config.reading import Limits
 from informer.data.read.limits import check_size
 from informer.errors import InputError, reason_of
 

@@ -1,0 +1,70 @@
+"""Categories of a model: those of training rows, and their numbers in the rows of all parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from informer.data.read.categories import Labels
+from informer.data.read.source import Series
+from informer.data.split import Split
+from informer.errors import InputError
+
+
+class Trained(NamedTuple):
+    """What the numbers in a network's inputs stand for, from its training."""
+
+    series: Sequence[str]
+    """Names of its series, in the order of their numbers; empty for a single one."""
+    categories: Labels
+    """By column, its categories in the order of their numbers."""
+
+
+NUMBERS_ONLY = Trained((), {})
+"""Of a single series without categories."""
+
+
+def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:
+    """By column, the categories in the training rows, sorted; `labels` are those of the numbers in the panel."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, own in labels.items():
+        place = panel[0].columns.index(name)
+        parts = (one.values[split.train.start : split.train.stop] for one, split in zip(panel, splits, strict=True))
+        numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
+        found[name] = tuple(sorted(own[number - 1] for number in numbers))
+    return found
+
+
+def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) -> None:
+    """Raise the InputError of a static covariate that changes within a series."""
+    for name in names:
+        for series in panel:
+            values = series.values[:, series.columns.index(name)]
+            other = np.flatnonzero(values != values[0])
+            if len(other):
+                first, then = (
+                    repr(labels[name][int(value) - 1]) if name in labels else f"{value:g}"
+                    for value in (values[0], values[other[0]])
+                )
+                raise InputError(
+                    f"dataset.static_covariates={name}: expected one value within {series.name}, found {first} and "
+                    f"then {then} at {series.timestamps[other[0]]}; name it in past_covariates or future_covariates"
+                )
+
+
+def renumbered(panel: list[Series], labels: Labels, wanted: Labels) -> list[Series]:
+    """The series with other numbers for their categories; 0 for those that are not wanted."""
+    if not labels:
+        return panel
+    tables = {}
+    for name, own in labels.items():
+        numbers = {label: number for number, label in enumerate(wanted[name], start=1)}
+        tables[panel[0].columns.index(name)] = np.array([0, *(numbers.get(label, 0) for label in own)], dtype=float)
+    changed = []
+    for series in panel:
+        values = np.array(series.values)
+        for place, table in tables.items():
+            values[:, place] = table[values[:, place].astype(np.int64)]
+        changed.append(replace(series, values=values))
+    return changed

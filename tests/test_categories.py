@@ -1,0 +1,257 @@
+"""Categories through every command: shops whose sales rise by a known amount with each kind of promotion."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import call, launch
+
+from informer import Forecaster, checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.errors import InputError
+
+RUN = [
+    "dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "attn=full", "model=tiny", "model.d_model=16",
+    "model.encoder_stacks=[1]", "seq_len=14", "label_len=7", "pred_len=7", "targets=[sales]", "optim.lr=1e-2",
+    "trainer.max_epochs=3", "past_covariates=[weather]", "future_covariates=[promo]", "dataset.categorical=[status]",
+]  # fmt: skip
+RISE = {"none": 0.0, "flyer": 10.0, "tv": 25.0}
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """A run on two shops, and all rows; the last ten are not in the file. Sales on clearance are in late rows only."""
+    folder = tmp_path_factory.mktemp("shops")
+    rng = np.random.default_rng(0)
+    parts = []
+    for place, shop in enumerate(("north", "south")):
+        frame = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=410), "shop": shop})
+        frame["promo"] = rng.choice([*RISE], p=[0.6, 0.3, 0.1], size=410)
+        frame["weather"] = rng.choice(["sun", "rain"], size=410)
+        frame["status"] = rng.choice([1, 7], size=410)
+        frame["sales"] = 100 + 10 * place + frame["promo"].map(RISE) + rng.normal(size=410)
+        frame.loc[380:385, "promo"] = "clearance"
+        parts.append(frame)
+    pd.concat(part[:400] for part in parts).to_csv(folder / "shops.csv", index=False)
+    pd.concat(part[400:] for part in parts)[["date", "shop", "promo"]].to_csv(folder / "ahead.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        outcome = call("train", *RUN, "run_dir=run")
+        assert outcome.status == 0, outcome.err
+    return folder, pd.concat(parts, ignore_index=True)
+
+
+@pytest.fixture
+def model(shops: tuple[Path, pd.DataFrame]) -> Forecaster:
+    return Forecaster.load(shops[0] / "run", device="cpu")
+
+
+def history(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.groupby("shop").head(400)
+
+
+def ahead(frame: pd.DataFrame, promo: object = None) -> pd.DataFrame:
+    rows = frame.groupby("shop").tail(10)[["date", "shop", "promo"]]
+    return rows if promo is None else rows.assign(promo=promo)
+
+
+def test_the_checkpoint_has_the_categories_of_training_rows(shops: tuple[Path, pd.DataFrame]) -> None:
+    """Red if clearance, which is in the test part only, has a vector."""
+    saved = checkpoint.load(shops[0] / "run")
+    assert saved.categories == {"promo": ["flyer", "none", "tv"], "weather": ["rain", "sun"], "status": ["1", "7"]}
+    assert saved.dims["categories"] == (3, 2, 2, 0)
+    assert (saved.inputs, saved.targets) == (["promo", "weather", "status", "sales"], ["sales"])
+    assert saved.weights["categories.tables.0.weight"].shape == (3, 2)
+
+
+def test_forecasts_rise_with_the_promotion(shops: tuple[Path, pd.DataFrame], model: Forecaster) -> None:
+    """Red if the decoder does not see the codes of the horizon, or those of another column."""
+    found = {kind: model.predict(history(shops[1]), future=ahead(shops[1], kind))["sales"].mean() for kind in RISE}
+    assert found["flyer"] - found["none"] == pytest.approx(10, rel=0.25)
+    assert found["tv"] - found["none"] == pytest.approx(25, rel=0.25)
+
+
+def test_files_and_tables_give_the_same(
+    shops: tuple[Path, pd.DataFrame], model: Forecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where numbers are written as text, text as pandas' categories, and without rows of some categories."""
+    folder, frame = shops
+    monkeypatch.chdir(folder)
+    outcome = call("predict", "checkpoint=run", "input=shops.csv", "future=ahead.csv", "output=out", "plots=false")
+    assert (outcome.status, outcome.err) == (0, "")
+    found = pd.read_csv("out/shops.forecast.csv")
+    rows = history(frame)
+    typed = rows.astype({"status": str, "promo": "category"})
+    for table in (rows, rows.assign(status=rows["status"].astype(float)), typed, rows.groupby("shop").tail(14)):
+        np.testing.assert_allclose(model.predict(table, future=ahead(frame))["sales"], found["sales"], rtol=1e-5)
+
+
+def test_an_unseen_category_is_said_and_forecast(
+    shops: tuple[Path, pd.DataFrame], model: Forecaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = history(shops[1]).replace({"clearance": "none"})
+    found = model.predict(rows, future=ahead(shops[1], "unheard"))["sales"].mean()
+    assert "column 'promo': training rows did not have 'unheard'; the model takes the mean of the" in caplog.text
+    kinds = [model.predict(rows, future=ahead(shops[1], kind))["sales"].mean() for kind in RISE]
+    assert min(kinds) < found < max(kinds)
+
+
+def test_rolling_forecasts_and_scores_use_the_same_codes(
+    shops: tuple[Path, pd.DataFrame], model: Forecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, frame = shops
+    monkeypatch.chdir(folder)
+    assert call("eval", "checkpoint=run", "plots=none", "output=again").status == 0
+    pd.testing.assert_frame_equal(pd.read_csv("again/metrics.csv"), pd.read_csv("run/metrics.csv"))
+    north = frame[frame["shop"] == "north"][:360]
+    rolled = model.backtest(north, stride=7)
+    last = rolled[rolled["origin"] == rolled["origin"].max()]
+    origin = int(np.flatnonzero(north["date"] == last["origin"].iloc[0])[0])
+    expected = model.predict(north[: origin + 1], future=north[["date", "shop", "promo"]])
+    np.testing.assert_allclose(last["forecast"], expected["sales"], rtol=1e-5)
+    outcome = call("predict", "checkpoint=run", "input=shops.csv", "mode=rolling", "output=rolled")
+    assert outcome.status == 0, outcome.err
+
+
+def test_a_resumed_run_equals_one_that_was_not_stopped(
+    shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shops[0])
+    schedule = ["optim.schedule=constant", "trainer.max_epochs=2"]
+    assert call("train", *RUN, *schedule, "run_dir=whole").status == 0
+    assert call("train", *RUN, *schedule[:1], "trainer.max_epochs=1", "run_dir=part").status == 0
+    assert call("train", "resume=part", "trainer.max_epochs=2").status == 0
+    whole, part = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "part"))
+    assert any(name.startswith("categories.") for name in whole)
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, part[name]), name
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["model=auto", "trainer.time_budget_minutes=0.05", "trainer.max_steps=5"],
+        ["model=linear"],
+        ["model=lstma", "loss=quantile"],
+        ["model=small", "model.patch_len=7", "model.instance_norm=true", "model.skip=maps"],
+        ["model.decoding=step", "model.skip=ridge", "scaler.per_series=true"],
+    ],
+    ids=["auto", "linear", "lstma quantiles", "maps", "step"],
+)
+def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, frame = shops
+    monkeypatch.chdir(folder)
+    name = "-".join(more).replace("=", "-")
+    outcome = call("train", *RUN[:3], *RUN[10:11], *RUN[13:], "pred_len=7", "seq_len=14", "label_len=7",
+                   *(["trainer.max_steps=3"] if more[0] != "model=auto" and "model=linear" not in more else []),
+                   "model=tiny", *more, f"run_dir={name}")  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    found = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame))
+    assert len(found) == 14
+    assert np.isfinite(found["sales"]).all()
+    assert ("sales_q10" in found) == ("loss=quantile" in more)
+    if more == ["model=linear"]:
+        assert "not read: promo, weather, status, whose cells are categories" in outcome.out
+        other = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame, "tv"))
+        pd.testing.assert_frame_equal(other, found)
+
+
+def test_from_python(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    """A table with categories, also saved with its run and scored again from there."""
+    frame = shops[1].drop(columns="status")
+    sizes = {"model": "tiny", "seq_len": 14, "label_len": 7, "pred_len": 7, "trainer": {"max_steps": 3}}
+    roles = {"targets": ["sales"], "past_covariates": ["weather", "promo"], "dataset": {"series_col": "shop"}}
+    table = frame.astype({"weather": "category"})
+    fitted = Forecaster.fit(table, run_dir="run", **sizes, **roles)
+    assert fitted.trained.checkpoint.categories["weather"] == ["rain", "sun"]
+    fitted.save("model.pt")
+    pd.testing.assert_frame_equal(Forecaster.load("model.pt", device="cpu").predict(frame), fitted.predict(table))
+    assert call("eval", "checkpoint=run", "plots=none").status == 0
+
+
+def test_an_exported_network_takes_codes(shops: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    """In the input arrays, next to scaled numbers; the numbers are in the description."""
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    # in a process of its own: the converter warns of its own code
+    outcome = launch("export", f"checkpoint={shops[0] / 'run'}", "format=onnx", "output=shops.onnx", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    about = json.loads(Path("shops.json").read_text())
+    assert about["categories"]["promo"] == {"flyer": 1, "none": 2, "tv": 3}
+    session = onnxruntime.InferenceSession("shops.onnx", providers=["CPUExecutionProvider"])
+    draw = torch.Generator().manual_seed(0)
+    arrays = {}
+    for name, shape in about["inputs"].items():
+        if name == "series":
+            continue
+        x = torch.rand(2, *shape[1:], generator=draw) - 0.5
+        if name in ("enc_x", "dec_x"):
+            for place, column in enumerate(about["columns"]["inputs"]):
+                if column in about["categories"]:
+                    most = len(about["categories"][column])
+                    x[..., place] = torch.randint(0, most + 1, x.shape[:2], generator=draw).float()
+        arrays[name] = x
+    network = restore_model(checkpoint.load(shops[0] / "run"))
+    expected = network(*arrays.values()).detach().numpy()
+    (found,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_other_categories_leave_their_vectors_fresh(
+    shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a vector of one category becomes that of another."""
+    monkeypatch.chdir(shops[0])
+    rows = history(shops[1]).replace({"tv": "radio"})
+    rows.to_csv("radio.csv", index=False)
+    begin = [*RUN, "trainer.max_steps=1", "init_from=run"]
+    same = call("train", *begin, "run_dir=same")
+    assert "0 fresh" in same.out, same.err
+    other = call("train", *begin, "dataset.path=radio.csv", "run_dir=other")
+    assert "categories.tables.0.weight" in other.out.split("fresh: ")[1].splitlines()[0]
+
+
+def test_inspect_proposes_them(shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shops[0])
+    line = "text columns not used: promo (4 values), weather (2 values); dataset.categorical=[promo,weather] reads them"
+    assert line in call("inspect", "shops.csv", "dataset.series_col=shop").out
+    found = call("inspect", "shops.csv", "dataset.series_col=shop", "dataset.categorical=[promo,weather]")
+    assert "columns:  promo, weather, status, sales" in found.out
+    assert "text columns" not in found.out
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda data: data["categories"].update(promo=["a", "a", "b"]), "categories: expected lists of different"),
+        (lambda data: data["categories"].update(promo=["a"]), "categories: expected \\[3, 2, 2, 0\\] of the columns"),
+        (lambda data: data["categories"].update(sales=["a"]), "column 'sales' of categories is forecast"),
+        (lambda data: data.update(categories=3), "categories: expected lists of different"),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_line(change: object, line: str, shops: tuple[Path, pd.DataFrame]) -> None:
+    assert callable(change)
+    saved = checkpoint.load(shops[0] / "run")
+    change(saved.data)
+    with pytest.raises(InputError, match=line):
+        restore_model(saved)
+
+
+def test_what_is_refused(shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shops[0])
+    for more, line in (
+        (["dataset.categorical=[sort]"], "dataset.categorical=sort: shops.csv has no such column"),
+        (["dataset.categorical=[sales]"], "target=sales: its cells are categories, which are not forecast; choose"),
+        (
+            ["dataset.memmap=true", "dataset.categorical=[]"],
+            "dataset.memmap: expected covariates of numbers, found no such column weather, promo",
+        ),
+        (["dataset.memmap=true"], "dataset.categorical: not supported with dataset.memmap, which reads numbers"),
+    ):
+        outcome = call("train", *RUN, *more, "run_dir=refused")
+        assert outcome.status == 2
+        assert line in outcome.err
+        assert len(outcome.err.splitlines()) == 1

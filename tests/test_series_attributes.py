@@ -1,0 +1,238 @@
+"""What tells series apart: static covariates and a learned vector for each series, through every command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import call, launch
+
+from informer import Forecaster, checkpoint
+from informer.data.scaler import PanelScaler
+from informer.errors import InputError
+
+RUN = [
+    "dataset=csv", "dataset.path=stores.csv", "dataset.series_col=store", "attn=full", "model=tiny",
+    "model.d_model=16", "model.encoder_stacks=[1]", "seq_len=14", "label_len=7", "pred_len=7", "targets=[sales]",
+    "optim.lr=1e-2", "future_covariates=[promo]",
+]  # fmt: skip
+STATIC = "dataset.static_covariates=[region,size]"
+EFFECT = {"hill": 10.0, "sea": 40.0}
+"""Of a promotion, by region; few days have one, so that a history hardly shows it."""
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """A run with static covariates and one with vectors of the series, which have three stores in each region."""
+    folder = tmp_path_factory.mktemp("stores")
+    rng = np.random.default_rng(0)
+    parts = []
+    for place in range(6):
+        region = [*EFFECT][place % 2]
+        frame = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=310), "store": f"s{place}"})
+        frame = frame.assign(region=region, size=10.0 * (1 + place), promo=(rng.random(310) < 0.15).astype(float))
+        frame.loc[280:300, "promo"] = 0.0
+        parts.append(frame.assign(sales=100 + EFFECT[region] * frame["promo"] + 2 * rng.normal(size=310)))
+    pd.concat(part[:300] for part in parts).to_csv(folder / "stores.csv", index=False)
+    pd.concat(part[300:] for part in parts)[["date", "store", "promo"]].to_csv(folder / "ahead.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        vectors = ["model.series_embedding=3", "dataset.exclude=[region,size]"]
+        for name, epochs, more in (("static", 5, [STATIC]), ("vectors", 8, vectors)):
+            outcome = call(
+                "train", *RUN, *more, "optim.schedule=cosine", f"trainer.max_epochs={epochs}", f"run_dir={name}"
+            )
+            assert outcome.status == 0, outcome.err
+    return folder, pd.concat(parts, ignore_index=True)
+
+
+def history(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.groupby("store").head(300)
+
+
+def effect(model: Forecaster, frame: pd.DataFrame) -> pd.Series:
+    """By store, what a promotion in the middle of the horizon adds to the forecast of its day."""
+    plan = pd.concat(
+        pd.DataFrame({"date": pd.date_range("2022-10-28", periods=7), "store": store, "promo": 0.0})
+        for store in frame["store"].unique()
+    )
+    day = plan["date"] == "2022-10-31"
+    found = [
+        model.predict(history(frame), future=plan.assign(promo=np.where(day, promo, 0.0))).groupby("store").nth(3)
+        for promo in (0.0, 1.0)
+    ]
+    return found[1].set_index("store")["sales"] - found[0].set_index("store")["sales"]
+
+
+def test_static_covariates_say_how_a_series_answers(stores: tuple[Path, pd.DataFrame]) -> None:
+    """Red if the region of the table does not reach the network: with the other region the effect is the other."""
+    folder, frame = stores
+    model = Forecaster.load(folder / "static", device="cpu")
+    found = effect(model, frame)
+    assert found[["s0", "s2", "s4"]].mean() == pytest.approx(EFFECT["hill"], abs=7)
+    assert found[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
+    moved = effect(model, frame.assign(region=frame["region"].map({"hill": "sea", "sea": "hill"})))
+    assert (moved[["s0", "s2", "s4"]] > found[["s0", "s2", "s4"]] + 10).all()
+
+
+def test_vectors_tell_series_apart(stores: tuple[Path, pd.DataFrame]) -> None:
+    """Red if the number of a series does not reach the network; a series with a new name has the mean vector."""
+    folder, frame = stores
+    model = Forecaster.load(folder / "vectors", device="cpu")
+    assert model.trained.model.reads_series
+    found = effect(model, frame)
+    assert found[["s0", "s2", "s4"]].mean() == pytest.approx(EFFECT["hill"], abs=7)
+    assert found[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
+    unknown = effect(model, frame.replace({"s0": "new"}))
+    assert found["s0"] < unknown["new"] < found["s1"]
+    columns = model.trained.model.series_columns
+    x = torch.zeros(7, 2, 1)
+    vectors = columns(x, torch.arange(-1, 6))[:, 0, 1:]
+    torch.testing.assert_close(vectors[0], vectors[1:].mean(dim=0))
+
+
+def test_the_checkpoint_has_the_roles(stores: tuple[Path, pd.DataFrame]) -> None:
+    saved = checkpoint.load(stores[0] / "static")
+    assert saved.inputs == ["region", "size", "promo", "sales"]
+    assert (saved.static_covariates, saved.future_covariates) == (["region", "size"], ["promo"])
+    assert saved.categories == {"region": ["hill", "sea"]}
+    assert saved.dims["known"] == (2, 0, 1)
+
+
+@pytest.mark.parametrize("run", ["static", "vectors"])
+def test_every_command(run: str, stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files, tables, scores and origins agree."""
+    folder, frame = stores
+    monkeypatch.chdir(folder)
+    model = Forecaster.load(run, device="cpu")
+    outcome = call("predict", f"checkpoint={run}", "input=stores.csv", "future=ahead.csv", "output=out", "plots=false")
+    assert (outcome.status, outcome.err) == (0, "")
+    expected = model.predict(history(frame), future=frame[["date", "store", "promo"]])
+    np.testing.assert_allclose(pd.read_csv("out/stores.forecast.csv")["sales"], expected["sales"], rtol=1e-5)
+    assert call("eval", f"checkpoint={run}", "plots=none", f"output=again_{run}").status == 0
+    pd.testing.assert_frame_equal(pd.read_csv(f"again_{run}/metrics.csv"), pd.read_csv(f"{run}/metrics.csv"))
+    rolled = model.backtest(frame, stride=7)
+    last = rolled[rolled["origin"] == rolled["origin"].max()]
+    rows = frame[frame["date"] <= last["origin"].iloc[0]]
+    again = model.predict(rows, future=frame[["date", "store", "promo"]])
+    np.testing.assert_allclose(last["forecast"], again["sales"], rtol=1e-5)
+    # beyond pred_len, where the history is made longer by what was forecast
+    longer = model.predict(rows, horizon=7, future=frame[["date", "store", "promo"]])
+    pd.testing.assert_frame_equal(longer, again)
+
+
+def test_a_longer_horizon_keeps_what_is_constant(stores: tuple[Path, pd.DataFrame]) -> None:
+    """Red if static covariates are zero behind the first pred_len rows: by hand, with the forecast as history."""
+    folder, frame = stores
+    model = Forecaster.load(folder / "static", device="cpu")
+    known = frame[frame["store"] == "s1"]
+    rows, plan = known[:290], known[["date", "store", "promo"]]
+    whole = model.predict(rows, horizon=14, future=plan)
+    first = model.predict(rows, future=plan)
+    middle = known[290:297].assign(sales=first["sales"].to_numpy())
+    second = model.predict(pd.concat([rows, middle]), future=plan)
+    np.testing.assert_allclose(whole["sales"], [*first["sales"], *second["sales"]], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["model=auto", "trainer.time_budget_minutes=0.05", "trainer.max_steps=5", STATIC],
+        ["model=linear", STATIC],
+        ["loss=quantile", "model.series_embedding=2", "model.skip=maps", STATIC],
+        ["model=lstma", "scaler.per_series=true", STATIC],
+        ["model.instance_norm=true", "model.patch_len=7", "model.channel_independent=true", "model.series_embedding=2"],
+    ],
+    ids=["auto", "linear", "quantiles", "lstma", "patches"],
+)
+def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, frame = stores
+    monkeypatch.chdir(folder)
+    name = "-".join(more).translate(str.maketrans("=[],", "----"))
+    base = [one for one in RUN if not one.startswith(("model", "attn", "optim"))]
+    steps = [] if more[0] in ("model=auto", "model=linear") else ["trainer.max_steps=3"]
+    texts = [] if STATIC in more else ["dataset.exclude=[region,size]"]
+    outcome = call("train", *base, "model=tiny", *steps, *texts, *more, f"run_dir={name}")
+    assert outcome.status == 0, outcome.err
+    found = Forecaster.load(name, device="cpu").predict(history(frame), future=frame[["date", "store", "promo"]])
+    assert len(found) == 42
+    assert np.isfinite(found["sales"]).all()
+    assert ("sales_q10" in found) == ("loss=quantile" in more)
+
+
+def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped run ends as one that was not; other series begin with fresh vectors."""
+    monkeypatch.chdir(stores[0])
+    run = [*RUN, STATIC, "model.series_embedding=2", "optim.schedule=constant"]
+    assert call("train", *run, "trainer.max_epochs=2", "run_dir=whole").status == 0
+    assert call("train", *run, "trainer.max_epochs=1", "run_dir=part").status == 0
+    assert call("train", "resume=part", "trainer.max_epochs=2").status == 0
+    whole, part = (checkpoint.load(Path(name) / "last.pt").weights for name in ("whole", "part"))
+    assert whole["series_columns.table.weight"].shape == (6, 2)
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, part[name]), name
+    rows = pd.read_csv("stores.csv")
+    rows[rows["store"] != "s5"].to_csv("fewer.csv", index=False)
+    outcome = call("train", *run, "dataset.path=fewer.csv", "init_from=whole", "trainer.max_steps=1", "run_dir=fewer")
+    assert outcome.status == 0, outcome.err
+    assert "1 fresh; fresh: series_columns.table.weight" in outcome.out
+
+
+def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, pd.DataFrame], folder: Path) -> None:
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    run = stores[0] / "vectors"
+    outcome = launch("export", f"checkpoint={run}", "format=onnx", "output=stores.onnx", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    about = json.loads(Path("stores.json").read_text())
+    assert about["series"] == [f"s{place}" for place in range(6)]
+    session = onnxruntime.InferenceSession("stores.onnx", providers=["CPUExecutionProvider"])
+    draw = torch.Generator().manual_seed(0)
+    arrays = {name: torch.rand(7, *shape[1:], generator=draw) - 0.5 for name, shape in about["inputs"].items()}
+    arrays["series"] = torch.arange(-1, 6)
+    network = Forecaster.load(run, device="cpu").trained.model
+    expected = network(*arrays.values()).detach().numpy()
+    (found,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.ptp(found[:, 0, 0]) > 0
+
+
+def test_each_series_is_scaled_by_itself_but_not_its_attributes(
+    stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a constant column, scaled by its own series, becomes zero everywhere."""
+    monkeypatch.chdir(stores[0])
+    call("train", *RUN, STATIC, "scaler.per_series=true", "trainer.max_steps=1", "run_dir=own")
+    scaler = PanelScaler.from_state(checkpoint.load("own").scaler)
+    sizes = np.repeat(10.0 * np.arange(1, 7), 210)
+    for name in ("s0", "s5", "new"):
+        one = scaler.of(name, np.ones((14, 4)))
+        assert one.center[1] == pytest.approx(sizes.mean())
+        assert one.scale[1] == pytest.approx(sizes.std())
+        assert (one.center[0], one.scale[0]) == (0, 1)
+
+
+def test_what_is_refused(stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line each."""
+    monkeypatch.chdir(stores[0])
+    rows = pd.read_csv("stores.csv")
+    rows.assign(region=rows["region"].where(rows["date"] < "2022-03-01", "hill")).to_csv("moved.csv", index=False)
+    rows.assign(size=rows["size"] + (rows["date"] == "2022-02-03")).to_csv("grown.csv", index=False)
+    rows[rows["store"] == "s0"].to_csv("one.csv", index=False)
+    changed = "dataset.static_covariates={}: expected one value within s{}, found {} and then {} at 2022-{} 00:00:00"
+    for more, line in (
+        (["dataset.path=moved.csv", STATIC], changed.format("region", 1, "'sea'", "'hill'", "03-01")),
+        (["dataset.path=grown.csv", STATIC], changed.format("size", 0, 10, 11, "02-03")),
+        (["dataset.static_covariates=[area]"], "dataset.static_covariates=area: s0 has no such column"),
+        (["dataset.static_covariates=[promo]"], "column 'promo' is given in future_covariates and in dataset.static"),
+        (["dataset.path=one.csv", "model.series_embedding=2"], "model.series_embedding: expected several series"),
+        (["model.series_embedding=-1"], "model.series_embedding: expected at least 0, found -1"),
+    ):  # fmt: skip
+        outcome = call("train", *RUN, *more, "run_dir=refused")
+        assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome.err
+        assert line in outcome.err
+    saved = checkpoint.load("static")
+    with pytest.raises(InputError, match="scaler: expected places below 4, found"):
+        PanelScaler.from_state(saved.scaler | {"static": [9]})
