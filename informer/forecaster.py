@@ -21,7 +21,7 @@ from informer.build import take_table
 from informer.checkpoint.paths import REPORT, newest
 from informer.config.compose import compose
 from informer.config.conversion import node_of
-from informer.config.dataset import InputFormat
+from informer.config.input_format import InputFormat
 from informer.config.schema import TrainConfig, check
 from informer.data.future import Future
 from informer.data.read.given import Given, frame_of, path_of

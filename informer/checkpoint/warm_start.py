@@ -33,6 +33,7 @@ def warm_start(
     inputs: Sequence[str],
     targets: Sequence[str],
     mark_sizes: Sequence[int],
+    same_calendar: bool = True,
     slots: Mapping[str, Mapping[str, Any]],
 ) -> Transfer:
     """Give `model` the checkpoint's weights, but for what belongs to other columns or to another mechanism.
@@ -43,6 +44,7 @@ def warm_start(
         inputs, targets: columns of the new data. Other inputs than the checkpoint's leave the value embeddings fresh,
             other targets the head, and so do other quantiles.
         mark_sizes: of the new data's calendar; others than the checkpoint's leave the calendar embeddings fresh.
+        same_calendar: whether the marks of the new data are the fields of the checkpoint; otherwise as above.
         slots: `_target_` and parameters of the model's three mechanisms. Where the checkpoint has another one, or other
             parameters of it, what both learn is taken over (same name, same shape), and the rest is fresh: what the
             old one did not learn, and buffers.
@@ -50,7 +52,8 @@ def warm_start(
     Raises:
         InputError: another tensor is missing, left over or of another shape.
     """
-    columns = _of_other_columns(model, checkpoint, inputs=inputs, targets=targets, mark_sizes=mark_sizes)
+    same_calendar = same_calendar and tuple(mark_sizes) == dims_in(checkpoint).mark_sizes
+    columns = _of_other_columns(model, checkpoint, inputs=inputs, targets=targets, same_calendar=same_calendar)
     own = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
     swapped = _swapped_slots(checkpoint.config, slots)
@@ -79,12 +82,12 @@ def _of_other_columns(
     *,
     inputs: Sequence[str],
     targets: Sequence[str],
-    mark_sizes: Sequence[int],
+    same_calendar: bool,
 ) -> tuple[str, ...]:
     """How the names of the tensors begin that belong to columns, a calendar or a head other than the checkpoint's."""
     differ = {
         "columns": (list(inputs) != checkpoint.inputs, model.INPUT_PARTS),
-        "calendar": (tuple(mark_sizes) != dims_in(checkpoint).mark_sizes, model.CALENDAR_PARTS),
+        "calendar": (not same_calendar, model.CALENDAR_PARTS),
         "targets or quantiles": (
             list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], model.HEAD_PARTS
         ),

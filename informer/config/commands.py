@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from informer.config.dataset import DatasetConfig, InputFormat
+from informer.config.dataset import DatasetConfig
+from informer.config.input_format import InputFormat
 from informer.config.lengths import WindowSizes
 from informer.config.training import Device
 from informer.errors import InputError

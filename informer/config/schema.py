@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.config.model import InformerConfig, LinearSkip, ModelConfig
+from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
 from informer.config.training import Device, LossConfig, OptimConfig, Precision, TrainerConfig
 from informer.errors import InputError
 
@@ -93,6 +93,11 @@ class TrainConfig:
         if self.trainer.time_budget_minutes is not None:
             found.append("trainer.time_budget_minutes: only used with model=auto, found another model")
         found += self.model.problems()
+        if self.model.marks is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
+            found.append(
+                "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
+                "none, which reads no calendar"
+            )
         if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
             found.append(
                 f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from informer.config.dataset import InputFormat
+from informer.config.input_format import InputFormat
 from informer.config.training import Device
 
 

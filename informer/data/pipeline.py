@@ -12,9 +12,8 @@ from jaxtyping import Int64
 
 from informer.config.dataset import DatasetConfig, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
-from informer.data.calendar import mark_sizes
+from informer.data.calendar import Marks, mark_sizes
 from informer.data.columns import Columns, Roles
 from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel, table_panel
@@ -50,8 +49,8 @@ class Data:
         frequency: step of every series.
         scaler: over the inputs, fitted on training rows.
         sizes: of a window.
-        calendar: kind of the marks.
-        mark_sizes: one entry per mark column (see `time_features.mark_sizes`).
+        calendar: what marks each row.
+        mark_sizes: one entry per mark column (see `calendar.mark_sizes`).
         splits: target rows of each series' parts.
         train, val, test: windows.
         calibration: windows of the later rows of the validation part, which are then not in `val`; None without.
@@ -64,7 +63,7 @@ class Data:
     frequency: Frequency
     scaler: PanelScaler
     sizes: WindowSizes
-    calendar: CalendarEmbed
+    calendar: Marks
     mark_sizes: tuple[int, ...]
     splits: list[Split]
     train: Windows
@@ -108,7 +107,7 @@ def load_data(
     sizes: WindowSizes,
     roles: Roles,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarEmbed,
+    calendar: Marks,
     data_dir: Path,
     device: torch.device | str,
     calibration: float = 0.0,
@@ -173,7 +172,7 @@ def lay_out(
     *,
     sizes: WindowSizes,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarEmbed,
+    calendar: Marks,
     device: torch.device | str,
     calibration: float = 0.0,
     known: Sequence[str] | None = None,
@@ -182,7 +181,7 @@ def lay_out(
 
     Args:
         scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
-        calendar, device: kind of the marks, and where the rows are.
+        calendar, device: what marks each row, and where the rows are.
         calibration: share of the validation rows, from the end, used to calibrate intervals.
         known: names of the training series; None: those of this data.
 

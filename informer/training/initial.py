@@ -10,7 +10,9 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.checkpoint.warm_start import Transfer, warm_start
 from informer.config.schema import SLOTS, TrainConfig
+from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
+from informer.data.read.frequency import Frequency
 from informer.models.base import ForecastModel
 from informer.training.freezing import freeze
 from informer.training.linear_skip import fit_skip
@@ -33,8 +35,16 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
     Raises:
         InputError: see `warm_start`.
     """
-    marks = dims_of(data).mark_sizes
-    return warm_start(model, older, inputs=data.inputs, targets=data.targets, mark_sizes=marks, slots=_slots(settings))
+    there = mark_fields(Frequency.parse(older.frequency), older.calendar)
+    return warm_start(
+        model,
+        older,
+        inputs=data.inputs,
+        targets=data.targets,
+        mark_sizes=data.mark_sizes,
+        same_calendar=mark_fields(data.frequency, data.calendar) == there,
+        slots=_slots(settings),
+    )
 
 
 def _slots(settings: TrainConfig) -> dict[str, Any]:

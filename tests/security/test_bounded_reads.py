@@ -13,7 +13,8 @@ import pytest
 import torch
 from entry_points import Trained, call
 
-from informer.config.dataset import DatasetConfig, InputFormat, Limits
+from informer.config.dataset import DatasetConfig, Limits
+from informer.config.input_format import InputFormat
 from informer.data.read.limits import LIMITS, open_table
 from informer.data.read.source import read_series
 from informer.data.read.table import read_table
