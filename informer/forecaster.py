@@ -68,7 +68,7 @@ class Forecaster:
         """From a checkpoint file or a run directory; with trainer.refit=true from what was fitted on all rows.
 
         Args:
-            device: "auto", "cpu" or "cuda".
+            device: "auto", "cpu", "cuda", "cuda:1" or "mps".
 
         Raises:
             InputError: there is no readable checkpoint, or device is not available.
@@ -105,7 +105,7 @@ class Forecaster:
                 kept = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
                 read = partial(take_table, settings, table, kept)
             train(settings, folder, Console(quiet=not verbose), read=read)
-            found = type(self).load(run_dir, device=settings.device.value)
+            found = type(self).load(run_dir, device=settings.device)
             self._trained, self._scores = found._trained, found._scores
             return self
 

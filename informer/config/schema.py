@@ -11,8 +11,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
-from informer.config.training import Device, LossConfig, OptimConfig, Precision, TrainerConfig
+from informer.config.training import LossConfig, OptimConfig, Precision, TrainerConfig
 from informer.errors import InputError
+from informer.runtime import device_problems
 
 SLOTS = ("attn", "decoder_attn", "cross_attn")
 """Nodes of the configuration for an attention mechanism, `_target_` and parameters."""
@@ -53,7 +54,7 @@ class TrainConfig:
     non_negative: NonNegative = NonNegative.auto
     """Targets whose forecasts and intervals do not go below zero."""
     seed: int = 0
-    device: Device = Device.auto
+    device: str = "auto"
     data_dir: str = "data"
     run_dir: str | None = None
     """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
@@ -85,7 +86,7 @@ class TrainConfig:
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
         parts = (self.dataset, self.loss, self.trainer, self.optim)
-        found = [problem for part in parts for problem in part.problems()]
+        found = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
         if not 0 <= self.seed < 2**32:
             found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         if self.search:  # lengths and sizes are not chosen yet

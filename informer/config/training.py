@@ -6,14 +6,6 @@ from enum import Enum
 from informer.quantiles import level_problem
 
 
-class Device(Enum):
-    """auto: the first CUDA GPU if available, otherwise the CPU."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
 class Precision(Enum):
     """auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float32, Float64, Int64
+from torch import Tensor
 
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
@@ -54,10 +55,15 @@ def build_store(
         "scale": np.stack([scaler.scale for scaler in scalers]),
         "numbers": series_numbers(panel, known),
     }
-    on_device = {name: torch.from_numpy(part).to(device) for name, part in parts.items()}
+    on_device = {name: _placed(torch.from_numpy(part), torch.device(device)) for name, part in parts.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
     home = "cpu" if cache else device
     return Store(**on_device, **{name: torch.from_numpy(part).to(home) for name, part in large.items()})
+
+
+def _placed(part: Tensor, device: torch.device) -> Tensor:
+    """On the device; Apple's has no float64, in which values return to their own units."""
+    return part if device.type == "mps" and part.dtype == torch.float64 else part.to(device)
 
 
 def series_numbers(panel: Sequence[Series], known: Sequence[str]) -> Int64[np.ndarray, "s"]:

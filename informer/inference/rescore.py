@@ -42,7 +42,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
             f"checkpoint={settings.checkpoint}: fitted on the test part too, so that it cannot be scored there; "
             f"the one that can is {BEST} in the same folder"
         )
-    device = pick_device(settings.device.value)
+    device = pick_device(settings.device)
     output = Path(settings.output) if settings.output else path.parent / "eval"
     if not settings.output:
         refuse_link(output)
