@@ -102,12 +102,16 @@ def set_deterministic(wanted: bool) -> None:
     torch.backends.cudnn.deterministic = wanted
 
 
+_SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
+"""What follows `?` in an address may be a signature that gives access: it is not saved."""
+
+
 def provenance() -> dict[str, Any]:
     """Provenance of a result: command, versions, commit, machine, time."""
     import torch
 
     return {
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name, *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in LIBRARIES},

@@ -17,7 +17,7 @@ from informer.data.calendar import Marks, mark_sizes
 from informer.data.columns import Columns, Roles
 from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel, table_panel
-from informer.data.read.download import files_sha256, find_files
+from informer.data.read.download import dataset_path, files_sha256, find_files
 from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series
 from informer.data.read.table import Table
@@ -282,7 +282,7 @@ def _panel_sha256(panel: Sequence[Series]) -> str:
 def _provenance(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:
     sha256 = files_sha256(paths)
     if len(paths) > 1:
-        return Provenance(Path(str(dataset.path)), sha256)
+        return Provenance(Path(dataset_path(dataset)), sha256)
     if dataset.path is None and dataset.sha256 not in (None, sha256):
         log.warning("%s: sha256 %s differs from the published file's %s", paths[0], sha256, dataset.sha256)
     return Provenance(paths[0], sha256)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from informer.data.read.remote import is_remote, without_query
 from informer.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ def like(data: Given, found: pd.DataFrame) -> Any:
 
 def path_of(data: Given) -> Path | None:
     """The path, if it is one."""
+    if isinstance(data, str) and is_remote(data):
+        raise InputError(
+            f"{without_query(data)}: expected a table or a path of this machine; read it with pandas, polars or pyarrow"
+        )
     return Path(data) if isinstance(data, str | Path) else None
 
 
