@@ -147,6 +147,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["+dataset.foo=1"], ["unknown key 'dataset.foo'"]),
         (["attn.factr=3"], ["unknown key 'attn.factr'", "ProbAttention: factor, sample_factor"]),
         (["attn=taylor", "attn.factor=3"], ["TaylorAttention: it has none"]),
+        (["trainer.calibration_blocks=1"], ["trainer.calibration_blocks: expected 0, or 2 to 50, found 1"]),
         (["decoder_attn.factor=3"], ["unknown key 'decoder_attn.factor'", "attn@decoder_attn=NAME"]),
         (["attn@cross_attn=truncated"], ["cross_attn: TruncatedAttention needs len_q == len_k"]),
         (["attn@decoder_attn=linformer"], ["LinformerAttention has no causal form; expected one of", "full, hard"]),

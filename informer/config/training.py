@@ -5,6 +5,9 @@ from enum import Enum
 
 from informer.quantiles import level_problem
 
+MOST_BLOCKS = 50
+"""That intervals are calibrated on."""
+
 
 class Precision(Enum):
     """auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
@@ -70,6 +73,9 @@ class TrainerConfig:
     calibration: float = 0.5
     """Share of the validation rows, from the end, that calibrates intervals and is not used to stop training; 0: no
     intervals."""
+    calibration_blocks: int = 5
+    """With linear maps: blocks of training and validation that calibrate intervals, each forecast by maps fitted on the
+    others; 0: the rows of `calibration` do, as for models without."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
@@ -96,6 +102,9 @@ class TrainerConfig:
             found.append(f"trainer.collective_timeout_minutes: expected more than 0, at most 1e6, found {minutes}")
         if not 0 <= self.calibration < 1:
             found.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
+        if self.calibration_blocks != 0 and not 2 <= self.calibration_blocks <= MOST_BLOCKS:
+            wanted = f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}"
+            found.append(f"{wanted}, found {self.calibration_blocks}")
         if self.save_every_minutes is not None and not self.save_every_minutes > 0:
             found.append(f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}")
         return found

@@ -76,13 +76,18 @@ class IntervalScores:
         """Pinball loss, and the percentage of actual values not above the quantile (`coverage`), by name."""
         return {quantile_name(level): means for level, means in self._quantiles.items()}
 
-    def add(self, output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Add the windows of one batch."""
+    def add(
+        self,
+        output: Float[Tensor, "b pred_len n *q"],
+        actual: Float[Tensor, "b pred_len n"],
+        history: Float[Tensor, "b seq_len n"],
+    ) -> None:
+        """Add the windows of one batch; `history` of the targets."""
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None
-            width = 2 * self._calibration.half_width(level).to(forecast)
-            means.add(_interval(self._calibration.inside(level, forecast, actual), width))
+            half = self._calibration.half_width(level).to(forecast) * self._calibration.unit(history).to(forecast)
+            means.add(_interval((forecast - actual).abs() <= half, 2 * half))
         quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])

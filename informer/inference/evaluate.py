@@ -127,11 +127,11 @@ def score(
     """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode."""
     model.eval()
     quantiles = quantiles_of(model)
-    spread = IntervalScores(quantiles, calibration)
+    spread, targets = IntervalScores(quantiles, calibration), data.columns.positions(data.targets)
 
     def forecast(batch: Batch) -> Tensor:
         output = model_output(model, batch)
-        spread.add(output, batch.target)
+        spread.add(output, batch.target, batch.enc_x[:, :, targets])
         return point(output, quantiles)
 
     evaluation = compare(forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=baselines)

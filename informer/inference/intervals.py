@@ -1,24 +1,28 @@
-"""Intervals around a forecast by split conformal prediction (Lei et al. 2018, "Distribution-Free Predictive
-Inference for Regression").
+"""Intervals around a forecast by conformal prediction with locally scaled errors (Lei et al. 2018, "Distribution-Free
+Predictive Inference for Regression", section 5.2).
 
-Errors of the model on windows used neither for fitting nor for model selection, for each step and column: the interval
-of a level extends to both sides by the ceil((n + 1) level)-th smallest of n absolute errors. It then covers the level's
-share of actual values if these are distributed as in the calibration windows; overlapping windows and drifting series
-make this approximate. Errors are scaled, so each series has intervals in its own units.
+Errors of the model on windows used neither for fitting nor for model selection, for each step and column, in units of
+how much the window's own history varies: the interval of a level extends to both sides by the ceil((n + 1) level)-th
+smallest of n absolute errors. It then covers the level's share of actual values if these are distributed as in the
+calibration windows; overlapping windows and drifting series make this approximate. Errors are scaled, so each series
+has intervals in its own units.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.checkpoint.format import Checkpoint
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.models.base import model_forecast
+
+DOES_NOT_FIT = "checkpoint: its calibration does not fit the model"
 
 LEVELS = range(1, 100)
 """Percent; whole numbers, so that a checkpoint can store all of them."""
@@ -27,20 +31,66 @@ MAX_NUMBERS = 1 << 27
 """Number of errors sorted at once; more windows are thinned evenly."""
 
 
+POWERS = (0.5, 0.25, 0.75, 0.0, 1.0)
+"""Of a window's variation, to choose from."""
+
+CHOSEN_AT = (80, 95)
+"""Levels whose intervals are scored for it."""
+
+LEAST = 0.05
+"""Variation that is added to that of every window, relative to a usual one: of constant rows, errors are not zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """How much a window varies, relative to usual ones: what its errors are measured in.
+
+    unit = ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history, in which
+    seasons cancel: the error of a forecast that repeats.
+
+    Args:
+        lag: rows of a season; 1 where the history does not hold two.
+        power: 0: all windows alike; 1: intervals are as wide as the window varies.
+        usual: scaled, of each target, over the calibration windows.
+    """
+
+    lag: int
+    power: float
+    usual: Float[Tensor, "n"]
+
+    def unit(self, found: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
+        """Of windows with these `differences`; 1 for usual ones."""
+        usual = self.usual.to(found)
+        relative = (found + LEAST * usual) / ((1 + LEAST) * usual)
+        return torch.where(usual > 0, relative, 1.0)[:, None] ** self.power
+
+
+def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
+    """Mean absolute difference of rows that are `lag` apart."""
+    return (history[:, lag:] - history[:, :-lag]).abs().mean(dim=1) if history.shape[1] > lag else history[:, 0] * 0
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Half widths of conformal intervals.
 
     Args:
         windows: number n of errors for each step and column.
-        half_widths: scaled, by level; infinite if n is too small for the level.
+        half_widths: scaled, by level, for a window that varies as usual; infinite if n is too small for the level.
+        variation: of windows; None in files of before it was measured, whose intervals are the same for all.
     """
 
     windows: int
     half_widths: Float[Tensor, "99 pred_len n"]
+    variation: Variation | None = None
+
+    def unit(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b 1 n"]:
+        """What `half_width` is multiplied by for windows with this scaled history of the targets."""
+        one = self.variation
+        return torch.ones_like(history[:, :1]) if one is None else one.unit(differences(history, one.lag))
 
     def half_width(self, level: int) -> Float[Tensor, "pred_len n"]:
-        """Half width of the interval of a level in percent.
+        """Half width of the interval of a level in percent, for a window that varies as usual.
 
         Raises:
             InputError: not a whole percentage, or a level that needs more calibration windows.
@@ -54,19 +104,17 @@ class Calibration:
             )
         return self.half_widths[level - 1]
 
-    def inside(
-        self, level: int, forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"]
-    ) -> Bool[Tensor, "b pred_len n"]:
-        """Which actual values are inside the interval of a level; all scaled."""
-        return (forecast - actual).abs() <= self.half_width(level).to(forecast)
-
     def holds(self, level: int) -> bool:
         """Whether there are enough windows for this level."""
         return rank(level, self.windows) <= self.windows
 
     def state(self) -> dict[str, Tensor]:
         """For a checkpoint."""
-        return {"windows": torch.tensor(self.windows), "half_widths": self.half_widths}
+        state = {"windows": torch.tensor(self.windows), "half_widths": self.half_widths}
+        if self.variation is None:
+            return state
+        lag, power = torch.tensor(self.variation.lag), torch.tensor(self.variation.power)
+        return state | {"lag": lag, "power": power, "usual": self.variation.usual}
 
 
 def rank(level: int, n: int) -> int:
@@ -99,33 +147,93 @@ def saved_calibration(checkpoint: Checkpoint) -> Calibration | None:
     state = checkpoint.calibration
     if state is None:
         return None
-    expected = (len(LEVELS), checkpoint.config["pred_len"], len(checkpoint.targets))
-    if set(state) != {"windows", "half_widths"} or tuple(state["half_widths"].shape) != expected:
-        raise InputError(f"checkpoint: its calibration does not fit the model: expected half widths {expected}")
+    n_targets = len(checkpoint.targets)
+    expected = (len(LEVELS), checkpoint.config["pred_len"], n_targets)
+    if not {"windows", "half_widths"} <= set(state) or tuple(state["half_widths"].shape) != expected:
+        raise InputError(f"{DOES_NOT_FIT}: expected half widths {expected}")
     windows, half_widths = state["windows"], state["half_widths"]
     if windows.dtype is not torch.int64 or windows.ndim or not int(windows) > 0:
-        raise InputError("checkpoint: its calibration does not fit the model: expected a number of windows")
+        raise InputError(f"{DOES_NOT_FIT}: expected a number of windows")
     if half_widths.dtype is not torch.float32 or not (half_widths >= 0).all():  # too few windows for a level: infinite
-        raise InputError("checkpoint: its calibration does not fit the model: expected half widths of at least 0")
-    return Calibration(int(windows), half_widths)
+        raise InputError(f"{DOES_NOT_FIT}: expected half widths of at least 0")
+    further = {name: part for name, part in state.items() if name not in ("windows", "half_widths")}
+    return Calibration(int(windows), half_widths, _saved_variation(further, n_targets) if further else None)
+
+
+def _saved_variation(state: dict[str, Tensor], n_targets: int) -> Variation:
+    if set(state) != {"lag", "power", "usual"} or any(state[name].ndim for name in ("lag", "power")):
+        raise InputError(f"{DOES_NOT_FIT}: expected the numbers lag, power and usual, found {sorted(state)}")
+    lag, power, usual = state["lag"], state["power"], state["usual"]
+    if lag.dtype is not torch.int64 or not int(lag) > 0 or float(power) not in POWERS:
+        raise InputError(f"{DOES_NOT_FIT}: expected a lag of at least 1 and a power of {sorted(POWERS)}")
+    if usual.dtype is not torch.float32 or usual.shape != (n_targets,) or not (usual.isfinite() & (usual >= 0)).all():
+        raise InputError(f"{DOES_NOT_FIT}: expected a variation of at least 0 for each of {n_targets} targets")
+    return Variation(int(lag), float(power), usual)
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """Errors on windows that a model was not fitted on.
+
+    Args:
+        errors: their sizes, scaled.
+        differences: of the windows' histories; see `differences`.
+        lag: rows between them.
+    """
+
+    errors: Float[Tensor, "n pred_len c"]
+    differences: Float[Tensor, "n c"]
+    lag: int
+
+    def calibration(self) -> Calibration:
+        """With the power of POWERS whose intervals have the least interval score over these windows."""
+        usual = self.differences.median(dim=0).values
+        found = [self._calibration(Variation(self.lag, power, usual)) for power in POWERS]
+        return min(found, key=self._interval_score)
+
+    def _calibration(self, variation: Variation) -> Calibration:
+        n = len(self.errors)
+        ordered = (self.errors / variation.unit(self.differences)).sort(dim=0).values
+        ordered = torch.cat([ordered, torch.full_like(ordered[:1], torch.inf)])
+        return Calibration(n, ordered[[min(rank(level, n), n + 1) - 1 for level in LEVELS]], variation)
+
+    def _interval_score(self, found: Calibration) -> float:
+        """Half of width + 2 / (1 - level) times what an error is beyond the end, mean over CHOSEN_AT, in units of each
+        column's mean error (T. Gneiting and A. Raftery, "Strictly Proper Scoring Rules", 2007, equation 43)."""
+        assert found.variation is not None, "see `_calibration`"
+        unit, size = found.variation.unit(self.differences), self.errors.mean(dim=(0, 1))
+        total = 0.0
+        for level in filter(found.holds, CHOSEN_AT):
+            half = found.half_width(level) * unit
+            score = half + (self.errors - half).clamp(min=0) / (1 - level / 100)
+            total += float((score.mean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).mean())
+        return total
 
 
 @torch.inference_mode()
-def calibrate(model: nn.Module, windows: Windows, *, batch_size: int) -> Calibration:
-    """Calibrate on the errors of a model, in eval mode, on windows not used in its training.
+def residuals(model: nn.Module, windows: Windows, *, batch_size: int, lag: int, targets: Sequence[int]) -> Residuals:
+    """Of a model, in eval mode, on windows that it was not fitted on; of a quantile model those of its median, so that
+    every level is available and intervals are nested.
 
-    A quantile model uses the errors of its median, so that every level is available and intervals are nested.
+    Args:
+        lag: see `lag_of`.
+        targets: columns that are forecast.
     """
     per_window = windows.batch(torch.tensor([0])).target.numel()
-    thinned = torch.arange(0, len(windows), -(-len(windows) * per_window // MAX_NUMBERS))
-    batches = (windows.batch(numbers) for numbers in thinned.split(batch_size))
-    return of_errors(
-        torch.cat([(model_forecast(model, batch) - batch.target).abs().float().cpu() for batch in batches])
+    errors, found = [], []
+    for batch in windows.thinned(max(MAX_NUMBERS // per_window, 1)).batches(batch_size):
+        errors.append((model_forecast(model, batch) - batch.target).abs().float().cpu())
+        found.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+    return Residuals(torch.cat(errors), torch.cat(found), lag)
+
+
+def joined(parts: Sequence[Residuals]) -> Residuals:
+    """All of them, of one lag."""
+    return Residuals(
+        torch.cat([one.errors for one in parts]), torch.cat([one.differences for one in parts]), parts[0].lag
     )
 
 
-def of_errors(errors: Float[Tensor, "n pred_len c"]) -> Calibration:
-    """From the sizes of scaled errors on windows that a model was not fitted on."""
-    n = len(errors)
-    ordered = torch.cat([errors.sort(dim=0).values, torch.full_like(errors[:1], torch.inf)])
-    return Calibration(n, ordered[[min(rank(level, n), n + 1) - 1 for level in LEVELS]])
+def lag_of(season: int, seq_len: int) -> int:
+    """Rows of a season if a history holds two, else 1."""
+    return season if 2 * season <= seq_len else 1

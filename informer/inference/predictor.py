@@ -169,7 +169,7 @@ class TrainedModel:
             )
 
     def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
-        """Scaled half widths of the intervals of these levels.
+        """Scaled half widths of the intervals of these levels, for a window that varies as usual.
 
         Raises:
             InputError: the model was not calibrated, or not for such a level.
@@ -210,8 +210,12 @@ class TrainedModel:
         bands = {
             quantile_name(level): self.floored(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
         }
+        history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
+        unit = _numpy(batch.scale)[:, None]
+        if self.calibration is not None:
+            unit = unit * _numpy(self.calibration.unit(history))
         for level, width in widths.items():
-            half = width * _numpy(batch.scale)[:, None]
+            half = width * unit
             bands |= {f"lo{level}": self.floored(values - half), f"hi{level}": values + half}
         return bands
 

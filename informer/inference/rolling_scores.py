@@ -129,7 +129,7 @@ class RollingScores:
         """Add windows: the model's output, its final forecast, and the actual values."""
         batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
         self._own.add(forecast, actual, center=batch.center, scale=batch.scale)
-        self._spread.add(output[:, : self._within], actual[:, : self._within])
+        self._spread.add(output[:, : self._within], actual[:, : self._within], batch.enc_x[:, :, positions])
         for one in self._baselines:
             ahead, _ = go_on(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
             self._errors[one.name].add(ahead, actual, center=batch.center, scale=batch.scale)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 from numpy.lib.stride_tricks import sliding_window_view
+from scipy import fft
 from torch import Tensor
 
 from informer.data.windows import Store, Windows
@@ -19,6 +20,9 @@ from informer.linear.features import OriginFeatures
 
 _CHUNK = 4096
 """Windows whose features exist at once."""
+
+FEW = 3
+"""Features are few if this many times their number is at most the rows of a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,7 @@ class MomentSource:
             own += window_products(self._rows(run, column), n, kept)
         mixed = np.zeros((len(feature_products), len(kept)))
         for run, e in self._feature_chunks(runs):
-            windows = sliding_window_view(self._rows(run, column), n)
-            mixed += e.T @ windows[:, kept]
+            mixed += feature_window_products(e, self._rows(run, column), n, kept)
         products = np.block([[own, mixed.T], [mixed, feature_products]])
         return Moments(products, sum(map(len, runs)))
 
@@ -156,6 +159,20 @@ def window_products(
         products[row, row:] = diagonals[row, : n - row]
         products[row:, row] = diagonals[row, : n - row]
     return products[np.ix_(kept, kept)]
+
+
+def feature_window_products(
+    e: Float64[np.ndarray, "w e"], rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray
+) -> Float64[np.ndarray, "e k"]:
+    """E^T X for the windows X of n rows, of which `kept`: the correlation of each feature with the rows.
+
+    Of few features by the convolution theorem, of many as a matrix product, which needs all windows in memory.
+    """
+    if FEW * e.shape[1] > n:
+        return e.T @ sliding_window_view(rows, n)[:, kept]
+    size = fft.next_fast_len(len(rows), real=True)
+    spectrum = fft.rfft(np.ascontiguousarray(e.T), size).conj() * fft.rfft(rows, size)
+    return fft.irfft(spectrum, size)[:, kept]
 
 
 class Once:

@@ -1,42 +1,40 @@
-"""Errors of the linear forecast on rows that it was not fitted on, from all of the time that there is.
+"""The linear forecast on rows that it was not fitted on, from all of the time that there is.
 
 Each block of training and validation is forecast with maps fitted on the others, with the strengths that were chosen
 (cross-conformal prediction: V. Vovk, "Cross-conformal predictors", 2015): a single later part is of one season, whose
 errors need not be those of the next.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from informer.data.pipeline import Data
+from informer.data.windows import Windows
 from informer.linear.blocks import folds
-from informer.linear.fit import BLOCKS
 from informer.linear.fold import fold, linear_fit
 from informer.linear.moments import Run, joined, runs_of
-from informer.models.base import model_forecast
 from informer.models.linear import Linear, LinearModelConfig
 
 MOST_WINDOWS = 2000
 """Of all blocks together, evenly spaced."""
 
 
-@torch.inference_mode()
-def block_errors(
+def held_out_blocks(
     model: Linear,
     config: LinearModelConfig,
     data: Data,
     *,
-    batch_size: int,
+    n_blocks: int,
     finish: Callable[[Linear], None] = lambda model: None,
-) -> Float[Tensor, "n pred_len c"]:
-    """Sizes of the errors over windows of training, validation and calibration, scaled; the model stays as it is.
+) -> Iterator[tuple[Linear, Windows]]:
+    """Windows of training, validation and calibration, block by block, each with maps that were not fitted on it; the
+    model stays as it is.
 
     Args:
+        n_blocks: how many.
         finish: what the maps get after they are fitted.
 
     Raises:
@@ -46,16 +44,12 @@ def block_errors(
     strengths, _ = fit.strengths()
     parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
     runs = joined([], [run for part in parts for run in runs_of(part)])
-    errors = []
-    for block in folds(runs, BLOCKS, data.sizes.pred_len):
+    for block in folds(runs, n_blocks, data.sizes.pred_len):
         if not block.held or not block.fitted:
             continue
         fold(fit.fit(strengths, block.fitted), scratch)
         finish(scratch)
-        held = data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // BLOCKS)
-        for batch in held.batches(batch_size):
-            errors.append((model_forecast(scratch, batch) - batch.target).abs().float().cpu())
-    return torch.cat(errors)
+        yield scratch, data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // n_blocks)
 
 
 def _starts(runs: list[Run]) -> np.ndarray:

@@ -16,8 +16,9 @@ from informer.models.base import Attentions, ForecastModel, ModelDims
 HARMONICS = {"day": 6, "week": 3, "year": 2}
 """Sine and cosine pairs of each cycle of the calendar."""
 
-MOST_RECENT, MOST_OTHERS = 24, 384
-"""Rows of other columns, and how many rows times columns in all."""
+LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
+"""Rows of other columns, and how many rows times columns in all; where that leaves fewer rows, none are read: the time
+of a fit grows with both."""
 
 MOST_WEIGHTS = 64_000_000
 """Entries of all maps: beyond, all columns share one."""
@@ -52,7 +53,8 @@ class LinearModelConfig(ModelConfig):
 
 def recent_rows(n_columns: int, seq_len: int) -> int:
     """Rows of every column that the maps of the others read."""
-    return min(MOST_RECENT, MOST_OTHERS // n_columns, seq_len) if n_columns > 1 else 0
+    rows = min(MOST_RECENT, MOST_OTHERS // n_columns)
+    return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 
 def floored(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:

@@ -13,12 +13,9 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import final
 
-from informer.config.conversion import flat, to_plain
-from informer.config.schema import SEARCHED, TrainConfig
-from informer.data.panel import divide
-from informer.data.pipeline import Source
+from informer.config.schema import TrainConfig
 from informer.errors import counted
 from informer.models.linear import LinearModelConfig
 from informer.search.budget import Budget
@@ -58,9 +55,12 @@ is kept for files and tables."""
 SAFE = 1.3
 """Seconds that are kept for each that was measured."""
 
-FITS = 7
-"""Times that the linear forecast is fitted after the search: for the run, for each block's errors, on all rows; once
-for a network to begin with."""
+FITS = 2
+"""Times that the linear forecast is fitted after the search, for the run and on all rows; and once for each block that
+intervals are calibrated on."""
+
+BLOCKS_SHARE = 0.2
+"""Of the budget, that these fits may take; else intervals come from the rows that are kept for them."""
 
 RUN = 1.4
 """Time of a step of the run relative to that of its trial: it validates more often, plots and saves."""
@@ -123,8 +123,13 @@ class Search:
 
         A length that is given stays.
         """
-        if not trial.steps:
-            return self._linear(trial)
+        chosen = self._network(trial) if trial.steps else self._linear(trial)
+        blocks = self._blocks()
+        if blocks < self.settings.trainer.calibration_blocks:
+            self.not_tried.append("intervals from blocks of all rows")
+        return replace(chosen, trainer=replace(chosen.trainer, calibration_blocks=blocks))
+
+    def _network(self, trial: Trial) -> TrainConfig:
         steps = self._run_steps(trial)
         given = [key for key in ("trainer.max_epochs", "trainer.max_steps") if key not in self.settings.search]
         windows = self.runner.n_windows(trial.values)
@@ -155,9 +160,18 @@ class Search:
 
     def _kept(self, trial: Trial) -> float:
         """Seconds for all that follows training."""
-        start = next(one for one in self.record.trials if not one.steps)
-        fits = (1 if trial.steps else FITS) * start.fit_seconds
+        fits = (FITS + self._blocks()) * self._fit_seconds
         return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
+
+    def _blocks(self) -> int:
+        """How many calibrate the intervals."""
+        wanted = self.settings.trainer.calibration_blocks
+        return wanted if SAFE * (FITS + wanted) * self._fit_seconds <= BLOCKS_SHARE * self.budget.whole else 0
+
+    @property
+    def _fit_seconds(self) -> float:
+        """Of the linear forecast."""
+        return next(one for one in self.record.trials if not one.steps).fit_seconds
 
     def _start(self, seq_lens: Sequence[int]) -> Trial:
         """The linear forecast."""
@@ -272,17 +286,3 @@ class Search:
         if "trainer.max_epochs" in self.settings.search:
             trainer = replace(trainer, max_epochs=trainer.max_steps or MOST_EPOCHS)
         return n_steps(trainer, self.runner.n_windows(values))
-
-
-def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -> Source:
-    """Series that are long enough for every history, so that all are judged on the same windows."""
-    widest = with_values(settings, cheapest(settings, max(seq_lens)))
-    kept = {series.name for series in divide(source.panel, settings.dataset, widest.sizes)[0]}
-    return replace(source, panel=[series for series in source.panel if series.name in kept])
-
-
-def given_values(settings: TrainConfig) -> dict[str, Any]:
-    """Those of the searched keys that are not open."""
-    return {
-        key: value for key, value in flat(to_plain(settings)).items() if key in set(SEARCHED) - set(settings.search)
-    }

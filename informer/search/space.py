@@ -7,10 +7,12 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from informer.config.conversion import flat, to_plain
 from informer.config.dataset import Short
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig
-from informer.config.schema import TrainConfig, check
+from informer.config.schema import SEARCHED, TrainConfig, check
+from informer.data.panel import divide
 from informer.data.pipeline import Source
 from informer.data.seasonality import find_seasons
 from informer.data.split import cut_rows
@@ -150,6 +152,20 @@ def patch_len(settings: TrainConfig, seq_len: int) -> int:
 def _divisor(number: int, *, near: float | int, most: int) -> int:
     divisors = [rows for rows in range(2, most + 1) if number % rows == 0]
     return min(divisors, key=lambda rows: abs(math.log(rows / near)), default=1)
+
+
+def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -> Source:
+    """Series that are long enough for every history, so that all are judged on the same windows."""
+    widest = with_values(settings, cheapest(settings, max(seq_lens)))
+    kept = {series.name for series in divide(source.panel, settings.dataset, widest.sizes)[0]}
+    return replace(source, panel=[series for series in source.panel if series.name in kept])
+
+
+def given_values(settings: TrainConfig) -> dict[str, Any]:
+    """Those of the searched keys that are not open."""
+    return {
+        key: value for key, value in flat(to_plain(settings)).items() if key in set(SEARCHED) - set(settings.search)
+    }
 
 
 def label_len(settings: TrainConfig, seq_len: int) -> int:

@@ -26,8 +26,8 @@ from informer.inference.evaluation import Evaluation
 from informer.runtime import provenance, seed_everything
 from informer.search.budget import Budget
 from informer.search.record import Record, Trial
-from informer.search.search import Search, comparable, given_values
-from informer.search.space import Values, cheapest, least_sizes, lengths, with_values
+from informer.search.search import Search
+from informer.search.space import Values, cheapest, comparable, given_values, least_sizes, lengths, with_values
 from informer.search.trials import TrialRunner
 from informer.training.continuing import check_goes_on, extended
 from informer.training.run import Place, opened, prepare, train_and_score

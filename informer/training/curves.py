@@ -11,9 +11,9 @@ from informer.data.windows import Windows
 from informer.inference.attention_maps import attention_maps
 from informer.inference.coverage import REPORTED_LEVELS, IntervalScores
 from informer.inference.evaluate import Baseline
-from informer.inference.intervals import Calibration, of_errors
+from informer.inference.intervals import Calibration, lag_of, residuals
 from informer.metrics import pinball
-from informer.models.base import ForecastModel, model_forecast, model_output, point, quantiles_of
+from informer.models.base import ForecastModel, model_output, point, quantiles_of
 from informer.plots import plot_attention
 from informer.training.loss import Loss
 from informer.training.tracker import Tracker
@@ -58,11 +58,12 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     for indices in _some(data.val).split(batch_size):
         batch = data.val.batch(indices)
         output = model_output(model, batch).float()
-        scores.add(output, batch.target)
+        history = batch.enc_x[:, :, data.columns.positions(data.targets)]
+        scores.add(output, batch.target, history)
         forecast, n = point(output, quantiles), n + len(indices)
         for level in REPORTED_LEVELS:
             if calibration is not None and calibration.holds(level):
-                half = calibration.half_width(level).to(forecast)
+                half = (calibration.half_width(level) * calibration.unit(history).cpu()).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
                 both = sum(pinball(end, batch.target, share).mean() for end, share in ends)
                 losses[str(level)] += float(both) / 2 * len(indices)
@@ -80,10 +81,14 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
 def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:
     if data.calibration is None:
         return None
-    batches = (data.calibration.batch(indices) for indices in _some(data.calibration).split(batch_size))
-    return of_errors(
-        torch.cat([(model_forecast(model, batch) - batch.target).abs().float().cpu() for batch in batches])
+    found = residuals(
+        model,
+        data.calibration.thinned(MOST_WINDOWS),
+        batch_size=batch_size,
+        lag=lag_of(data.frequency.season, data.sizes.seq_len),
+        targets=data.columns.positions(data.targets),
     )
+    return found.calibration()
 
 
 def _some(windows: Windows) -> torch.Tensor:

@@ -1,6 +1,8 @@
 """The linear part that is fitted before the network is trained."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -9,9 +11,9 @@ from informer.config.model import LinearSkip, ModelConfig
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import RidgeForecast, fit_ridge
-from informer.inference.intervals import Calibration, calibrate, of_errors
+from informer.inference.intervals import Calibration, joined, lag_of, residuals
 from informer.linear.fold import fit_model, refit_model
-from informer.linear.residuals import block_errors
+from informer.linear.residuals import held_out_blocks
 from informer.models.base import ForecastModel
 from informer.models.informer import Informer
 from informer.models.linear import Linear, LinearModelConfig
@@ -46,19 +48,32 @@ def refit(model: ForecastModel, settings: TrainConfig, data: Data) -> int:
 def calibrated(
     model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
 ) -> Calibration | None:
-    """Intervals of a model in eval mode: from blocks of training and validation where its maps are all that it is and
-    were not trained further, else from the rows that are kept for it; None without.
+    """Intervals of a model in eval mode: from blocks of training and validation where it has linear maps that were not
+    trained further, else from the rows that are kept for it; None without.
+
+    What a network adds to the maps is not known on blocks that it was trained on: there the errors are those of the
+    maps, times the ratio of the model's errors to theirs on the rows that are kept.
 
     Args:
         finish: what maps get after they are fitted.
     """
-    batch_size = settings.trainer.eval_batch_size
     if data.calibration is None and not settings.trainer.calibration:
         return None
-    if isinstance(model, Linear) and settings.trainer.max_steps == 0:
-        assert isinstance(settings.model, LinearModelConfig), "the configuration of its family"
-        return of_errors(block_errors(model, settings.model, data, batch_size=batch_size, finish=finish))
-    return calibrate(model, data.calibration, batch_size=batch_size) if data.calibration else None
+    errors_of = partial(
+        residuals,
+        batch_size=settings.trainer.eval_batch_size,
+        lag=lag_of(data.frequency.season, data.sizes.seq_len),
+        targets=data.columns.positions(data.targets),
+    )
+    maps, own, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
+    if not n_blocks or maps is None or (isinstance(model, Linear) and settings.trainer.max_steps != 0):
+        return errors_of(model, own).calibration() if own else None
+    blocks = held_out_blocks(maps, _offered(settings.model), data, n_blocks=n_blocks, finish=finish)
+    found = joined([errors_of(fitted, held) for fitted, held in blocks])
+    if own and model is not maps:
+        ratio = errors_of(model, own).errors.mean() / errors_of(maps, own).errors.mean()
+        found = replace(found, errors=found.errors * ratio)
+    return found.calibration()
 
 
 def maps_of(model: ForecastModel) -> Linear | None:

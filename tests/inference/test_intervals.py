@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from torch import Tensor, nn
 
 from informer import Forecaster, checkpoint
 from informer.checkpoint.format import to_safetensors
+from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference import intervals as conformal
-from informer.inference.intervals import calibrate, needed, validation_rows
+from informer.inference.intervals import Calibration, Residuals, Variation, needed, validation_rows
 from informer.runtime import resource
 
 
@@ -32,10 +34,15 @@ def draws(n_windows: int, seed: int) -> Tensor:
     return torch.randn(n_windows + 3, 2, generator=torch.Generator().manual_seed(seed))
 
 
+def calibrated(windows: Windows) -> Calibration:
+    """Histories of one row have no differences: all windows are alike."""
+    return conformal.residuals(Zero(), windows, batch_size=7, lag=1, targets=[0, 1]).calibration()
+
+
 @pytest.mark.parametrize("n", [1, 4, 19, 20, 137])
 def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
     values = draws(n, seed=n)
-    found = calibrate(Zero(), windows_over(values, seq_len=1, pred_len=3), batch_size=7)
+    found = calibrated(windows_over(values, seq_len=1, pred_len=3))
     for level in (1, 50, 80, 95, 99):
         place = math.ceil(round((n + 1) * level / 100, 9))
         if place > n:
@@ -59,7 +66,7 @@ def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
     covered = []
     for seed in range(200):
         windows = windows_over(draws(n, seed=100 + seed), seq_len=1, pred_len=3)
-        width = calibrate(Zero(), windows, batch_size=64).half_width(80)[0, 0]
+        width = calibrated(windows).half_width(80)[0, 0]
         covered.append((fresh[:, 0] <= width).double().mean().item())
     assert np.mean(covered) == pytest.approx(math.ceil((n + 1) * 0.8) / (n + 1), abs=0.02)
 
@@ -67,7 +74,7 @@ def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
 def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformal, "MAX_NUMBERS", 6 * 10)
     values = draws(40, seed=0)
-    found = calibrate(Zero(), windows_over(values, seq_len=1, pred_len=3), batch_size=3)
+    found = calibrated(windows_over(values, seq_len=1, pred_len=3))
     assert found.windows == 10
     errors = sorted(abs(values[i + 1, 0].item()) for i in range(0, 40, 4))
     assert found.half_width(50)[0, 0].item() == pytest.approx(errors[5])
@@ -75,7 +82,7 @@ def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("level", [0, 100, -5])
 def test_levels_are_percentages(level: int) -> None:
-    found = calibrate(Zero(), windows_over(draws(200, seed=0), seq_len=1, pred_len=3), batch_size=64)
+    found = calibrated(windows_over(draws(200, seed=0), seq_len=1, pred_len=3))
     with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):
         found.half_width(level)
 
@@ -89,17 +96,84 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     origins = range(225, 250 - 6 + 1)
     ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
+    values, seq_len = frame[saved.targets].to_numpy(), saved.config["seq_len"]
     errors = np.stack(
         [
-            np.abs(table[saved.targets].to_numpy() - frame[saved.targets].to_numpy()[origin : origin + 6])
+            np.abs(table[saved.targets].to_numpy() - values[origin : origin + 6])
             for table, origin in zip(ahead, origins, strict=True)
         ]
     )
-    expected = np.sort(errors, axis=0)[math.ceil(21 * 0.8) - 1]
+    # less than two days of hourly rows: differences of neighbours
+    differences = np.stack([np.abs(np.diff(values[origin - seq_len : origin], axis=0)).mean(0) for origin in origins])
+    usual = np.sort(differences, axis=0)[(len(origins) - 1) // 2]
+    power = float(saved.calibration["power"])
+
+    def unit(found: np.ndarray) -> np.ndarray:
+        return ((found + 0.05 * usual) / (1.05 * usual)) ** power
+
+    expected = np.sort(errors / unit(differences)[:, None], axis=0)[math.ceil(21 * 0.8) - 1]
+    expected = expected * unit(np.abs(np.diff(values[300 - seq_len : 300], axis=0)).mean(0))
     found = forecaster.predict(frame.iloc[:300], intervals=[80])
     for i, name in enumerate(saved.targets):
         np.testing.assert_allclose(found[f"{name}_hi80"] - found[name], expected[:, i], rtol=1e-3, atol=1e-5)
         np.testing.assert_allclose(found[name] - found[f"{name}_lo80"], expected[:, i], rtol=1e-3, atol=1e-5)
+
+
+def residuals_of(errors: np.ndarray, differences: np.ndarray) -> Residuals:
+    """Of one step and column."""
+    as_parts = torch.from_numpy(errors).float()[:, None, None], torch.from_numpy(differences).float()[:, None]
+    return Residuals(*as_parts, lag=1)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 0.75, 1.0])
+def test_errors_that_grow_with_the_variation_choose_its_power(power: float) -> None:
+    """Red if intervals are not the narrowest that cover: fresh windows are covered alike, quiet ones and others."""
+    rng = np.random.default_rng(0)
+    differences = rng.lognormal(size=4000)
+    errors = np.abs(rng.normal(size=4000)) * (differences + 0.05 * np.median(differences)) ** power
+    found = residuals_of(errors[:2000], differences[:2000]).calibration()
+    assert found.variation is not None
+    assert found.variation.power == power
+    unit = found.variation.unit(torch.from_numpy(differences[2000:]).float()[:, None])[:, 0, 0].numpy()
+    inside = errors[2000:] <= found.half_width(80).item() * unit
+    for group in np.array_split(np.argsort(differences[2000:]), 2):
+        assert inside[group].mean() == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
+    """By a loop over rows; a column that was constant in calibration has intervals alike for all windows."""
+    history = draws(20, seed=3)[None, :20].repeat(2, 1, 1) * torch.tensor([1.0, 3.0])[:, None, None]
+    usual = torch.tensor([0.5, 0.0])
+    found = Calibration(5, torch.ones(99, 3, 2), Variation(4, 0.5, usual)).unit(history)
+    for window in range(2):
+        total = sum(abs(history[window, t, 0] - history[window, t - 4, 0]).item() for t in range(4, 20)) / 16
+        expected = ((total + 0.05 * 0.5) / (1.05 * 0.5)) ** 0.5
+        assert found[window, 0].tolist() == pytest.approx([expected, 1.0])
+
+
+def test_a_calibration_without_variation_is_the_same_for_all_windows() -> None:
+    """As in files of before it was measured."""
+    found = Calibration(5, torch.ones(99, 3, 2))
+    assert set(found.state()) == {"windows", "half_widths"}
+    assert found.unit(torch.randn(4, 7, 2)).tolist() == torch.ones(4, 1, 2).tolist()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"power": torch.tensor(0.3)},
+        {"lag": torch.tensor(0)},
+        {"lag": torch.tensor([1, 2])},
+        {"usual": torch.tensor([1.0])},
+        {"usual": torch.tensor([math.nan] * 4)},
+        {"further": torch.tensor(1)},
+    ],
+)
+def test_a_variation_that_cannot_be_is_refused(trained: Trained, changed: dict[str, Tensor]) -> None:
+    saved = checkpoint.load(trained.run_dir)
+    assert saved.calibration is not None
+    with pytest.raises(InputError, match="its calibration does not fit the model"):
+        conformal.saved_calibration(replace(saved, calibration=saved.calibration | changed))
 
 
 def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Path) -> None:

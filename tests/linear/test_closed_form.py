@@ -20,7 +20,7 @@ from informer.linear.blocks import folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.fit import FitOn, LinearConfig, fit_linear, prepare
 from informer.linear.forecast import LinearForecast
-from informer.linear.moments import MomentSource, Run, runs_of, window_products
+from informer.linear.moments import MomentSource, Run, feature_window_products, runs_of, window_products
 from informer.linear.select import CrossValidation, FoldMoments, fit_own, fit_shared
 from informer.linear.solve import Layout, Strengths, blended
 
@@ -140,6 +140,15 @@ def test_window_products_are_those_of_the_materialised_windows(rows, n):
     np.testing.assert_allclose(window_products(values, n), windows.T @ windows, atol=1e-12)
     kept = np.array([0, n - 1])
     np.testing.assert_allclose(window_products(values, n, kept), (windows.T @ windows)[np.ix_(kept, kept)], atol=1e-12)
+
+
+@pytest.mark.parametrize(("windows", "n", "features"), [(50, 30, 3), (7, 30, 10), (50, 7, 3), (1, 6, 2)])
+def test_products_of_features_and_windows_are_those_of_the_materialised_windows(windows, n, features):
+    """Few features and many."""
+    rng = np.random.default_rng(n)
+    e, values, kept = rng.normal(size=(windows, features)), rng.normal(size=windows + n - 1), np.array([0, 2, n - 1])
+    expected = e.T @ sliding_window_view(values, n)[:, kept]
+    np.testing.assert_allclose(feature_window_products(e, values, n, kept), expected, atol=1e-12)
 
 
 def test_runs_end_at_a_gap_and_at_the_end_of_a_series():

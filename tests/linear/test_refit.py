@@ -16,12 +16,13 @@ from informer.build import build_data
 from informer.checkpoint.paths import REFIT
 from informer.checkpoint.restore import restore_model
 from informer.data.pipeline import Data
-from informer.inference.intervals import of_errors
-from informer.linear.residuals import block_errors
+from informer.inference.intervals import joined, residuals
+from informer.linear.residuals import held_out_blocks
 from informer.models.base import model_forecast
 from informer.models.linear import Linear, LinearModelConfig
 from informer.runtime import resource
 from informer.training.initial import initial_network
+from informer.training.linear_skip import calibrated
 
 SEQ, PRED, STRENGTH = 24, 6, 5.0
 MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
@@ -59,7 +60,8 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     assert isinstance(model, Linear)
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
-    found = block_errors(model, settings.model, data, batch_size=32)
+    blocks = held_out_blocks(model, settings.model, data, n_blocks=5)
+    found = joined([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
     starts = np.arange(250 - SEQ - PRED + 1)
     bounds = np.linspace(0, len(starts), 6).round().astype(int)
     expected = []
@@ -102,11 +104,23 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     assert "fitted on the test part too" in outcome.err
 
 
-def test_half_widths_are_order_statistics_of_the_errors() -> None:
-    """The ceil((n + 1) level)-th smallest of n, by numpy."""
-    errors = torch.from_numpy(np.random.default_rng(0).exponential(size=(99, 3, 2))).float()
-    found = of_errors(errors).half_width(80)
-    np.testing.assert_array_equal(found.numpy(), np.sort(errors.numpy(), axis=0)[79])
+def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_to_them() -> None:
+    """The ratio of the sizes of errors by numpy; red if the network's own few rows decide for all, or do not count."""
+    settings = composed(*RUN, "model.embed=timeF")
+    network = composed(*RUN[:1], "model=small", *RUN[2:-1], "model.skip=maps", "attn@decoder_attn=full")
+    data = build_data(network, torch.device("cpu"))
+    assert data.calibration is not None
+    maps, model = (initial_network(one, data, None).eval() for one in (settings, network))
+    with torch.no_grad():
+        model.head.bias += 0.3
+    found = calibrated(model, network, data, finish=lambda fit: None)
+    of_maps = calibrated(maps, settings, data, finish=lambda fit: None)
+    batch = data.calibration.batch(torch.arange(len(data.calibration)))
+    sizes = [float((model_forecast(one, batch) - batch.target).detach().abs().mean()) for one in (model, maps)]
+    assert found is not None
+    assert of_maps is not None
+    assert found.windows == of_maps.windows > len(data.calibration)
+    np.testing.assert_allclose(found.half_width(80) / of_maps.half_width(80), sizes[0] / sizes[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from informer.build import read_dataset
 from informer.search import search as story
 from informer.search.budget import Budget
 from informer.search.record import Record, Trial
-from informer.search.search import FILES_SHARE, RUN, Search, comparable
-from informer.search.space import Values, least_sizes, lengths
+from informer.search.search import FILES_SHARE, RUN, Search
+from informer.search.space import Values, comparable, least_sizes, lengths
 from informer.search.trials import OutOfTime, Start, TrialRunner
 from informer.training.signals import Interrupted
 
@@ -121,6 +122,18 @@ def test_time_is_kept_for_scores(scores: float, folder: Path, monkeypatch: pytes
     assert (trial.steps == 0) is (scores == 1e4)
     seconds = 60 * search.resolved(trial).trainer.max_minutes if trial.steps else 0.0
     assert world.clock.now + seconds + (scores if trial.steps else 0.0) <= 180.0
+
+
+@pytest.mark.parametrize(("seconds", "blocks"), [(0.5, 5), (20.0, 0)])
+def test_blocks_for_intervals_where_there_is_time(
+    seconds: float, blocks: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three minutes a fifth may go to seven fits of the linear forecast, each 1.3 times as long as measured."""
+    search, trial = World(monkeypatch, gain=slow_gain, cost=0.05).search(folder / "search.csv", 3.0)
+    first = search.record.trials[0]
+    search.record.trials[0] = replace(first, fit_seconds=seconds)
+    assert search.resolved(trial).trainer.calibration_blocks == blocks
+    assert ("intervals from blocks of all rows" in search.not_tried) is (blocks == 0)
 
 
 def test_variants_are_those_of_the_best_shape(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,16 @@ from informer.build import read_dataset
 from informer.config.conversion import flat
 from informer.config.schema import SEARCHED, TrainConfig
 from informer.errors import InputError
-from informer.search.search import comparable, given_values
-from informer.search.space import cheapest, least_sizes, lengths, networks, variants, with_values
+from informer.search.space import (
+    cheapest,
+    comparable,
+    given_values,
+    least_sizes,
+    lengths,
+    networks,
+    variants,
+    with_values,
+)
 
 
 def write(path: Path, rows: int, period: float, columns: int = 1) -> None:
