@@ -21,6 +21,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+AT_ONCE = 1 << 17
+"""Values whose errors exist at once: what a processor's cache holds, as each is read many times."""
+
 METRICS = ("mse", "mae", "rmse", "mape", "smape", "mase")
 
 Scores = dict[str, list[float]]
@@ -162,6 +165,11 @@ class Errors:
         scale: Float[Tensor, "b n"],
     ) -> None:
         """Add the windows of one batch of scaled values; scaled * scale + center are data units, per window."""
+        few = max(AT_ONCE // max(forecast[0].numel(), 1), 1) if len(forecast) else 1
+        for parts in zip(*(part.split(few) for part in (forecast, actual, center, scale)), strict=True):
+            self._add(*parts)
+
+    def _add(self, forecast: Tensor, actual: Tensor, center: Tensor, scale: Tensor) -> None:
         self.scaled.add(forecast, actual)
         self.original.add(*(_original(values, to_float64(center), to_float64(scale)) for values in (forecast, actual)))
         error = (to_float64(forecast) - to_float64(actual)).abs()

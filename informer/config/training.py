@@ -130,6 +130,9 @@ class OptimConfig:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     """Maximum gradient norm; longer gradients are scaled down to it."""
+    ema: float = 0.0
+    """Share of an average of the weights that a step keeps, such as 0.999; the average is validated and is the model.
+    0: none."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
@@ -140,16 +143,19 @@ class OptimConfig:
             found.append(f"optim.weight_decay: expected at least 0, found {self.weight_decay}")
         if self.clip_norm is not None and not self.clip_norm > 0:
             found.append(f"optim.clip_norm: expected more than 0 or null, found {self.clip_norm}")
+        if not 0 <= self.ema < 1:
+            found.append(f"optim.ema: expected at least 0 and less than 1, found {self.ema}")
         return found
 
 
 class LossKind(Enum):
-    """Mean over all forecast values: squared error, absolute error, Huber loss (delta 1), or pinball loss of
-    quantiles."""
+    """Mean over all forecast values: squared error, absolute error, Huber loss (delta 1), absolute error and that of
+    the spectrum, or pinball loss of quantiles."""
 
     mse = "mse"
     mae = "mae"
     huber = "huber"
+    spectral = "spectral"
     quantile = "quantile"
 
 
@@ -158,11 +164,15 @@ class LossConfig:
     """The node `loss`."""
 
     kind: LossKind = LossKind.mse
+    alpha: float = 0.2
+    """Weight of the error's spectrum with kind=spectral."""
     quantiles: list[float] = field(default_factory=list)
     """Levels of the forecast quantiles with kind=quantile; the median is the point forecast."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
+        if not self.alpha > 0:
+            return [f"loss.alpha: expected more than 0, found {self.alpha}"]
         if self.kind is LossKind.quantile:
             problem = level_problem(self.quantiles)
             return [f"loss.quantiles: {problem}"] if problem else []

@@ -77,8 +77,9 @@ def run_epoch(session: Session) -> None:
     session.tracker.epoch(epoch, row, is_best=is_best)
     trainer = session.settings.trainer
     track_epoch(
-        session.tracker, state.model, session.data, epoch, extras=trainer.track_also, batch_size=trainer.eval_batch_size
-    )
+        session.tracker, state.scored, session.data, epoch, extras=trainer.track_also,
+        batch_size=trainer.eval_batch_size,
+    )  # fmt: skip
     session.checkpointer.is_due(together=True)  # the result is ignored: an epoch is always saved
     session.checkpointer.save(state, is_best=is_best)
 
@@ -132,6 +133,8 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     (value * session.processes.size).backward()  # gradients are averaged over processes
     norm = gradient_norm(session.state.model, session.settings.optim.clip_norm)
     optimizer.step_while_finite(value.detach(), norm)
+    if session.state.average is not None:
+        session.state.average.update(model)
     return value.detach(), norm
 
 
@@ -144,7 +147,7 @@ def validate(session: Session) -> float:
 
     with autocast(session.settings.precision, session.device):
         return mean_loss(
-            session.state.model, session.data.val, session.loss, session.settings.trainer.eval_batch_size,
+            session.state.scored, session.data.val, session.loss, session.settings.trainer.eval_batch_size,
             processes=session.processes, pause=pause,
         )  # fmt: skip
 

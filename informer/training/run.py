@@ -235,7 +235,8 @@ def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -
             training=state.training() | {EVENTS: tracker.sync()},
         )
         if is_best:
-            checkpoint.save(folder / checkpoint.BEST, replace(content, training=None))
+            best = replace(content, training=None, weights=state.scored.state_dict())
+            checkpoint.save(folder / checkpoint.BEST, best)
         checkpoint.save(folder / checkpoint.LAST, content)
 
     return save if place.processes.is_main else lambda state, is_best: None

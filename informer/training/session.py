@@ -11,6 +11,7 @@ from torch import nn
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.models.base import ForecastModel
+from informer.training.average import Average
 from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
 from informer.training.loss import Loss, build_loss
@@ -61,7 +62,9 @@ class Session:
             resumed: `State.training` at the time of the save; None: a new run.
         """
         optimizer = build_optimizer(settings.optim, model)
-        state = State(model=model, optimizer=optimizer, stopping=EarlyStopping(settings.trainer.patience))
+        average = Average(model, settings.optim.ema) if settings.optim.ema else None
+        stopping = EarlyStopping(settings.trainer.patience)
+        state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
         if resumed is not None:
             state.restore(resumed)
         return cls(

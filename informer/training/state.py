@@ -10,6 +10,7 @@ from torch import Tensor
 from informer.config.training import TrackerKind
 from informer.errors import InputError, reason_of
 from informer.models.base import ForecastModel
+from informer.training.average import Average
 from informer.training.optim import GuardedAdam
 from informer.training.stopping import EarlyStopping
 
@@ -36,10 +37,18 @@ class State:
     optimizer: GuardedAdam
     stopping: EarlyStopping
     progress: Progress = field(default_factory=Progress)
+    average: Average | None = None
+    """Of the weights over steps (`optim.ema`)."""
+
+    @property
+    def scored(self) -> ForecastModel:
+        """The network that is validated and saved as the model."""
+        return self.model if self.average is None else self.average.model
 
     def training(self) -> dict[str, Any]:
         """All but the weights, in plain containers; torch's generators are part of it."""
-        return {
+        average = {} if self.average is None else {AVERAGE: self.average.state()}
+        return average | {
             "optimizer": self.optimizer.state_dict(),
             "stopping": vars(self.stopping),
             "progress": asdict(self.progress),
@@ -53,12 +62,16 @@ class State:
             InputError: it is the state of another network, or no such state.
         """
         check_training(training)
+        if (self.average is not None) != (AVERAGE in training):
+            raise InputError(f"{STATE}: expected {AVERAGE} exactly with optim.ema, found another")
         # its settings are those of the configuration
         groups = self.optimizer.state_dict()["param_groups"]
         moments = _checked_moments(training["optimizer"], self.optimizer)
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         vars(self.stopping).update(training["stopping"] | {"patience": self.stopping.patience})
         self.progress = Progress(**training["progress"])
+        if self.average is not None:
+            self.average.restore(training[AVERAGE])
         try:
             torch.set_rng_state(training["rng"]["cpu"])
             if training["rng"]["cuda"] is not None and torch.cuda.is_available():
@@ -83,6 +96,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "rng": {"cpu": Tensor, "cuda": Tensor | None},
 }
 """Entries of the state of training, and their types."""
+AVERAGE = "average"
+"""A further one, of a run with `optim.ema`."""
 
 
 def positions_in(training: Mapping[str, Any]) -> Mapping[str, int]:
@@ -97,11 +112,12 @@ def check_training(training: Mapping[str, Any]) -> None:
     Raises:
         InputError: an entry is missing, left over, of another type or below zero.
     """
-    _check_entries("", training, {**dict.fromkeys(PARTS, object), EVENTS: int | dict})
+    parts = PARTS | ({AVERAGE: {"steps": int, "weights": dict}} if AVERAGE in training else {})
+    _check_entries("", training, {**dict.fromkeys(parts, object), EVENTS: int | dict})
     for name, position in positions_in(training).items():
         if not isinstance(position, int) or isinstance(position, bool) or position < 0:
             raise InputError(f"{STATE}: {EVENTS}: {name}: found {position!r:.40}")
-    for name, entries in PARTS.items():
+    for name, entries in parts.items():
         _check_entries(f"{name}: ", training[name], entries)
     for name, generator in training["rng"].items():
         if generator is not None and (generator.dtype is not torch.uint8 or generator.ndim != 1):

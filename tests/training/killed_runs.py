@@ -36,6 +36,7 @@ RUN = [
     TRACKERS,
     "trainer.max_epochs=3",
     "trainer.batch_size=48",
+    "optim.ema=0.9",
     "trainer.save_every_minutes=1e-9",
 ]
 MOMENTS: list[tuple[Any, str]] = [

@@ -7,6 +7,8 @@ import pytest
 import torch
 from entry_points import SMALL, call
 
+from informer import checkpoint
+from informer.checkpoint.restore import restore_model
 from informer.training.optim import GuardedAdam
 
 SAMPLE = ["dataset=sample", *SMALL, "run_dir=run"]
@@ -47,3 +49,28 @@ def test_each_step_has_the_clipped_gradient(
     given = [] if clip_norm is None else [f"optim.clip_norm={clip_norm}"]
     assert call("train", *SAMPLE, *given, "trainer.max_steps=3").status == 0
     assert (max(seen) <= 0.01 * (1 + 1e-5)) == (clip_norm is not None), seen
+
+
+def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a loop over the weights after each step; red if it begins late, or the last weights are saved in its place."""
+    ema, seen = 0.6, list[list[torch.Tensor]]()
+    step = GuardedAdam.step_while_finite
+
+    def watched(self: GuardedAdam, *arguments: torch.Tensor) -> None:
+        for when in ("before", "after"):
+            if when == "after" or not seen:
+                seen.append([parameter.detach().clone() for parameter in self.param_groups[0]["params"]])
+            if when == "before":
+                step(self, *arguments)
+
+    monkeypatch.setattr(GuardedAdam, "step_while_finite", watched)
+    assert call("train", *SAMPLE, f"optim.ema={ema}", "trainer.max_steps=12", "trainer.max_epochs=1").status == 0
+    expected = [weight.double() for weight in seen[0]]
+    for n, weights in enumerate(seen[1:]):
+        kept = min(ema, (1 + n) / (10 + n))
+        expected = [kept * old + (1 - kept) * new.double() for old, new in zip(expected, weights, strict=True)]
+    best, last = (restore_model(checkpoint.load(Path("run") / name)) for name in ("best.pt", "last.pt"))
+    for average, exact in zip(best.parameters(), expected, strict=True):
+        torch.testing.assert_close(average.double(), exact, rtol=1e-5, atol=1e-7)
+    for weight, final in zip(last.parameters(), seen[-1], strict=True):
+        assert torch.equal(weight, final)

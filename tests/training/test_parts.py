@@ -77,6 +77,20 @@ def test_losses_by_their_formulas() -> None:
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("rows", [1, 5, 8])
+def test_the_spectral_loss_by_sums_of_cosines_and_sines(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    forecast, actual = rng.normal(size=(2, 4, rows, 3))
+    error, sizes = forecast - actual, []
+    for k in range(rows // 2 + 1):
+        turns = 2 * np.pi * k * np.arange(rows)[:, None] / rows
+        real, imaginary = (error * np.cos(turns)).sum(axis=1), (error * np.sin(turns)).sum(axis=1)
+        sizes.append(np.hypot(real, imaginary) / np.sqrt(rows))
+    loss = build_loss(LossConfig(kind=LossKind.spectral, alpha=0.3))
+    found = loss(torch.from_numpy(forecast), torch.from_numpy(actual)).item()
+    assert found == pytest.approx(np.abs(error).mean() + 0.3 * np.mean(sizes))
+
+
 def test_patience() -> None:
     stopping = EarlyStopping(patience=2)
     losses = enumerate([3.0, 2.0, 2.0, 1.0, 5.0, 4.0], start=1)

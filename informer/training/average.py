@@ -1,0 +1,59 @@
+"""An average of the weights over steps, which is validated, saved and used in their place.
+
+w_average <- d w_average + (1 - d) w after each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that a
+short run is not held by its first weights. B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by
+Averaging", 1992.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, final
+
+import torch
+
+from informer.checkpoint.weights import check_numbers, differing_shape
+from informer.errors import InputError
+from informer.models.base import ForecastModel
+
+AVERAGE = "checkpoint: average of the weights"
+
+
+@final
+class Average:
+    """A network with averaged weights; its buffers are those of the network that is trained.
+
+    Args:
+        model: that is trained.
+        ema: share of the average that a step keeps, below 1.
+    """
+
+    def __init__(self, model: ForecastModel, ema: float) -> None:
+        self.model = deepcopy(model).requires_grad_(False)
+        self._ema, self._steps = ema, 0
+
+    @torch.no_grad()
+    def update(self, model: ForecastModel) -> None:
+        """After a step."""
+        kept = min(self._ema, (1 + self._steps) / (10 + self._steps))
+        for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
+            average.lerp_(weight, 1 - kept)
+        for own, buffer in zip(self.model.buffers(), model.buffers(), strict=True):
+            own.copy_(buffer)
+        self._steps += 1
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"steps": self._steps, "weights": self.model.state_dict()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Become the average that gave `state()`.
+
+        Raises:
+            InputError: it is the state of another network, or no such state.
+        """
+        weights, steps, own = state["weights"], state["steps"], self.model.state_dict()
+        if set(weights) != set(own) or differing_shape(weights, own):
+            raise InputError(f"{AVERAGE}: expected the weights of the network, found others")
+        check_numbers(own, weights)
+        self.model.load_state_dict(weights)
+        self._steps = steps
