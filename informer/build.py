@@ -145,7 +145,7 @@ def build_data(
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,
-        calendar=config.model.marks,
+        calendar=config.dataset.marked(config.model.marks),
         device=device,
         calibration=config.trainer.calibration,
         trained=trained,

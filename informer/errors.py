@@ -13,9 +13,20 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 """Characters that control a terminal or the direction of text."""
 
 
+SHOWN_AS: dict[str, str] = {}
+"""Folders of this machine -> the addresses that the user named, of which they hold copies: messages name the latter."""
+
+
+def as_given(text: str) -> str:
+    """Text with the addresses that the user named in place of the folders of this machine that hold copies."""
+    for place, name in SHOWN_AS.items():
+        text = text.replace(place, name)
+    return text
+
+
 def printable(text: str, most: int | None = None) -> str:
     """Text from a file, safe for a terminal: control characters are escaped, lines have at most this length."""
-    shown = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+    shown = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), as_given(text))
     lines = shown.split("\n")
     return "\n".join(line if most is None or len(line) <= most else f"{line[: most - 3]}..." for line in lines)
 

@@ -1,7 +1,6 @@
-"""Models and forecasts from Python: pandas tables in, pandas tables out.
+"""Models and forecasts from Python: tables in (pandas, polars, pyarrow), tables of the same kind out.
 
-forecaster = Forecaster.load("runs/latest")
-ahead = forecaster.predict(frame, horizon=48)
+ahead = Forecaster.load("runs/latest").predict(frame, horizon=48)
 """
 
 import logging
@@ -21,10 +20,10 @@ from informer.build import take_table
 from informer.checkpoint.paths import REPORT, newest
 from informer.config.compose import compose
 from informer.config.conversion import node_of
-from informer.config.dataset import InputFormat
+from informer.config.input_format import InputFormat
 from informer.config.schema import TrainConfig, check
 from informer.data.future import Future
-from informer.data.read.given import Given, frame_of, path_of
+from informer.data.read.given import Given, frame_of, like, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of, table_of_frame
 from informer.errors import InputError, listed
@@ -45,8 +44,7 @@ Key = TypeVar("Key")
 
 @final
 class Forecaster:
-    """A trained model for use on tables: `Forecaster.fit(frame)`, `Forecaster.load(path)`, or as an estimator
-    `Forecaster(target="sales", model="auto").fit(frame)`.
+    """A trained model for tables: `Forecaster.fit(frame)`, `Forecaster.load(path)`, `Forecaster(**config).fit(frame)`.
 
     Args:
         trained: the model; None creates a forecaster that is not fitted.
@@ -70,7 +68,7 @@ class Forecaster:
         """From a checkpoint file or a run directory; with trainer.refit=true from what was fitted on all rows.
 
         Args:
-            device: "auto", "cpu" or "cuda".
+            device: "auto", "cpu", "cuda", "cuda:1" or "mps".
 
         Raises:
             InputError: there is no readable checkpoint, or device is not available.
@@ -85,8 +83,8 @@ class Forecaster:
         """Train like `python -m informer.train`, `verbose` with its output; on the class or on an instance.
 
         Args:
-            frame: a table or series, time a column or the index, or the path of a file; all numeric columns are used
-                unless `dataset` says otherwise.
+            frame: a table (pandas, polars, pyarrow, ...) or series, time a column or the index, or the path of a file;
+                all numeric columns are used unless `dataset` says otherwise.
             config: keys of the command line, dotted or nested: `target="OT", model="small", trainer={"max_epochs": 3},
                 **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved there, otherwise nowhere.
 
@@ -107,7 +105,7 @@ class Forecaster:
                 kept = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
                 read = partial(take_table, settings, table, kept)
             train(settings, folder, Console(quiet=not verbose), read=read)
-            found = type(self).load(run_dir, device=settings.device.value)
+            found = type(self).load(run_dir, device=settings.device)
             self._trained, self._scores = found._trained, found._scores
             return self
 
@@ -138,9 +136,9 @@ class Forecaster:
         *,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
-        future: pd.DataFrame | None = None,
+        future: Given | None = None,
         dataset: Mapping[str, Any] | None = None,
-    ) -> pd.DataFrame:
+    ) -> Any:
         """Forecast the rows after the end of a table.
 
         Args:
@@ -153,7 +151,8 @@ class Forecaster:
             dataset: how the data are written or repaired, if different from training: {"fill": "linear"}.
 
         Returns:
-            Future timestamps under the table's own time-column name, then the targets in their own units (of a quantile
+            A table of the kind of `frame` (pandas for a path, pyarrow for what is neither pandas nor polars): future
+            timestamps under the table's own time-column name, then the targets in their own units (of a quantile
             model the median, and OT_q10, OT_q90), after the name of the series if there are several.
 
         Raises:
@@ -162,7 +161,7 @@ class Forecaster:
         panel = self._panel(frame, dataset)
         known = None if future is None else self._known_ahead({"frame": panel}, {"frame": future})
         found = self.trained.forecast(panel, horizon=horizon, levels=_levels(intervals), futures=known)
-        return pd.concat([forecast.frame() for forecast in found], ignore_index=True)
+        return like(frame, pd.concat([forecast.frame() for forecast in found], ignore_index=True))
 
     def _panel(self, frame: Given, dataset: Mapping[str, Any] | None, ahead: int | None = None) -> list[Series]:
         """The series of what a user passes; `dataset` as in `predict`."""
@@ -197,31 +196,31 @@ class Forecaster:
     @overload
     def predict_many(
         self,
-        frames: Mapping[Key, pd.DataFrame],
+        frames: Mapping[Key, Given],
         *,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, pd.DataFrame] | None = None,
-    ) -> dict[Key, pd.DataFrame]: ...
+        futures: Mapping[Key, Given] | None = None,
+    ) -> dict[Key, Any]: ...
 
     @overload
     def predict_many(
         self,
-        frames: Sequence[pd.DataFrame],
+        frames: Sequence[Given],
         *,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
-        futures: Sequence[pd.DataFrame] | None = None,
-    ) -> list[pd.DataFrame]: ...
+        futures: Sequence[Given] | None = None,
+    ) -> list[Any]: ...
 
     def predict_many(
         self,
-        frames: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame],
+        frames: Mapping[Key, Given] | Sequence[Given],
         *,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, pd.DataFrame] | Sequence[pd.DataFrame] | None = None,
-    ) -> dict[Key, pd.DataFrame] | list[pd.DataFrame]:
+        futures: Mapping[Key, Given] | Sequence[Given] | None = None,
+    ) -> dict[Key, Any] | list[Any]:
         """`predict` for many tables, in batches.
 
         Args:
@@ -229,18 +228,18 @@ class Forecaster:
             futures: future covariates, by the same names or in the same order.
 
         Returns:
-            Forecasts by the same names, or in the same order.
+            Forecasts by the same names, or in the same order, each of the kind of its table.
         """
+        given = _by_name(frames)
         panels = {
-            name: self.trained.reader.frame(frame_of(frame, str(name)), str(name))
-            for name, frame in _by_name(frames).items()
+            name: self.trained.reader.frame(frame_of(frame, str(name)), str(name)) for name, frame in given.items()
         }
         series = [one for panel in panels.values() for one in panel]
         known = None if futures is None else self._known_ahead(panels, _by_name(futures))
         found = iter(self.trained.forecast(series, horizon=horizon, levels=_levels(intervals), futures=known))
         forecasts = [
-            pd.concat([forecast.frame() for forecast in islice(found, len(panel))], ignore_index=True)
-            for panel in panels.values()
+            like(given[name], pd.concat([one.frame() for one in islice(found, len(panel))], ignore_index=True))
+            for name, panel in panels.items()
         ]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts
 
@@ -251,7 +250,7 @@ class Forecaster:
         horizon: int | None = None,
         stride: int | None = None,
         intervals: int | Sequence[int] = (),
-    ) -> pd.DataFrame:
+    ) -> Any:
         """Forecasts from every origin in a table, next to the actual values.
 
         Args:
@@ -260,9 +259,9 @@ class Forecaster:
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
 
         Returns:
-            One row per origin (the last known time), target and step: origin, step, the time, column, forecast,
-            quantiles and intervals (q10, lo80), actual, and `rolled` if the horizon is beyond pred_len; preceded by
-            the series if the table has several. Series and time have the names of the table's own columns.
+            A table of the kind of `frame`. One row per origin (the last known time), target and step: origin, step, the
+            time, column, forecast, quantiles and intervals (q10, lo80), actual, and `rolled` if the horizon is beyond
+            pred_len; preceded by the series if the table has several. Series and time have the names of its columns.
 
         Raises:
             InputError: as `predict`, or too few rows for one origin.
@@ -272,14 +271,15 @@ class Forecaster:
             log.warning("backtest: the model was fitted on all rows of its data; on those its errors are too small")
         panel = self._panel(frame, None, model.reach(horizon))
         tables = roll_panel(model, panel, horizon=horizon, stride=stride, levels=_levels(intervals))
-        return pd.concat(tables, ignore_index=True)
+        return like(frame, pd.concat(tables, ignore_index=True))
 
-    def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, pd.DataFrame]) -> list[Future]:
+    def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Given]) -> list[Future]:
         """The future covariates of every series of these tables."""
         absent = [str(name) for name in panels if name not in futures]
         if absent:
             raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-        known = {name: self.trained.reader.future_frame(futures[name], f"future of {name}") for name in panels}
+        read, names = self.trained.reader.future_frame, {name: f"future of {name}" for name in panels}
+        known = {name: read(frame_of(futures[name], called), called) for name, called in names.items()}
         return [known[name].of(series) for name, panel in panels.items() for series in panel]
 
 
@@ -296,5 +296,5 @@ def _settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     return compose("train", {"dataset": "csv", **kept, **config})
 
 
-def _by_name(frames: Mapping[Any, pd.DataFrame] | Sequence[pd.DataFrame]) -> Mapping[Any, pd.DataFrame]:
+def _by_name(frames: Mapping[Any, Given] | Sequence[Given]) -> Mapping[Any, Given]:
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}

@@ -19,6 +19,7 @@ from informer.config.commands import PredictConfig
 from informer.config.compose import run_command
 from informer.console import main_console, say
 from informer.data.read.download import check_input
+from informer.inference.jobs.places import at_hand
 
 EXIT_SOME_FAILED = 1
 
@@ -31,12 +32,14 @@ def main() -> None:
 
 
 def _act(settings: PredictConfig) -> None:
-    check_input(settings.input or "")
-    if note := unfinished(settings.checkpoint):
-        say(main_console(), note)
-    from informer.inference.jobs.run import predict  # imports torch, which a wrong path need not wait for
+    with at_hand(settings) as here:
+        check_input(here.input or "")
+        if note := unfinished(here.checkpoint):
+            say(main_console(), note)
+        from informer.inference.jobs.run import predict  # imports torch, which a wrong path need not wait for
 
-    if predict(settings, main_console()):
+        failed = predict(here, main_console())
+    if failed:
         sys.exit(EXIT_SOME_FAILED)
 
 

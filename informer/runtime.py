@@ -3,6 +3,7 @@
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -23,28 +24,57 @@ def resource(name: str) -> Path:
     return inside if inside.exists() else PACKAGE.parent / name
 
 
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
+"""auto: the first CUDA GPU if available, otherwise the CPU; cuda:1: the second one; mps: Apple's GPU."""
+
+
+def device_problems(name: str) -> list[str]:
+    """A sentence if this is not the name of a device; `runtime.pick_device` says whether it is there."""
+    return [] if DEVICE.fullmatch(name) else [f"device: expected auto, cpu, cuda, cuda:1 or mps, found {name!r}"]
+
+
 def pick_device(name: str) -> Any:
-    """The torch.device for `auto`, `cpu` or `cuda`.
+    """The torch.device for `auto`, `cpu`, `cuda`, `cuda:1` or `mps`.
 
     Raises:
-        InputError: cuda was requested but is not available, or not for every process that torchrun started.
+        InputError: not such a name, or this machine has no such device, or not one for every process of torchrun.
     """
     import torch
 
     from informer.errors import InputError
 
+    if problems := device_problems(name):
+        raise InputError(problems[0])
+    if name == "mps":
+        if not torch.backends.mps.is_available():
+            raise InputError(f"device=mps: expected an Apple GPU, torch finds none; {_found()}")
+        return torch.device("mps")
+    kind, _, number = name.partition(":")
     available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise InputError("device=cuda: expected a CUDA GPU, torch finds none; use device=cpu or device=auto")
-    if name == "cpu" or not available:
+    if kind == "cuda" and not available:
+        raise InputError(f"device={name}: expected a CUDA GPU, torch finds none; {_found()}")
+    if kind == "cpu" or not available:
         return torch.device("cpu")
-    own = int(os.environ.get("LOCAL_RANK", "0"))
+    own = int(number or os.environ.get("LOCAL_RANK", "0"))
+    if number and "LOCAL_RANK" in os.environ:
+        raise InputError(f"device={name}: torchrun gives each process a GPU of its own; use device=cuda")
+    if number and own >= torch.cuda.device_count():
+        raise InputError(f"device={name}: torch finds no such GPU; {_found()}")
     if own >= torch.cuda.device_count():
         raise InputError(
             f"torchrun: expected at most one process per GPU, of {torch.cuda.device_count()}; use device=cpu"
         )
     torch.cuda.set_device(own)
     return torch.device("cuda", own)
+
+
+def _found() -> str:
+    """The devices of this machine, as advice."""
+    import torch
+
+    n = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    names = ["auto", "cpu", *(f"cuda:{i}" for i in range(n)), *(["mps"] if torch.backends.mps.is_available() else [])]
+    return f"use one of device={'|'.join(names)}"
 
 
 def process_rank() -> int:
@@ -72,12 +102,16 @@ def set_deterministic(wanted: bool) -> None:
     torch.backends.cudnn.deterministic = wanted
 
 
+_SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
+"""What follows `?` in an address may be a signature that gives access: it is not saved."""
+
+
 def provenance() -> dict[str, Any]:
     """Provenance of a result: command, versions, commit, machine, time."""
     import torch
 
     return {
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name, *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in LIBRARIES},

@@ -13,6 +13,7 @@ if __name__ == "__main__":  # before the imports that take time
 import re
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from informer.config.positional import split_positional
 from informer.config.schema import TrainConfig
 from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset
+from informer.data.read.remote import without_signature
 from informer.errors import InputError
 from informer.training.multirun import announce, closing_table, leave_row
 from informer.training.run_dir import LENGTH, RunFolder
@@ -38,6 +40,7 @@ def main() -> None:
 
 
 def _act(settings: TrainConfig) -> None:
+    settings = replace(settings, dataset=without_signature(settings.dataset))
     _check_paths(settings)
     from informer.search.stage import resume, train  # imports torch; wrong paths are refused earlier
     from informer.training.signals import Interrupted

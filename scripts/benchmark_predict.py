@@ -19,7 +19,7 @@ from torch import nn
 
 from informer import checkpoint
 from informer.config.commands import Format
-from informer.config.dataset import InputFormat
+from informer.config.input_format import InputFormat
 from informer.inference.jobs.batches import Job, chunks, local_engine
 from informer.inference.jobs.inputs import Source, name_sources
 from informer.inference.jobs.summary import Journal

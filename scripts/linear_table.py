@@ -59,8 +59,8 @@ def forecasts(data: Data, fit_on: FitOn, only_last: bool) -> dict[str, Callable[
 
     def linear(changes: dict[str, Any]) -> Forecast:
         config = LinearConfig(fit_on=fit_on, **changes)
-        kind, frequency = data.calendar, data.frequency
-        fitted = fit_linear(data.train, data.val, positions, frequency=frequency, kind=kind, config=config)
+        calendar, frequency = data.calendar, data.frequency
+        fitted = fit_linear(data.train, data.val, positions, frequency=frequency, calendar=calendar, config=config)
         print(f"  {fitted.note}", flush=True)
 
         def forecast(batch: Batch) -> torch.Tensor:

@@ -14,8 +14,9 @@ from informer.checkpoint import safe_load as archive
 from informer.checkpoint.digest import content_digest
 from informer.checkpoint.migrations import FIRST_WITH_DIGEST, FORMAT, format_of, to_today
 from informer.checkpoint.paths import FACTS, followed, locate
-from informer.config.conversion import model_of
-from informer.config.model import CalendarEmbed
+from informer.config.calendar import Calendar
+from informer.config.conversion import model_of, node_of
+from informer.config.dataset import DatasetConfig, without_places
 from informer.config.plain import check_plain, read_json
 from informer.config.renames import renamed_keys, renamed_weights
 from informer.errors import InputError
@@ -115,9 +116,14 @@ class Checkpoint:
         return bool(self.data.get(REFITTED))
 
     @property
-    def calendar(self) -> CalendarEmbed:
-        """How the marks are written that the network reads."""
-        return model_of(self.config["model"]).marks
+    def calendar(self) -> Calendar:
+        """The marks that the network reads.
+
+        Raises:
+            InputError: unknown fields, or holidays whose package is missing.
+        """
+        dataset = node_of(DatasetConfig, without_places(self.config.get("dataset", {})))
+        return dataset.marked(model_of(self.config["model"]).marks)
 
     @property
     def quantiles(self) -> list[float]:

@@ -34,6 +34,7 @@ def warm_start(
     inputs: Sequence[str],
     targets: Sequence[str],
     mark_sizes: Sequence[int],
+    same_calendar: bool = True,
     slots: Mapping[str, Mapping[str, Any]],
     trained: Trained = NUMBERS_ONLY,
 ) -> Transfer:
@@ -45,16 +46,17 @@ def warm_start(
         inputs, targets: columns of the new data. Other inputs than the checkpoint's leave the value embeddings fresh,
             other targets the head, and so do other quantiles.
         mark_sizes: of the new data's calendar; others than the checkpoint's leave the calendar embeddings fresh.
+        same_calendar: whether the marks of the new data are the fields of the checkpoint; otherwise as above.
         slots: `_target_` and parameters of the model's three mechanisms. Where the checkpoint has another one, or other
-            parameters of it, what both learn is taken over (same name, same shape), and the rest is fresh: what the
-            old one did not learn, and buffers.
+            parameters of it, what both learn is taken over (same name, same shape); the rest, buffers too, is fresh.
         trained: series and categories of the new data; other categories than the checkpoint's leave the value
             embeddings fresh too, other series their vectors.
 
     Raises:
         InputError: another tensor is missing, left over or of another shape.
     """
-    columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, mark_sizes=mark_sizes)
+    same_calendar = same_calendar and tuple(mark_sizes) == dims_in(checkpoint).mark_sizes
+    columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, same_calendar=same_calendar)
     own = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
     swapped = _swapped_slots(checkpoint.config, slots)
@@ -84,7 +86,7 @@ def _of_other_columns(
     *,
     inputs: Sequence[str],
     targets: Sequence[str],
-    mark_sizes: Sequence[int],
+    same_calendar: bool,
 ) -> tuple[str, ...]:
     """How the names of the tensors begin that belong to columns, a calendar or a head other than the checkpoint's."""
     labels = {name: list(own) for name, own in trained.categories.items()}
@@ -93,7 +95,7 @@ def _of_other_columns(
         "series": (
             bool(model.SERIES_PARTS) and list(trained.series) != checkpoint.series, model.SERIES_PARTS
         ),
-        "calendar": (tuple(mark_sizes) != dims_in(checkpoint).mark_sizes, model.CALENDAR_PARTS),
+        "calendar": (not same_calendar, model.CALENDAR_PARTS),
         "targets or quantiles": (
             list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], model.HEAD_PARTS
         ),

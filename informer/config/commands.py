@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from informer.config.dataset import DatasetConfig, InputFormat
+from informer.config.dataset import DatasetConfig
+from informer.config.input_format import InputFormat
 from informer.config.lengths import WindowSizes
-from informer.config.training import Device
 from informer.errors import InputError
+from informer.runtime import device_problems
 
 
 class Plots(Enum):
@@ -63,7 +64,7 @@ class EvalConfig:
     data_dir: str | None = None
     """Folder of the datasets' files; null: as in training."""
     model: EvalModel = field(default_factory=EvalModel)
-    device: Device = Device.auto
+    device: str = "auto"
     batch_size: int = 256
     plots: str = "standard"
     """A name of `Plots`; text, because Hydra does not accept `true` and `false` as enum names."""
@@ -77,7 +78,7 @@ class EvalConfig:
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
-        found = self.dataset.problems()
+        found = self.dataset.problems() + device_problems(self.device)
         if self.batch_size < 1:
             found.append(f"batch_size: expected at least 1, found {self.batch_size}")
         if self.plots.lower() not in Plots.__members__:
@@ -143,7 +144,7 @@ class PredictConfig:
     engine: EngineName = EngineName.local
     workers: int | None = None
     """Actors of engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
-    device: Device = Device.auto
+    device: str = "auto"
     plots: bool | None = None
     """Plot each forecast; null: only for a single file."""
     plot_series: list[str] = field(default_factory=list)
@@ -152,6 +153,7 @@ class PredictConfig:
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
         found = [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
+        found += device_problems(self.device)
         for name in ("horizon", "stride", "batch_size", "workers", "digits"):
             value = getattr(self, name)
             if value is not None and value < 1:

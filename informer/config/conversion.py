@@ -158,8 +158,8 @@ def _check_lists(typed: Any, prefix: str = "") -> None:
         if is_dataclass(value):
             _check_lists(value, f"{prefix}{key}.")
         elif isinstance(value, list) and any(isinstance(part, list | dict) for part in value):
-            wanted = next(part for part in (hint, *get_args(hint)) if get_origin(part) is list)
-            if get_origin(get_args(wanted)[0]) is not dict:
+            wanted = next((part for part in (hint, *get_args(hint)) if get_origin(part) is list), None)
+            if wanted is not None and get_origin(get_args(wanted)[0]) is not dict:
                 raise InputError(f"{prefix}{key}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
 
 

@@ -1,11 +1,13 @@
 """How data is read, repaired, split and scaled: the nodes `dataset` and `scaler`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from informer.config.calendar import Calendar, field_problems, holiday_problems, places_of
 from informer.config.file_format import Hints, format_problems, hint_problems, zone_problems
+from informer.config.model import CalendarEmbed
 from informer.config.reading import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
 from informer.errors import listed
 
@@ -97,6 +99,9 @@ class DatasetConfig:
             detects it.
         timezone: of local times, such as Europe/Berlin; times with an offset from UTC are converted to it.
         frequency: step between rows; None infers it.
+        calendar: fields of the date and time that mark each row (hour, weekday, ...); None takes those that change at
+            this step.
+        holidays: a country or a list of them (DE, DE-BY): a mark for each says whether the day is a holiday there.
         columns: the value columns, in this order; None takes all numeric columns.
         exclude: columns to ignore.
         exclude_files: names of files of the folder or pattern `path` to leave out.
@@ -127,6 +132,8 @@ class DatasetConfig:
     time_format: str | None = None
     timezone: str | None = None
     frequency: str | None = None
+    calendar: list[str] | None = None
+    holidays: Any = None
     columns: list[str] | None = None
     exclude: list[str] = field(default_factory=list)
     exclude_files: list[str] = field(default_factory=list)
@@ -149,6 +156,10 @@ class DatasetConfig:
     max_file_mb: float = 4096.0
     max_line_mb: float = 64.0
     max_cell: int = LONGEST_CELL
+
+    def marked(self, kind: CalendarEmbed) -> Calendar:
+        """What marks each row, written as `kind`."""
+        return Calendar(kind, tuple(self.calendar or ()), places_of(self.holidays))
 
     @property
     def limits(self) -> Limits:
@@ -194,43 +205,8 @@ class DatasetConfig:
             found.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
         if self.time_format is not None:
             found += format_problems(self.time_format)
-        found += zone_problems(self.timezone)
+        found += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
         return [*found, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
-
-
-@dataclass(kw_only=True, slots=True)
-class InputFormat:
-    """How a table to forecast is written, if different from the training data; null: as in training."""
-
-    series_col: str | None = None
-    short: Short | None = None
-    time_col: str | None = None
-    clock_col: str | None = None
-    time_format: str | None = None
-    timezone: str | None = None
-    frequency: str | None = None
-    separator: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    sort: bool | None = None
-    duplicates: Duplicates | None = None
-    fill: Fill | None = None
-    max_gap: int | None = None
-    confirm: list[str] | None = None
-    max_file_mb: float | None = None
-    max_line_mb: float | None = None
-    max_cell: int | None = None
-
-    def over(self, dataset: DatasetConfig) -> DatasetConfig:
-        """`dataset` with the values set here; unset limits get their defaults, never those of the model's file."""
-        usual = {name: getattr(DatasetConfig(), name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
-        said = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(dataset, **usual | {name: value for name, value in said.items() if value is not None})
-
-    def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
-        return self.over(DatasetConfig()).problems()
 
 
 class ScalerKind(Enum):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from informer.config.dataset import DatasetConfig
-from informer.config.training import Device
+from informer.runtime import device_problems
 
 
 class Repair(Enum):
@@ -36,13 +36,13 @@ class ForecastConfig:
     model_name: str = "auto"
     """An option of training's `model`; auto chooses on the validation part within the budget."""
     seed: int = 0
-    device: Device = Device.auto
+    device: str = "auto"
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     """How the file is written, repaired and split, where that should not be found."""
 
     def problems(self) -> list[str]:
         """Every value out of range, one sentence each."""
-        found = self.dataset.problems()
+        found = self.dataset.problems() + device_problems(self.device)
         if not self.input:
             found.append("input: expected a file or folder to forecast, found none: informer forecast FILE.csv")
         if self.horizon is not None and self.horizon < 1:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from informer.config.commands import EvalDataset
-from informer.config.dataset import InputFormat
-from informer.config.training import Device
+from informer.config.input_format import InputFormat
+from informer.runtime import device_problems
 
 
 @dataclass(kw_only=True, slots=True)
@@ -23,12 +23,12 @@ class ReportConfig:
     """For a run: where its data is now or how it is written, if different from training."""
     data_dir: str | None = None
     """Folder of the datasets' files; null: as in training."""
-    device: Device = Device.auto
+    device: str = "auto"
     batch_size: int = 256
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
-        found = self.dataset.problems()
+        found = self.dataset.problems() + device_problems(self.device)
         if self.batch_size < 1:
             found.append(f"batch_size: expected at least 1, found {self.batch_size}")
         return found

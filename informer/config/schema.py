@@ -10,9 +10,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.config.model import InformerConfig, LinearSkip, ModelConfig
-from informer.config.training import Device, LossConfig, OptimConfig, Precision, TrainerConfig
+from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
+from informer.config.training import LossConfig, OptimConfig, Precision, TrainerConfig
 from informer.errors import InputError
+from informer.runtime import device_problems
 
 SLOTS = ("attn", "decoder_attn", "cross_attn")
 """Nodes of the configuration for an attention mechanism, `_target_` and parameters."""
@@ -53,7 +54,7 @@ class TrainConfig:
     non_negative: NonNegative = NonNegative.auto
     """Targets whose forecasts and intervals do not go below zero."""
     seed: int = 0
-    device: Device = Device.auto
+    device: str = "auto"
     data_dir: str = "data"
     run_dir: str | None = None
     """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
@@ -85,7 +86,7 @@ class TrainConfig:
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
         parts = (self.dataset, self.loss, self.trainer, self.optim)
-        found = [problem for part in parts for problem in part.problems()]
+        found = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
         if not 0 <= self.seed < 2**32:
             found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         if self.search:  # lengths and sizes are not chosen yet
@@ -93,6 +94,11 @@ class TrainConfig:
         if self.trainer.time_budget_minutes is not None:
             found.append("trainer.time_budget_minutes: only used with model=auto, found another model")
         found += self.model.problems()
+        if self.model.marks is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
+            found.append(
+                "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
+                "none, which reads no calendar"
+            )
         if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
             found.append(
                 f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "

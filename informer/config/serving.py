@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from informer.config.dataset import InputFormat
-from informer.config.training import Device
+from informer.config.input_format import InputFormat
+from informer.runtime import device_problems
 
 
 @dataclass(kw_only=True, slots=True)
@@ -16,7 +16,7 @@ class ServeConfig:
     """Address to listen on; 0.0.0.0 is every address of the machine."""
     port: int = 8000
     """0: any free port, which the first line names."""
-    device: Device = Device.auto
+    device: str = "auto"
     dataset: InputFormat = field(default_factory=InputFormat)
     """How tables in requests are written, if different from the training data."""
     batch_size: int = 16
@@ -34,7 +34,7 @@ class ServeConfig:
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
-        found = self.dataset.problems()
+        found = self.dataset.problems() + device_problems(self.device)
         if not 0 <= self.port <= 65535:
             found.append(f"port: expected 0 to 65535, found {self.port}")
         for name in ("batch_size", "max_series", "max_horizon", "max_requests"):

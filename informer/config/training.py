@@ -9,14 +9,6 @@ MOST_BLOCKS = 50
 """That intervals are calibrated on."""
 
 
-class Device(Enum):
-    """auto: the first CUDA GPU if available, otherwise the CPU."""
-
-    auto = "auto"
-    cpu = "cpu"
-    cuda = "cuda"
-
-
 class Precision(Enum):
     """auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
 

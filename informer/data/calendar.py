@@ -3,16 +3,21 @@
 timeF: the field scaled to [-0.5, 0.5], in the order and with the ranges of GluonTS that Informer 2020 uses.
 fixed, learned: the field as an index into an embedding table.
 none: no marks.
+
+`dataset.calendar` chooses other fields, and `dataset.holidays` adds a mark for each country.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64
 
+from informer.config.calendar import Calendar
 from informer.config.model import CalendarEmbed
 from informer.data.read.frequency import Frequency, Unit
+from informer.data.read.steps import DAY, nanos_of
+from informer.errors import InputError
 
 Field = Callable[[pd.DatetimeIndex], "np.ndarray | pd.Index"]
 
@@ -31,6 +36,7 @@ _FIELDS: dict[str, Field] = {
 RANGES = {
     "second": (0, 59),
     "minute": (0, 59),
+    "quarter_hour": (0, 3),
     "hour": (0, 23),
     "weekday": (0, 6),
     "day": (1, 30),
@@ -41,34 +47,98 @@ RANGES = {
 """Smallest value of each field, and its range."""
 
 # field -> rows of its embedding table; month and day count from 1
-_SIZES = {"second": 60, "minute": 60, "quarter_hour": 4, "hour": 24, "weekday": 7, "day": 32, "month": 13}
+_SIZES = {
+    "second": 60,
+    "minute": 60,
+    "quarter_hour": 4,
+    "hour": 24,
+    "weekday": 7,
+    "day": 32,
+    "month": 13,
+    "week": 54,
+    "dayofyear": 367,
+}
+
+HOLIDAY = "holiday_"
+"""Begins the names of the marks of holidays, before the country."""
+
+_WITHIN_A_DAY = (Unit.second, Unit.minute, Unit.hour, Unit.day, Unit.business_day)
 
 
-def mark_fields(frequency: Frequency, kind: CalendarEmbed) -> tuple[str, ...]:
-    """Names of the mark columns; a yearly series keeps the month, which is constant."""
-    if kind is CalendarEmbed.none:
+Marks = Calendar | CalendarEmbed
+"""What marks each row; a kind by itself has the usual fields of the step, and no holidays."""
+
+
+def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
+    """Names of the mark columns; a yearly series keeps the month, which is constant.
+
+    Raises:
+        InputError: holidays of steps that are longer than a day.
+    """
+    given = _calendar(calendar)
+    if given.kind is CalendarEmbed.none:
         return ()
-    return _linear_fields(frequency) if kind is CalendarEmbed.timeF else _table_fields(frequency)
+    if given.holidays and (frequency.unit not in _WITHIN_A_DAY or (_days(frequency) or 0) > 1):
+        raise InputError(
+            f"dataset.holidays: expected a step of at most a day, found {frequency.code}; for longer steps, count the "
+            "holidays of each in a column, and name it in future_covariates"
+        )
+    usual = _linear_fields if given.kind is CalendarEmbed.timeF else _table_fields
+    return (*(given.fields or usual(frequency)), *(HOLIDAY + place for place in given.holidays))
 
 
-def mark_sizes(frequency: Frequency, kind: CalendarEmbed) -> tuple[int, ...]:
+def mark_sizes(frequency: Frequency, calendar: Marks) -> tuple[int, ...]:
     """One entry per mark column: the size of its embedding table, 1 if it is linear (timeF)."""
-    fields = mark_fields(frequency, kind)
-    return tuple(1 if kind is CalendarEmbed.timeF else _SIZES[field] for field in fields)
+    linear = _calendar(calendar).kind is CalendarEmbed.timeF
+    return tuple(1 if linear else _SIZES.get(field, 2) for field in mark_fields(frequency, calendar))
 
 
-def calendar_marks(
-    timestamps: pd.DatetimeIndex, frequency: Frequency, kind: CalendarEmbed
-) -> Float32[np.ndarray, "t m"]:
-    """Marks of each timestamp, in the order of `mark_fields`."""
-    columns = []
-    for field in mark_fields(frequency, kind):
-        column = np.asarray(_FIELDS[field](timestamps), dtype=np.float64)
-        if kind is CalendarEmbed.timeF:
-            least, span = RANGES[field]
+def calendar_marks(timestamps: pd.DatetimeIndex, frequency: Frequency, calendar: Marks) -> Float32[np.ndarray, "t m"]:
+    """Marks of each timestamp, in the order of `mark_fields`; fields and holidays are those of the local time.
+
+    Raises:
+        InputError: see `mark_fields`, or a year whose holidays are not known.
+    """
+    columns, linear = [], _calendar(calendar).kind is CalendarEmbed.timeF
+    for field in mark_fields(frequency, calendar):
+        if field.startswith(HOLIDAY):
+            column = _holidays(timestamps, field.removeprefix(HOLIDAY))
+        else:
+            column = np.asarray(_FIELDS[field](timestamps), dtype=np.float64)
+        if linear:
+            least, span = RANGES.get(field, (0, 1))
             column = (column - least) / span - 0.5
         columns.append(column.astype(np.float32))
     return np.stack(columns, axis=1) if columns else np.empty((len(timestamps), 0), dtype=np.float32)
+
+
+def _calendar(marks: Marks) -> Calendar:
+    return marks if isinstance(marks, Calendar) else Calendar(marks)
+
+
+def _days(frequency: Frequency) -> float | None:
+    """Days in a step of fixed length."""
+    nanos = nanos_of(frequency.offset)
+    return None if nanos is None else nanos / DAY
+
+
+def _holidays(timestamps: pd.DatetimeIndex, place: str) -> Float64[np.ndarray, "t"]:
+    """1 on holidays of a country, or of its part (DE-BY), 0 on other days."""
+    if not len(timestamps):
+        return np.zeros(0)
+    from holidays import country_holidays  # an extra, and slow to import
+
+    country, _, part = place.partition("-")
+    dates = country_holidays(country, subdiv=part or None)
+    first, last = timestamps.min().year, timestamps.max().year
+    if first < dates.start_year or last > dates.end_year:
+        raise InputError(
+            f"dataset.holidays: those of {place} are known from {dates.start_year} to {dates.end_year}, found times "
+            f"from {first} to {last}; leave it out"
+        )
+    dates = country_holidays(country, subdiv=part or None, years=range(first, last + 1))
+    days = timestamps.tz_localize(None).normalize()
+    return days.isin(pd.DatetimeIndex(sorted(dates))).astype(np.float64)
 
 
 def _linear_fields(frequency: Frequency) -> tuple[str, ...]:

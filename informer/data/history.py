@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
+from informer.data.calendar import Marks
 from informer.data.columns import Columns
 from informer.data.future import Future
 from informer.data.panel import left_padded
@@ -28,7 +28,7 @@ def history_batch(
     columns: Columns,
     scaler: PanelScaler,
     sizes: WindowSizes,
-    calendar: CalendarEmbed,
+    calendar: Marks,
     device: torch.device | str,
     futures: Sequence[Future] | None = None,
     pad: bool = False,

@@ -10,9 +10,8 @@ from jaxtyping import Int64
 
 from informer.config.dataset import DatasetConfig, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
-from informer.data.calendar import mark_sizes
+from informer.data.calendar import Marks, mark_sizes
 from informer.data.categories import Trained, check_static, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.large import mapped_panel
@@ -41,8 +40,8 @@ class Data:
         frequency: step of every series.
         scaler: over the inputs, fitted on training rows.
         sizes: of a window.
-        calendar: kind of the marks.
-        mark_sizes: one entry per mark column (see `time_features.mark_sizes`).
+        calendar: what marks each row.
+        mark_sizes: one entry per mark column (see `calendar.mark_sizes`).
         categories: by column of the inputs, its categories in the order of their numbers.
         splits: target rows of each series' parts.
         train, val, test: windows.
@@ -56,7 +55,7 @@ class Data:
     frequency: Frequency
     scaler: PanelScaler
     sizes: WindowSizes
-    calendar: CalendarEmbed
+    calendar: Marks
     mark_sizes: tuple[int, ...]
     categories: Labels
     splits: list[Split]
@@ -103,7 +102,7 @@ def load_data(
     sizes: WindowSizes,
     roles: Roles,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarEmbed,
+    calendar: Marks,
     data_dir: Path,
     device: torch.device | str,
     calibration: float = 0.0,
@@ -188,7 +187,7 @@ def lay_out(
     *,
     sizes: WindowSizes,
     scaler: ScalerConfig | PanelScaler,
-    calendar: CalendarEmbed,
+    calendar: Marks,
     device: torch.device | str,
     calibration: float = 0.0,
     trained: Trained | None = None,
@@ -197,7 +196,7 @@ def lay_out(
 
     Args:
         scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
-        calendar, device: kind of the marks, and where the rows are.
+        calendar, device: what marks each row, and where the rows are.
         calibration: share of the validation rows, from the end, used to calibrate intervals.
         trained: the series and categories of training; None: those of this data.
 

@@ -19,6 +19,7 @@ from informer.config.conversion import node_of
 from informer.config.dataset import PLACES, DatasetConfig, is_plain_name
 from informer.config.plain import read_saved_yaml, unescaped
 from informer.data.read.download import files_sha256, list_files
+from informer.data.read.remote import is_remote
 from informer.errors import InputError
 from informer.files import expanded, writing
 from informer.runtime import resource
@@ -98,7 +99,7 @@ class Recorded:
     def is_still_at(self, wanted: str, excluded: Sequence[str] = ()) -> bool:
         """Whether regular files with the recorded checksum are there."""
         path = expanded(wanted)
-        if self.sha256 is None or wanted.startswith(NETWORK) or has_magic(str(path.parent)):
+        if self.sha256 is None or is_remote(wanted) or wanted.startswith(NETWORK) or has_magic(str(path.parent)):
             return False
         try:
             paths = list_files("dataset.path", wanted, excluded) or [path]

@@ -3,16 +3,17 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float32, Float64, Int64
+from torch import Tensor
 
 from informer.config.model import CalendarEmbed
 from informer.data.cache import Cache
-from informer.data.calendar import calendar_marks, mark_fields
+from informer.data.calendar import Marks, calendar_marks, mark_fields
 from informer.data.read.source import Series, column_values
 from informer.data.scaler import Scaler
 from informer.data.windows import Store
@@ -31,7 +32,7 @@ def build_store(
     panel: Sequence[Series],
     *,
     scalers: Sequence[Scaler],
-    calendar: CalendarEmbed,
+    calendar: Marks,
     device: torch.device | str,
     cache: Cache | None = None,
     known: Sequence[str] = (),
@@ -41,7 +42,7 @@ def build_store(
     Args:
         panel: series of the columns to keep, in one order, and of one frequency.
         scalers: one per series.
-        calendar: kind of the marks.
+        calendar: what marks each row.
         device: device of the rows.
         cache: store values and marks in its files instead, and move batches to the device.
         known: names of the training series, in the order of their numbers.
@@ -54,10 +55,15 @@ def build_store(
         "scale": np.stack([scaler.scale for scaler in scalers]),
         "numbers": series_numbers(panel, known),
     }
-    on_device = {name: torch.from_numpy(part).to(device) for name, part in parts.items()}
+    on_device = {name: _placed(torch.from_numpy(part), torch.device(device)) for name, part in parts.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
     home = "cpu" if cache else device
     return Store(**on_device, **{name: torch.from_numpy(part).to(home) for name, part in large.items()})
+
+
+def _placed(part: Tensor, device: torch.device) -> Tensor:
+    """On the device; Apple's has no float64, in which values return to their own units."""
+    return part if device.type == "mps" and part.dtype == torch.float64 else part.to(device)
 
 
 def series_numbers(panel: Sequence[Series], known: Sequence[str]) -> Int64[np.ndarray, "s"]:
@@ -135,7 +141,7 @@ def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float3
 
 
 def _shared_marks(
-    panel: Sequence[Series], calendar: CalendarEmbed, cache: Cache | None
+    panel: Sequence[Series], calendar: Marks, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
     """Marks of each distinct timestamp of the panel, and the index at which those of each series start."""
     spans = {span(series.timestamps): series.timestamps for series in panel}
@@ -163,8 +169,15 @@ def _shared_marks(
 
     if cache is None or n_marks == 0:  # an empty file cannot be mapped
         return _filled(marks(), end, n_marks), first_marks
-    name = ["marks", calendar.value, frequency.code, [span(block) for block in blocks]]
+    name = ["marks", *_key(calendar), frequency.code, [span(block) for block in blocks]]
     return cache.array(name, marks, dtype=np.float32).reshape(-1, n_marks), first_marks
+
+
+def _key(calendar: Marks) -> list[Any]:
+    if isinstance(calendar, CalendarEmbed):
+        return [calendar.value]
+    chosen = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []
+    return [calendar.kind.value, *chosen]
 
 
 def _union(indices: list[pd.DatetimeIndex]) -> pd.DatetimeIndex:

@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
-        return scaled.double() * self.scale[:, None] + self.center[:, None]
+        return scaled.to(self.scale.device).double() * self.scale[:, None] + self.center[:, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +118,8 @@ class Windows:
             dec_x=torch.cat([history[:, token:], horizon.masked_fill(self._hidden, 0.0)], dim=1),
             dec_mark=marks[:, token:],
             target=_pick(horizon, self._targets),
-            center=self._center[series],
-            scale=self._scale[series],
+            center=self._center[series.to(self._center.device)],
+            scale=self._scale[series.to(self._scale.device)],
             series=self.store.numbers[series],
         )
 
@@ -170,4 +170,4 @@ def _columns(chosen: Sequence[int], values: Tensor) -> Tensor | None:
 
 
 def _pick(values: Tensor, columns: Tensor | None) -> Tensor:
-    return values if columns is None else values.index_select(-1, columns)
+    return values if columns is None else values.index_select(-1, columns.to(values.device))

@@ -103,7 +103,7 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
     """Random windows in scaled units, with marks that are valid for the calendar embedding; one array for each name."""
     dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
     sizes = torch.tensor(dims["mark_sizes"])
-    linear = checkpoint.calendar is CalendarEmbed.timeF
+    linear = checkpoint.calendar.kind is CalendarEmbed.timeF
     codes = torch.tensor([*dims.get("categories", ())] or [0] * dims["enc_in"])
     arrays: list[Tensor] = []
     for rows in (dims["seq_len"], dims["label_len"] + dims["pred_len"]):
@@ -121,8 +121,8 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
 
 def description(checkpoint: Checkpoint) -> dict[str, Any]:
     """What a program that runs the network needs to know: inputs, columns, lengths, scaler, calendar."""
-    dims, kind = checkpoint.dims, checkpoint.calendar
-    quantiles = checkpoint.quantiles
+    dims, calendar = checkpoint.dims, checkpoint.calendar
+    step, quantiles = Frequency.parse(checkpoint.frequency), checkpoint.quantiles
     dec_len, n_marks = dims["label_len"] + dims["pred_len"], len(dims["mark_sizes"])
     return {
         "inputs": {
@@ -147,7 +147,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
         "series": checkpoint.series,
         "lengths": asdict(WindowSizes.of(checkpoint.config)),
         "frequency": checkpoint.frequency,
-        "calendar": {"kind": kind.value, "marks": list(mark_fields(Frequency.parse(checkpoint.frequency), kind))},
+        "calendar": {"kind": calendar.kind.value, "marks": list(mark_fields(step, calendar))},
         "scaler": checkpoint.scaler,
         "notes": [
             "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale",

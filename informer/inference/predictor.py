@@ -42,7 +42,7 @@ class TrainedModel:
 
     Args:
         checkpoint: content of a checkpoint file.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda", "cuda:1" or "mps".
     """
 
     def __init__(self, checkpoint: checkpoints.Checkpoint, *, device: str = "auto") -> None:

@@ -11,9 +11,10 @@ import pandas as pd
 
 from informer.checkpoint.format import Checkpoint
 from informer.config.conversion import node_of
-from informer.config.dataset import DatasetConfig, InputFormat, Short, without_places
+from informer.config.dataset import DatasetConfig, Short, without_places
+from informer.config.input_format import InputFormat
 from informer.config.schema import check
-from informer.data.calendar import mark_fields
+from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.future import Future, future_of_table
 from informer.data.panel import left_padded, series_tables
 from informer.data.read.categories import coded, unknown
@@ -82,6 +83,8 @@ class Reader:
         self._calendar = checkpoint.calendar
         self._marks = mark_fields(self._step, self._calendar)
         self._labels = checkpoint.categories
+        if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
+            raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""

@@ -49,7 +49,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
             f"checkpoint={settings.checkpoint}: fitted on the test part too, so that it cannot be scored there; "
             f"the one that can is {BEST} in the same folder"
         )
-    device = pick_device(settings.device.value)
+    device = pick_device(settings.device)
     output = Path(settings.output) if settings.output else path.parent / "eval"
     if not settings.output:
         refuse_link(output)
@@ -90,7 +90,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
 def _draw_series(saved: Checkpoint, data: Data, pictures: Mapping[str, str], settings: EvalConfig, out: Path) -> None:
     """Forecasts of the test part of each of these series; `pictures` are their files."""
     if pictures:
-        model = TrainedModel(saved, device=settings.device.value)
+        model = TrainedModel(saved, device=settings.device)
         for series, picture in pictures.items():
             save_figure(figure_on_test_part(model, data, series), out / picture)
 

@@ -90,7 +90,9 @@ class OriginFeatures:
 
     def _days(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
         """Days since the cycle began."""
-        field = {name: self._field(mark, name) for name in self.fields}
+        field = {name: self._field(mark, name) for name in self.fields if name in RANGES}
+        if "minute" in field:
+            field.pop("quarter_hour", None)
         zero = mark.new_zeros(len(mark))
         hours = field.get("hour", zero) + field.get("minute", zero) / 60 + field.get("second", zero) / 3600
         hours = hours + field.get("quarter_hour", zero) / 4

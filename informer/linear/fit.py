@@ -11,7 +11,7 @@ import torch
 
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
-from informer.data.calendar import mark_fields
+from informer.data.calendar import Marks, mark_fields
 from informer.data.read.frequency import Frequency
 from informer.data.windows import Store, Windows
 from informer.errors import InputError
@@ -58,7 +58,7 @@ def fit_linear(
     positions: Sequence[int],
     *,
     frequency: Frequency,
-    kind: CalendarEmbed,
+    calendar: Marks,
     config: LinearConfig | None = None,
 ) -> LinearForecast:
     """Fit; everything is chosen on blocks of `train` and `val`.
@@ -67,7 +67,7 @@ def fit_linear(
         InputError: a part without windows.
     """
     config = config or LinearConfig()
-    fit = prepare(train, val, positions, frequency=frequency, kind=kind, config=config)
+    fit = prepare(train, val, positions, frequency=frequency, calendar=calendar, config=config)
     strengths, why = fit.strengths()
     runs = fit.train if config.fit_on is FitOn.train else joined(fit.train, fit.val)
     fitted_on = "training" if config.fit_on is FitOn.train else "training and validation"
@@ -81,7 +81,7 @@ def prepare(
     positions: Sequence[int],
     *,
     frequency: Frequency,
-    kind: CalendarEmbed,
+    calendar: Marks,
     config: LinearConfig,
 ) -> "LinearFit":
     """What the data allow to be fitted.
@@ -93,13 +93,13 @@ def prepare(
         raise InputError("linear forecast: expected training and validation windows, found a part without any")
     runs, n_columns = runs_of(train), train.store.values.shape[1]
     rows = sum(map(len, runs)) // len({run.series for run in runs}) + train.sizes.rows
-    fields = mark_fields(frequency, kind)
+    fields = mark_fields(frequency, calendar)
     features = OriginFeatures(
         n_columns,
         recent_rows(n_columns - len(config.left_out), train.sizes.seq_len) if config.other_columns else 0,
         cycles_of(fields, rows, frequency.per_day) if config.calendar else (),
         fields,
-        kind,
+        calendar if isinstance(calendar, CalendarEmbed) else calendar.kind,
         tuple(config.left_out),
     )
     return LinearFit(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from informer.data.calendar import HOLIDAY, mark_fields
 from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.linear.features import cycle_turns
@@ -38,7 +39,7 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
     if longest > data.sizes.seq_len:
         raise InputError(f"model.maps: expected a lookback of at most {data.sizes.seq_len} (seq_len), found {longest}")
     positions = data.columns.positions(data.targets)
-    return prepare(data.train, data.val, positions, frequency=data.frequency, kind=data.calendar, config=offered)
+    return prepare(data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, config=offered)
 
 
 def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
@@ -59,6 +60,8 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     past = [name for name in data.columns.future_covariates if name not in data.categories]
     if past:
         notes.append(f"only the past is read of {', '.join(past)}")
+    if days := [name for name in mark_fields(data.frequency, data.calendar) if name.startswith(HOLIDAY)]:
+        notes.append(f"linear maps do not read {', '.join(days)}: only networks do")
     return "; ".join(notes)
 
 

@@ -49,7 +49,7 @@ def _content(path: Path, settings: ReportConfig) -> Content:
         )
     return run_content(
         path,
-        device=settings.device.value,
+        device=settings.device,
         batch_size=settings.batch_size,
         dataset=settings.dataset,
         data_dir=settings.data_dir,

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import DatasetConfig, InputFormat
+from informer.config.dataset import DatasetConfig
+from informer.config.input_format import InputFormat
 from informer.data.read.numeric import has_words, number_columns, numbers
 from informer.data.read.source import table_of_file
 from informer.data.read.table import Table, without

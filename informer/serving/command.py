@@ -26,7 +26,7 @@ def serve(settings: ServeConfig, console: Console) -> None:
         InputError: no readable checkpoint, or an address that cannot be used.
     """
     with logging_to(console, quiet=True):
-        app = build_app(Service(TrainedModel.load(newest(settings.checkpoint), device=settings.device.value), settings))
+        app = build_app(Service(TrainedModel.load(newest(settings.checkpoint), device=settings.device), settings))
         with listening(settings.host, settings.port) as listener:
             server = uvicorn.Server(
                 uvicorn.Config(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from informer.config.dataset import InputFormat
+from informer.config.input_format import InputFormat
 from informer.data.history import check_futures
 from informer.errors import InputError, listed
 from informer.inference.jobs.writing import stamps, to_csv

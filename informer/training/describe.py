@@ -18,7 +18,7 @@ from informer.config.overrides import changed_settings
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.read.dialect import known_marks
-from informer.errors import counted, listed
+from informer.errors import as_given, counted, listed
 from informer.inference.intervals import validation_rows
 from informer.models.base import ForecastModel
 from informer.training.precision import resolve_precision
@@ -95,7 +95,7 @@ def better_command(settings: TrainConfig) -> str:
 def data_facts(data: Data) -> dict[str, Any]:
     """Where the data came from and how much there is, in plain containers."""
     return {
-        "path": str(data.provenance.path),
+        "path": as_given(str(data.provenance.path)),
         "absolute": str(data.provenance.path.absolute()),
         "sha256": data.provenance.sha256,
         "series": len(data.panel),

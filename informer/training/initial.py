@@ -11,8 +11,10 @@ from informer.checkpoint.restore import restore_model
 from informer.checkpoint.warm_start import Transfer, warm_start
 from informer.config.model import InformerConfig
 from informer.config.schema import SLOTS, TrainConfig
+from informer.data.calendar import mark_fields
 from informer.data.categories import Trained
 from informer.data.pipeline import Data
+from informer.data.read.frequency import Frequency
 from informer.errors import InputError
 from informer.models.base import ForecastModel
 from informer.training.freezing import freeze
@@ -38,12 +40,14 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
     Raises:
         InputError: see `warm_start`.
     """
+    there = mark_fields(Frequency.parse(older.frequency), older.calendar)
     return warm_start(
         model,
         older,
         inputs=data.inputs,
         targets=data.targets,
         mark_sizes=dims_of(data).mark_sizes,
+        same_calendar=mark_fields(data.frequency, data.calendar) == there,
         slots=_slots(settings),
         trained=Trained(data.known, data.categories),
     )

@@ -88,7 +88,7 @@ def prepare(settings: TrainConfig, folder: RunFolder) -> TrainConfig:
 @contextmanager
 def opened(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterator[Place]:
     """Device, seeds, log and processes of a run."""
-    device = pick_device(settings.device.value)
+    device = pick_device(settings.device)
     set_deterministic(settings.trainer.deterministic)
     seed_everything(settings.seed)
     minutes = settings.trainer.collective_timeout_minutes

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from informer import Forecaster
 from informer.config.commands import Format
-from informer.config.dataset import DatasetConfig, InputFormat
+from informer.config.dataset import DatasetConfig
+from informer.config.input_format import InputFormat
 from informer.data.read.source import read_series
 from informer.inference.jobs.batches import Job, forecast_files
 from informer.inference.jobs.inputs import Source

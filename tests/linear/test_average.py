@@ -28,7 +28,7 @@ def data() -> Data:
 def fit(data: Data) -> LinearFit:
     positions = data.columns.positions(data.targets)
     config = LinearConfig(lookbacks=[6, 12, 24])
-    return prepare(data.train, data.val, positions, frequency=data.frequency, kind=data.calendar, config=config)
+    return prepare(data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, config=config)
 
 
 def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit) -> None:

@@ -261,7 +261,7 @@ def test_the_module_forecasts_what_least_squares_forecasts(average):
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
     fitted = fit_linear(
-        train, val, range(COLUMNS), frequency=HOURLY, kind=CalendarEmbed.timeF, config=LinearConfig(average=average)
+        train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig(average=average)
     )
     batch = everything(windows_of(data, range(330, 380)))
     rows = everything(train)
@@ -288,7 +288,7 @@ def test_rows_after_validation_change_nothing():
             *parts_of(each, range(250), range(260, 320)),
             range(COLUMNS),
             frequency=HOURLY,
-            kind=CalendarEmbed.timeF,
+            calendar=CalendarEmbed.timeF,
             config=LinearConfig(fit_on=FitOn.both),
         )
         for each in (data, other)
@@ -302,7 +302,7 @@ def test_a_saved_module_forecasts_the_same_and_series_have_maps_of_their_own():
     data = store((300, 300), seed=3)
     data.values[300:, 0] = -data.values[:300, 0].flip(0)
     train, val = parts_of(data, [*range(200), *range(300, 500)], [*range(210, 270), *range(510, 570)])
-    fit = prepare(train, val, [0, 2], frequency=HOURLY, kind=CalendarEmbed.timeF, config=LinearConfig())
+    fit = prepare(train, val, [0, 2], frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
     fitted = fit.fit([Strengths(lookback=5, own=1.0, groups=EVERYTHING)], fit.train)
     again = LinearForecast.from_plain(json.loads(json.dumps(fitted.to_plain())))
     again.load_state_dict(fitted.state_dict())
@@ -320,7 +320,7 @@ def test_a_saved_module_forecasts_the_same_and_series_have_maps_of_their_own():
 def test_a_part_without_windows_is_an_error():
     data = store((400,))
     with pytest.raises(InputError, match="without any"):
-        fit_linear(*parts_of(data, range(250), []), range(COLUMNS), frequency=HOURLY, kind=CalendarEmbed.timeF)
+        fit_linear(*parts_of(data, range(250), []), range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF)
 
 
 def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
@@ -328,7 +328,7 @@ def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     data = store((200, 200), seed=4)
     data.values[200:] *= 4.0
     train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
-    fit = prepare(train, val, [1], frequency=HOURLY, kind=CalendarEmbed.none, config=LinearConfig())
+    fit = prepare(train, val, [1], frequency=HOURLY, calendar=CalendarEmbed.none, config=LinearConfig())
     strengths = Strengths(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
     found = fit.fit([strengths], fit.train)
     values = data.values[:, 1].double().numpy()

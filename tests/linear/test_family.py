@@ -55,7 +55,7 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     data = store((400, 400)[:n_series])
     train = windows_of(data, [*range(250), *range(400, 650 if n_series == 2 else 400)])
     val = windows_of(data, range(260, 320))
-    fit = prepare(train, val, positions, frequency=HOURLY, kind=CalendarEmbed.timeF, config=LinearConfig())
+    fit = prepare(train, val, positions, frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
     fitted = fit.fit(CHOICES[name], fit.train).double()
     dims = replace(DIMS, c_out=len(positions), targets=tuple(positions), n_series=n_series)
     network = Linear(LinearModelConfig(), dims, NONE).double()
@@ -76,7 +76,7 @@ def test_maps_that_do_not_fit_the_network_are_an_error() -> None:
         windows_of(data, range(260, 320)),
         [0, 1],
         frequency=HOURLY,
-        kind=CalendarEmbed.timeF,
+        calendar=CalendarEmbed.timeF,
         config=LinearConfig(),
     )
     with pytest.raises(InputError, match="linear maps of shape"):

@@ -13,7 +13,8 @@ import pytest
 import torch
 from entry_points import Trained, call
 
-from informer.config.dataset import DatasetConfig, InputFormat
+from informer.config.dataset import DatasetConfig
+from informer.config.input_format import InputFormat
 from informer.config.reading import Limits
 from informer.data.read.limits import LIMITS, open_table
 from informer.data.read.source import read_series

@@ -26,7 +26,8 @@ BODY = (ROOT / "data" / "sample.csv").read_bytes()
 SHA256 = hashlib.sha256(BODY).hexdigest()
 READING = {
     *("name", "series_col", "short", "memmap", "time_col", "clock_col", "time_format", "frequency", "split"),
-    *("columns", "exclude", "exclude_files", "target", "categorical", "static_covariates", "confirm", "timezone"),
+    *("columns", "calendar", "holidays", "exclude", "exclude_files", "target", "categorical", "static_covariates"),
+    *("confirm", "timezone"),
     *("separator", "decimal", "thousands", "encoding", "max_line_mb", "max_file_mb", "max_cell"),
     *("sort", "duplicates", "fill", "max_gap"),
 }

@@ -6,12 +6,14 @@ A file is downloaded to a temporary folder, checked, then moved into place: a fa
 import hashlib
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from informer.config.dataset import DatasetConfig, is_plain_name
 from informer.data.read.limits import open_regular
+from informer.data.read.remote import is_remote, local_path, without_query
 from informer.errors import InputError
 from informer.files import expanded, reading, write_atomic
 from informer.runtime import resource
@@ -29,8 +31,21 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
     Raises:
         InputError: there is none.
     """
-    many = None if config.path is None else list_files("dataset.path", config.path, config.exclude_files)
-    return [find_file(config, data_dir)] if many is None else many
+    if config.path is None:
+        return [find_file(config, data_dir)]
+    path = dataset_path(config)
+    many = list_files("dataset.path", path, config.exclude_files)
+    return [expanded(path)] if many is None else many
+
+
+def dataset_path(config: DatasetConfig) -> str:
+    """The value of `dataset.path` on this machine; what is elsewhere is copied first.
+
+    Raises:
+        InputError: see `local_path`.
+    """
+    limits = replace(config.limits, file_mb=None) if config.memmap else config.limits
+    return local_path("dataset.path", str(config.path), limits)
 
 
 def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[Path] | None:
@@ -45,6 +60,11 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
     Raises:
         InputError: there are none.
     """
+    if is_remote(wanted):
+        raise InputError(
+            f"{setting}={without_query(wanted)}: expected a path of this machine; train and eval read addresses as "
+            "dataset.path, predict as input and future"
+        )
     path = expanded(wanted)
     if path.is_dir():
         found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
@@ -90,13 +110,11 @@ def check_file(path: Path) -> None:
 
 
 def find_file(config: DatasetConfig, data_dir: Path) -> Path:
-    """The dataset's file, downloaded into `data_dir` if needed.
+    """The dataset's own file, downloaded into `data_dir` if needed.
 
     Raises:
         InputError: it is missing and cannot be downloaded; says what to get and where to put it.
     """
-    if config.path is not None:
-        return expanded(config.path)
     if config.file is None:
         raise InputError(
             f"dataset.path: expected a CSV file, found none: dataset={config.name} dataset.path=my.csv; "

@@ -1,20 +1,26 @@
-"""What a Python user passes as data, as a table: a frame, a series or the path of a file."""
+"""What a Python user passes as data, as a pandas table, and results as the kind of table that was passed."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from informer.data.read.remote import is_remote, without_query
 from informer.errors import InputError
 
-Given = pd.DataFrame | pd.Series | str | Path
-"""A frame or series whose times are a column or the index, or the path of a file."""
+if TYPE_CHECKING:
+    import pyarrow
+
+Given = Any
+"""A pandas, polars or pyarrow table, or another that narwhals or Arrow's stream interface knows; a pandas series; times
+are a column or the index; or the path of a file."""
 
 HOW = "pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
 
 
-def frame_of(data: Any, name: str) -> pd.DataFrame:
-    """A frame, or the frame of a series.
+def frame_of(data: Given, name: str) -> pd.DataFrame:
+    """A pandas table of the same content. Columns of numbers without gaps share memory with `data` where that is a
+    polars or pyarrow table.
 
     Raises:
         InputError: another type, or a series without times; says what to pass.
@@ -27,16 +33,85 @@ def frame_of(data: Any, name: str) -> pd.DataFrame:
                 f"{name}: expected a series indexed by times, found an index of {data.index.dtype}; {_how()}"
             )
         return data.to_frame("value" if data.name is None else str(data.name))
-    raise InputError(
-        f"{name}: expected a pandas table, a series indexed by times, or the path of a file, found "
-        f"{type(data).__name__}, which has no times; {_how()}"
-    )
+    if isinstance(data, str | Path) or not (_narwhal(data) is not None or _streams(data)):
+        raise InputError(
+            f"{name}: expected a table (pandas, polars, pyarrow), a series indexed by times, or the path of a file, "
+            f"found {type(data).__name__}, which has no times; {_how()}"
+        )
+    return _pandas(_arrow(data, name))
 
 
-def path_of(data: Any) -> Path | None:
+def like(data: Given, found: pd.DataFrame) -> Any:
+    """`found` as the kind of table that `data` is: pandas for pandas and paths, polars for polars (lazy ones too), and
+    pyarrow for all others."""
+    if isinstance(data, pd.DataFrame | pd.Series | str | Path):
+        return found
+    import narwhals
+    import pyarrow
+
+    table = _narwhal(data)
+    result = pyarrow.Table.from_pandas(found, preserve_index=False).replace_schema_metadata()
+    if table is None or not table.implementation.is_polars():
+        return result
+    return narwhals.from_arrow(result, backend="polars").to_native()
+
+
+def path_of(data: Given) -> Path | None:
     """The path, if it is one."""
+    if isinstance(data, str) and is_remote(data):
+        raise InputError(
+            f"{without_query(data)}: expected a table or a path of this machine; read it with pandas, polars or pyarrow"
+        )
     return Path(data) if isinstance(data, str | Path) else None
 
 
 def _how() -> str:
     return f"pass {HOW}"
+
+
+def _narwhal(data: Given) -> Any:
+    """The narwhals frame of a table of any library that it knows; None for anything else."""
+    import narwhals  # pandas tables need none of it
+
+    found = narwhals.from_native(data, pass_through=True)
+    return found if isinstance(found, narwhals.DataFrame | narwhals.LazyFrame) else None
+
+
+def _streams(data: Given) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
+
+
+def _is_dataset(data: Given) -> bool:
+    """Of pyarrow, which would be imported to see it otherwise."""
+    return type(data).__module__ == "pyarrow._dataset"
+
+
+def _arrow(data: Given, name: str) -> "pyarrow.Table":
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InputError(
+            f"{name}: a table of {type(data).__module__.split('.')[0]} needs pyarrow: pip install 'informer[parquet]'"
+        ) from error
+    if _is_dataset(data):
+        return data.to_table()
+    import narwhals
+
+    table = _narwhal(data)
+    if table is None:
+        try:
+            return pyarrow.table(data)
+        except (pyarrow.ArrowException, TypeError) as error:  # a stream of something else, such as a single column
+            raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {_how()}") from error
+    return (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
+
+
+def _pandas(table: "pyarrow.Table") -> pd.DataFrame:
+    """Each column by itself, so that it is not copied into a block with others; decimals as numbers, dates as times."""
+    import pyarrow
+
+    for place, column in enumerate(table.schema):
+        if pyarrow.types.is_decimal(column.type):
+            table = table.set_column(place, column.name, table.column(place).cast(pyarrow.float64()))
+    frame: pd.DataFrame = table.to_pandas(split_blocks=True, date_as_object=False)
+    return frame

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from informer.config.commands import Format
-from informer.config.dataset import InputFormat
+from informer.config.input_format import InputFormat
 from informer.data.future import Future
 from informer.data.history import check_futures
 from informer.data.read.download import file_sha256

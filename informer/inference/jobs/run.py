@@ -42,7 +42,7 @@ def predict(settings: PredictConfig, console: Console) -> int:
     path = expanded(wanted)
     sources = [Source(path, name_of(path))] if files is None else name_sources(files)
     with logging_to(console, quiet=files is not None):
-        model = TrainedModel.load(located(settings), device=settings.device.value)
+        model = TrainedModel.load(located(settings), device=settings.device)
         job = _job(settings, sources, many=files is not None)
         job.check(model)
         if files is None and settings.engine is EngineName.ray:

@@ -1,0 +1,41 @@
+"""How a table to forecast is written: the keys `dataset.*` of commands that read one for a trained model."""
+
+from dataclasses import dataclass, fields, replace
+
+from informer.config.dataset import DatasetConfig, Short
+from informer.config.reading import Duplicates, Fill
+
+
+@dataclass(kw_only=True, slots=True)
+class InputFormat:
+    """How a table to forecast is written, if different from the training data; null: as in training."""
+
+    series_col: str | None = None
+    short: Short | None = None
+    time_col: str | None = None
+    clock_col: str | None = None
+    time_format: str | None = None
+    timezone: str | None = None
+    frequency: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    sort: bool | None = None
+    duplicates: Duplicates | None = None
+    fill: Fill | None = None
+    max_gap: int | None = None
+    confirm: list[str] | None = None
+    max_file_mb: float | None = None
+    max_line_mb: float | None = None
+    max_cell: int | None = None
+
+    def over(self, dataset: DatasetConfig) -> DatasetConfig:
+        """`dataset` with the values set here; unset limits get their defaults, never those of the model's file."""
+        usual = {name: getattr(DatasetConfig(), name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
+        said = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(dataset, **usual | {name: value for name, value in said.items() if value is not None})
+
+    def problems(self) -> list[str]:
+        """All values out of range, one sentence each."""
+        return self.over(DatasetConfig()).problems()

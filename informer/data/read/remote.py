@@ -1,0 +1,179 @@
+"""Files of other places (`s3://`, `gs://`, `https://`, ...) that the user named: copied to a temporary folder first.
+
+Only what a command names gets here. What a checkpoint or a saved configuration names does not: see `data.recorded`.
+"""
+
+import atexit
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fnmatch import fnmatch
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+from informer.config.dataset import DatasetConfig
+from informer.config.reading import Limits
+from informer.data.read.limits import check_size
+from informer.errors import SHOWN_AS, InputError
+from informer.files import make_folder
+
+SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
+WEB = ("https", "http")
+PIECE = 1 << 20
+
+_ADDRESS = re.compile(rf"({'|'.join(SCHEMES)})://(.*)", re.DOTALL)
+_full: dict[str, str] = {}
+"""Addresses without what follows `?`, which may be a signature, -> as they were given."""
+_copies: dict[tuple[str, float | None], str] = {}
+"""What was copied already, and where to."""
+
+
+def is_remote(wanted: str) -> bool:
+    """Whether it is an address of another place."""
+    return _ADDRESS.fullmatch(wanted) is not None
+
+
+def without_query(wanted: str) -> str:
+    """An address without what follows `?`, which may be a signature: to be saved and shown; anything else unchanged.
+
+    Raises:
+        InputError: it contains a user name or a password.
+    """
+    found = _ADDRESS.fullmatch(wanted)
+    if found is None:
+        return wanted
+    place, _, path = found[2].partition("/")
+    if "@" in place:
+        raise InputError(
+            f"{found[1]}://...@{place.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
+            "name and password; give them as the store's own settings (its environment variables or files)"
+        )
+    if found[1] not in WEB or "?" not in wanted:
+        return wanted
+    shown = wanted.partition("?")[0]
+    _full[shown] = wanted
+    return shown
+
+
+def without_signature(dataset: DatasetConfig) -> DatasetConfig:
+    """The configuration as it may be saved: see `without_query`."""
+    return dataset if dataset.path is None else replace(dataset, path=without_query(dataset.path))
+
+
+def local_path(setting: str, wanted: str, limits: Limits) -> str:
+    """A path of this machine with the content of an address: of a file, of the tables of a folder, or of the files of a
+    pattern; anything but an address unchanged. An address is copied once in a process.
+
+    Args:
+        setting: the key, for errors.
+        wanted: its value.
+        limits: `file_mb` bounds each file.
+
+    Raises:
+        InputError: it cannot be reached, there is nothing, or too much.
+    """
+    if not is_remote(wanted):
+        return wanted
+    shown = without_query(wanted)
+    known = shown, limits.file_mb
+    if known not in _copies:
+        _copies[known] = _copied(setting, shown, limits)
+    return _copies[known]
+
+
+def new_folder(address: str) -> Path:
+    """A temporary folder that messages call by this address; removed when the process ends."""
+    folder = tempfile.mkdtemp(prefix="informer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    SHOWN_AS[folder] = address.rstrip("/")
+    return Path(folder)
+
+
+def _copied(setting: str, shown: str, limits: Limits) -> str:
+    store, path = store_of(shown)
+    with reaching(shown):
+        if _ADDRESS.fullmatch(shown)[1] not in WEB:  # type: ignore[index]
+            if has_magic(shown):
+                found = [name for name in store.glob(path) if not store.isdir(name)]
+                fixed = re.split(r"[*?\[]", shown)[0].rpartition("/")[0]
+                return str(_copy_all(setting, store, shown, found, fixed, limits) / shown[len(fixed) + 1 :])
+            if store.isdir(path):
+                return str(_copy_all(setting, store, shown, _tables(store.ls(path, detail=False)), shown, limits))
+        folder, _, name = shown.rpartition("/")
+        target = new_folder(folder) / (name or "index")
+        _copy(store, path, target, shown, limits)
+        return str(target)
+
+
+def _tables(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not name.rpartition("/")[2].startswith(".")]
+
+
+def _copy_all(setting: str, store: Any, shown: str, found: Sequence[str], top: str, limits: Limits) -> Path:
+    if not found:
+        raise InputError(f"{setting}={shown}: expected files there, found none")
+    folder, (_, path) = new_folder(top), store_of(top)
+    for name in sorted(found):
+        if not store.isdir(name):
+            inside = name.strip("/").removeprefix(path.strip("/")).strip("/")
+            _copy(store, name, folder / inside, f"{top.rstrip('/')}/{inside}", limits)
+    return folder
+
+
+def _copy(store: Any, path: str, target: Path, shown: str, limits: Limits) -> None:
+    """In pieces, so that a file above the limit is not fetched to its end."""
+    if target.name in ("", ".", "..") or ".." in target.parts:
+        raise InputError(f"{shown}: expected the name of a file at the end of the address")
+    make_folder(target.parent)
+    # one answer in order: a server need not know how to send parts of a file
+    options = {"block_size": 0} if shown.startswith(WEB) else {}
+    n_bytes = 0
+    with store.open(path, "rb", **options) as source, target.open("wb") as file:
+        while piece := source.read(PIECE):
+            n_bytes += len(piece)
+            check_size(target, n_bytes, limits)
+            file.write(piece)
+
+
+def store_of(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it.
+
+    Raises:
+        InputError: a package is missing, or the address cannot be understood.
+    """
+    with reaching(address):
+        import fsspec
+
+        store, path = fsspec.core.url_to_fs(_full.get(address, address))
+        return store, path
+
+
+@contextmanager
+def reaching(address: str) -> Iterator[None]:
+    """What goes wrong on the way to a store, as one line; the store's own words may contain credentials, and are left
+    out."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ImportError:
+        raise InputError(
+            f"{address}: an address of another place needs packages: pip install 'informer[remote]'"
+        ) from None
+    except Exception as error:  # each store has errors of its own
+        status = getattr(error, "status", getattr(error.__cause__, "status", None))  # the answer of a web server
+        if isinstance(error, FileNotFoundError) and status in (None, 404):
+            raise InputError(f"{address}: no such file, check the address") from None
+        what = type(error).__name__ if status is None else f"answer {status}"
+        raise InputError(
+            f"{address}: cannot be reached ({what}); check the address, the network and the store's credentials"
+        ) from None
+
+
+def matches(address: str, wanted: str) -> bool:
+    """Whether what is at an address would be read as `wanted`: as the file, in the folder, or by the pattern."""
+    return address == wanted or fnmatch(address, wanted) or address.rpartition("/")[0] == wanted.rstrip("/")

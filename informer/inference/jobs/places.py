@@ -1,0 +1,83 @@
+"""Forecasts to and from other places: inputs are copied here first, and outputs are written there when all is done."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from informer.config.commands import PredictConfig
+from informer.data.read.limits import LIMITS
+from informer.data.read.remote import (
+    WEB,
+    is_remote,
+    local_path,
+    matches,
+    new_folder,
+    reaching,
+    store_of,
+    without_query,
+)
+from informer.errors import InputError, as_given
+
+SUMMARY = "summary.csv"
+
+
+@contextmanager
+def at_hand(settings: PredictConfig) -> Iterator[PredictConfig]:
+    """The settings with paths of this machine for every address. At the end, unless there was an error, all files of
+    the output folder are written to the address of `output`, the summary last.
+
+    Raises:
+        InputError: an address cannot be read or written, or a forecast would overwrite or become an input.
+    """
+    limit = settings.dataset.max_file_mb
+    limits = LIMITS if limit is None else replace(LIMITS, file_mb=limit)
+    given = [value for value in (settings.input, settings.future) if value is not None]
+    addresses = [without_query(value) for value in given if is_remote(value)]
+    output = without_query(settings.output).rstrip("/") if is_remote(settings.output) else None
+    if output is not None:
+        _check_output(settings, output)
+    here = replace(
+        settings,
+        input=None if settings.input is None else local_path("input", settings.input, limits),
+        future=None if settings.future is None else local_path("future", settings.future, limits),
+    )
+    if output is None:
+        yield here
+        return
+    folder = new_folder(output)
+    _take_summary(output, folder)
+    yield replace(here, output=str(folder))
+    _write(folder, output, addresses)
+
+
+def _check_output(settings: PredictConfig, output: str) -> None:
+    if output.startswith(tuple(f"{scheme}://" for scheme in WEB)):
+        raise InputError(f"output={output}: expected a folder that can be written, found a web address")
+    if settings.resume:
+        raise InputError(f"resume: expected an output folder on this machine, found output={output}")
+
+
+def _take_summary(output: str, folder: Path) -> None:
+    """The summary that is there, if any, so that the one of something else is not replaced."""
+    store, path = store_of(output)
+    with reaching(output):
+        if store.isfile(f"{path}/{SUMMARY}"):
+            (folder / SUMMARY).write_bytes(store.cat_file(f"{path}/{SUMMARY}"))
+
+
+def _write(folder: Path, output: str, inputs: list[str]) -> None:
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    names = sorted((name for name in names if not name.startswith(".")), key=lambda name: (name == SUMMARY, name))
+    for name in names:
+        for one in inputs:
+            if matches(f"{output}/{name}", one):
+                raise InputError(f"output={output}: expected another folder than that of the input {one}; choose one")
+    store, path = store_of(output)
+    with reaching(output):
+        store.makedirs(path, exist_ok=True)
+        for name in names:
+            content = (folder / name).read_bytes()
+            if name == SUMMARY:  # it names the inputs
+                content = as_given(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            store.pipe_file(f"{path}/{name}", content)

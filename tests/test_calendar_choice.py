@@ -1,0 +1,178 @@
+"""Holidays and chosen calendar fields, from the configuration to forecasts: no file says what the calendar knows."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import call
+from forgery import content_of, write_forged
+
+from informer import Forecaster, checkpoint
+from informer.config.calendar import FIELDS, Calendar
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import calendar_marks, mark_fields, mark_sizes
+from informer.data.read.frequency import Frequency
+from informer.errors import InputError
+
+# from the calendars of 2024, of Germany and of Bavaria in addition
+GERMAN = ["01-01", "03-29", "04-01", "05-01", "05-09", "05-20", "10-03", "12-25", "12-26"]
+BAVARIAN = ["01-06", "05-30", "11-01"]
+DAY, HOUR = Frequency.parse("D"), Frequency.parse("h")
+
+RUN = [
+    "dataset=csv", "dataset.path=closed.csv", "attn=full", "model=tiny", "model.d_model=16", "model.encoder_stacks=[1]",
+    "seq_len=14", "label_len=7", "pred_len=7", "optim.lr=1e-2", "trainer.max_epochs=6", "dataset.holidays=DE",
+]  # fmt: skip
+
+
+def days(dates: list[str]) -> set[str]:
+    return {f"2024-{date}" for date in dates}
+
+
+def test_holidays_are_those_of_the_calendar() -> None:
+    """Red if a part of a country has not its own days, or a mark of a table is not 0 or 1."""
+    year = pd.date_range("2024-01-01", "2024-12-31")
+    marks = calendar_marks(year, DAY, Calendar(CalendarEmbed.learned, ("weekday",), ("DE", "DE-BY")))
+    assert set(year[marks[:, 1] == 1].strftime("%Y-%m-%d")) == days(GERMAN)
+    assert set(year[marks[:, 2] == 1].strftime("%Y-%m-%d")) == days(GERMAN + BAVARIAN)
+    assert set(np.unique(marks[:, 1:])) == {0, 1}
+    linear = calendar_marks(year, DAY, Calendar(CalendarEmbed.timeF, ("weekday",), ("DE",)))
+    np.testing.assert_array_equal(linear[:, 1], marks[:, 1] - 0.5)
+
+
+def test_a_holiday_is_one_of_the_local_time() -> None:
+    """New Year's Day of 2024 begins in Berlin at 23:00 of the last day of December in UTC."""
+    times = pd.date_range("2023-12-31 20:00", periods=40, freq="h", tz="UTC")
+    marks = calendar_marks(times.tz_convert("Europe/Berlin"), HOUR, Calendar(CalendarEmbed.fixed, (), ("DE",)))
+    assert np.flatnonzero(marks[:, -1]).tolist() == list(range(3, 27))
+
+
+def test_chosen_fields_are_the_same_columns() -> None:
+    """Red if the order is not that of the choice, or a field is written in another way than without one."""
+    times = pd.date_range("2024-02-28 05:00", periods=60, freq="h")
+    usual = calendar_marks(times, HOUR, CalendarEmbed.timeF)
+    chosen = Calendar(CalendarEmbed.timeF, ("day", "hour"))
+    assert mark_fields(HOUR, CalendarEmbed.timeF) == ("hour", "weekday", "day", "dayofyear")
+    np.testing.assert_array_equal(calendar_marks(times, HOUR, chosen), usual[:, [2, 0]])
+    everything = Calendar(CalendarEmbed.learned, FIELDS, ("FR",))
+    edges = pd.DatetimeIndex(["2020-12-31 23:59:59", "2021-01-03", "2024-02-29 12:30"])
+    marks = calendar_marks(edges, HOUR, everything)
+    assert marks.shape == (3, len(mark_sizes(HOUR, everything)))
+    assert (marks < mark_sizes(HOUR, everything)).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("dataset.holidays=XX", "expected the two capital letters of a country .*, found 'XX'"),
+        ("dataset.holidays=DE-XX", "DE has no part 'XX'; its parts are .*BY"),
+        ("dataset.holidays=[DE,[FR]]", "expected a country or a list of them"),
+        ("dataset.holidays=[DE,DE]", "given twice"),
+        ("dataset.holidays=7", "expected a country or a list of them"),
+        ("dataset.calendar=[hour,moon]", f"expected some of {', '.join(FIELDS)}, found moon"),
+        ("dataset.calendar=[]", "model.embed=none"),
+    ],
+)
+def test_a_setting_that_names_nothing(setting: str, expected: str, tmp_path: Path) -> None:
+    outcome = call("train", "dataset=sample", "model=tiny", setting, f"run_dir={tmp_path}/run")
+    assert outcome.status == 2
+    assert len(outcome.err.splitlines()) == 1
+    with pytest.raises(AssertionError, match=expected):
+        raise AssertionError(outcome.err)
+
+
+def test_a_calendar_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    outcome = call("train", "dataset=sample", "model.embed=none", "dataset.holidays=DE", f"run_dir={tmp_path}/run")
+    assert (outcome.status, "which reads no calendar" in outcome.err) == (2, True)
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    with pytest.raises(InputError, match=r"pip install 'informer\[holidays\]'"):
+        Calendar(CalendarEmbed.timeF, (), ("DE",))
+
+
+def test_steps_longer_than_a_day_and_unknown_years() -> None:
+    week = Calendar(CalendarEmbed.timeF, (), ("DE",))
+    with pytest.raises(InputError, match="a step of at most a day, found W-SUN"):
+        mark_fields(Frequency.parse("W"), week)
+    with pytest.raises(InputError, match="are known from 1991 to 2100, found times from 1950 to 1950"):
+        calendar_marks(pd.date_range("1950-01-01", periods=3), DAY, week)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+    """Sales of two shops that close on holidays, which nothing in the past foretells; a run that knows holidays."""
+    from holidays import country_holidays
+
+    folder = tmp_path_factory.mktemp("closed")
+    times = pd.date_range("2017-01-01", "2023-12-22")
+    shut = np.isin(times.date, list(country_holidays("DE", years=range(2017, 2025))))
+    rng = np.random.default_rng(5)
+    frame = pd.concat(
+        pd.DataFrame({"shop": shop, "day": times, "sales": level - level * shut + rng.normal(size=len(times))})
+        for shop, level in (("north", 40), ("south", 60))
+    )
+    frame.to_csv(folder / "closed.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        outcome = call("train", *RUN, "dataset.series_col=shop", "scaler.per_series=true", "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    return folder, frame
+
+
+def test_forecasts_know_holidays_without_a_file(closed: tuple[Path, pd.DataFrame]) -> None:
+    """Christmas is far lower than the days around it. Red if marks of the horizon lack holidays."""
+    folder, frame = closed
+    found = Forecaster.load(folder / "run").predict(frame)
+    for _, shop in found.groupby("shop"):
+        sales = shop.set_index("day")["sales"]
+        shut = sales[["2023-12-25", "2023-12-26"]]
+        assert shut.max() < sales.drop(shut.index).min() / 2
+
+
+def test_every_way_to_forecast_gives_the_same(
+    closed: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """predict, rolling forecasts and Forecaster mark alike; the exported description names the marks."""
+    folder, frame = closed
+    monkeypatch.chdir(folder)
+    known = Forecaster.load("run").predict(frame).set_index(["shop", "day"])["sales"]
+    assert call("predict", "checkpoint=run", "input=closed.csv", "output=once", "format=csv").status == 0
+    once = pd.read_csv("once/closed.forecast.csv", parse_dates=["day"]).set_index(["shop", "day"])["sales"]
+    pd.testing.assert_series_equal(once, known, rtol=1e-4, check_index_type=False, check_dtype=False)
+    past = frame[frame["day"] <= "2023-12-22"]
+    rolled = Forecaster.load("run").backtest(past)
+    christmas = rolled[rolled["day"].isin(pd.to_datetime(["2022-12-25", "2022-12-26"]))]
+    assert len(christmas)
+    assert (christmas["forecast"] < 20).all()
+    assert call("export", "checkpoint=run", "output=exported.safetensors", "format=safetensors").status == 0
+    marks = json.loads(Path("exported.json").read_text())["calendar"]["marks"]
+    assert marks == ["weekday", "day", "dayofyear", "holiday_DE"]
+    assert checkpoint.load(Path("run")).config["dataset"]["holidays"] == "DE"
+
+
+def test_a_checkpoint_whose_calendar_was_changed(closed: tuple[Path, pd.DataFrame], tmp_path: Path) -> None:
+    """Red if other marks reach the network than it has weights for, or fields that do not exist."""
+    for setting, found in (({"calendar": ["hour"]}, "its calendar"), ({"calendar": ["__x__"]}, "dataset.calendar")):
+        content = content_of(closed[0] / "run" / "best.pt")
+        content["config"]["dataset"] |= setting
+        write_forged(tmp_path / "best.pt", content)
+        with pytest.raises(InputError, match=found):
+            Forecaster.load(tmp_path / "best.pt")
+
+
+def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(
+    closed: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many marks that mean something else. Red if only their number is compared."""
+    monkeypatch.chdir(closed[0])
+    four = "dataset.calendar=[month,day,week,weekday]"
+    again = [*RUN[:-1], "dataset.series_col=shop", "init_from=run", "trainer.max_steps=1"]
+    for setting, fresh in ((["dataset.holidays=DE"], 0), ([four], 4)):
+        outcome = call("train", *again, *setting, f"run_dir=again{fresh}")
+        assert outcome.status == 0, outcome.err
+        assert f", {fresh} fresh" in outcome.out

@@ -1,0 +1,77 @@
+"""`device=`: names, and devices that are there or not (stand-ins for what torch finds)."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from entry_points import call
+
+from informer.config.conversion import from_plain, to_plain
+from informer.config.schema import TrainConfig
+from informer.errors import InputError
+from informer.runtime import pick_device
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine with two CUDA GPUs and an Apple one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("auto", "cuda:0"),
+        ("cuda", "cuda:0"),
+        ("cuda:0", "cuda:0"),
+        ("cuda:1", "cuda:1"),
+        ("cpu", "cpu"),
+        ("mps", "mps"),
+    ],
+)
+def test_the_named_device(name: str, expected: str, machine: pytest.MonkeyPatch) -> None:
+    assert str(pick_device(name)) == expected
+
+
+def test_auto_takes_no_apple_gpu(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(torch.cuda, "is_available", lambda: False)
+    assert str(pick_device("auto")) == "cpu"
+
+
+def test_a_gpu_that_is_not_there(machine: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"device=cuda:2: torch finds no such GPU; .*auto\|cpu\|cuda:0\|cuda:1\|mps$"):
+        pick_device("cuda:2")
+    machine.setenv("LOCAL_RANK", "1")
+    assert str(pick_device("cuda")) == "cuda:1"
+    with pytest.raises(InputError, match="torchrun gives each process a GPU of its own"):
+        pick_device("cuda:0")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "cpu:0", "", "CUDA"])
+def test_what_is_no_device(name: str) -> None:
+    with pytest.raises(InputError, match="expected auto, cpu, cuda, cuda:1 or mps, found"):
+        pick_device(name)
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "mps"])
+def test_one_line_before_anything_is_written(device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    outcome = call("train", "dataset=sample", "model=tiny", f"device={device}", f"run_dir={tmp_path}/run")
+    assert (outcome.status, len(outcome.err.splitlines())) == (2, 1)
+    assert f"device={device}: expected a" in outcome.err
+    assert "use one of device=auto|cpu" in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_saved_configurations_keep_their_device() -> None:
+    """As before, when the value was one of three names."""
+    for name in ("auto", "cpu", "cuda", "cuda:1"):
+        plain = to_plain(TrainConfig(device=name))
+        assert plain["device"] == name
+        assert from_plain(plain).device == name

@@ -1,0 +1,139 @@
+"""Tables of other libraries: the numbers of the same pandas table, in a table of the kind that was given."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from informer import Forecaster
+from informer.data.read.given import frame_of, like
+from informer.errors import InputError
+
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+duckdb = pytest.importorskip("duckdb")
+
+SETTINGS = {"model": "linear", "seq_len": 48, "pred_len": 12, "device": "cpu"}
+
+
+def hourly() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    hours = pd.date_range("2024-01-01", periods=600, freq="h")
+    load = 10 + np.sin(np.arange(600) / 24 * 2 * np.pi) + rng.normal(0, 0.1, 600)
+    return pd.DataFrame({"date": hours, "load": load, "count": rng.integers(0, 9, 600)})
+
+
+def dataset(frame: pd.DataFrame) -> Any:
+    import pyarrow.dataset
+
+    return pyarrow.dataset.dataset(pa.Table.from_pandas(frame))
+
+
+KINDS: dict[str, tuple[Callable[[pd.DataFrame], Any], type]] = {
+    "polars": (pl.from_pandas, pl.DataFrame),
+    "lazy": (lambda frame: pl.from_pandas(frame).lazy(), pl.DataFrame),
+    "pyarrow": (pa.Table.from_pandas, pa.Table),
+    "dataset": (dataset, pa.Table),
+    "duckdb": (duckdb.from_df, pa.Table),
+    "reader": (lambda frame: pa.Table.from_pandas(frame).to_reader(), pa.Table),
+}
+
+
+def to_pandas(table: Any) -> pd.DataFrame:
+    return table.to_pandas()
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Forecaster:
+    return Forecaster.fit(hourly(), **SETTINGS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fit_predict_and_backtest_are_those_of_pandas(kind: str, fitted: Forecaster) -> None:
+    """Red if a value, a time or the order is another, or the result is of another library."""
+    made, expected = KINDS[kind]
+    found = Forecaster.fit(made(hourly()), **SETTINGS)
+    for use in ("predict", "backtest"):
+        table = getattr(found, use)(made(hourly()))
+        assert type(table) is expected
+        pd.testing.assert_frame_equal(
+            to_pandas(table), getattr(fitted, use)(hourly()), check_dtype=False, rtol=1e-6, check_index_type=False
+        )
+    assert found.score(made(hourly())) == pytest.approx(fitted.score(hourly()), rel=1e-6)
+
+
+def test_many_tables_each_of_its_kind(fitted: Forecaster) -> None:
+    """Red if all results are of the kind of the first."""
+    tables = {"a": hourly(), "b": pl.from_pandas(hourly()), "c": pa.Table.from_pandas(hourly())}
+    found = fitted.predict_many(tables)
+    assert [type(table) for table in found.values()] == [pd.DataFrame, pl.DataFrame, pa.Table]
+    for name in ("b", "c"):
+        pd.testing.assert_frame_equal(to_pandas(found[name]), found["a"], check_dtype=False)
+
+
+def test_names_zones_gaps_decimals_and_dates() -> None:
+    """Types that Arrow has and pandas writes in another way. Red if one arrives as text or as objects."""
+    schema = {"zone": pa.timestamp("us", "Europe/Berlin"), "price": pa.decimal128(6, 2), "day": pa.date32()}
+    frame = pd.DataFrame(
+        {
+            "zone": pd.date_range("2024-03-30 22:00", periods=4, freq="h", tz="Europe/Berlin"),
+            "shop": ["a", "b", None, "001"],
+            "n": pd.array([1, None, 3, 4], dtype="Int64"),
+        }
+    )
+    table = pa.Table.from_pandas(frame)
+    table = table.append_column("price", pa.array([1.5, 2.25, None, 4.0]).cast(schema["price"]))
+    table = table.append_column("day", pa.array(pd.date_range("2024-01-01", periods=4).date).cast(schema["day"]))
+    for given in (table, pl.from_arrow(table)):
+        found = frame_of(given, "frame")
+        assert list(found["zone"]) == list(frame["zone"])
+        assert str(found["zone"].dt.tz) == "Europe/Berlin"
+        assert list(found["shop"].dropna()) == ["a", "b", "001"]
+        np.testing.assert_array_equal(found["n"], [1, np.nan, 3, 4])
+        np.testing.assert_array_equal(found["price"], [1.5, 2.25, np.nan, 4])
+        assert list(found["day"]) == list(pd.date_range("2024-01-01", periods=4))
+
+
+def test_future_covariates_of_another_library() -> None:
+    rng = np.random.default_rng(1)
+    frame = hourly().assign(price=rng.normal(size=600)).drop(columns="count")
+    model = Forecaster.fit(frame[:580], **SETTINGS | {"model": "tiny"}, future_covariates=["price"], target="load",
+                           trainer={"max_steps": 1})  # fmt: skip
+    ahead = frame[["date", "price"]][580:]
+    expected = model.predict(frame[:580], future=ahead)
+    found = model.predict(pl.from_pandas(frame[:580]), future=pa.Table.from_pandas(ahead))
+    pd.testing.assert_frame_equal(found.to_pandas(), expected, check_dtype=False)
+
+
+def test_numbers_are_not_copied() -> None:
+    """Red if a column of numbers goes through another buffer on its way to pandas."""
+    values = np.arange(1000.0)
+    table = pa.table({"x": pa.array(values), "y": pa.array(values + 1)})
+    polars = pl.from_arrow(table)
+    for given in (table, polars):
+        frame = frame_of(given, "frame")
+        start = pa.table(given)["x"].chunk(0).buffers()[1].address
+        assert frame["x"].to_numpy().__array_interface__["data"][0] == start
+
+
+def test_what_is_no_table() -> None:
+    for given in (pl.Series([1.0, 2.0]), {"a": [1]}, [1.0]):
+        with pytest.raises(InputError, match=r"frame: expected a table"):
+            frame_of(given, "frame")
+
+
+def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pl.DataFrame({"x": [1.0]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"a table of polars needs pyarrow: pip install 'informer\[parquet\]'"):
+        frame_of(table, "frame")
+
+
+def test_pandas_and_paths_give_pandas(tmp_path: Path) -> None:
+    frame = hourly()
+    for given in (frame, frame.set_index("date")["load"], "a.csv", tmp_path):
+        assert like(given, frame) is frame

@@ -1,0 +1,212 @@
+"""Addresses (`memory://`, `http://` of a server on this machine) for data, inputs, outputs; none from a checkpoint."""
+
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from entry_points import ROOT, SMALL, Outcome, call
+from forgery import content_of, write_forged
+
+from informer import Forecaster
+from informer.data.read import remote
+from informer.errors import InputError
+
+fsspec = pytest.importorskip("fsspec")
+
+BODY = (ROOT / "data" / "sample.csv").read_bytes()
+RUN = ["dataset=csv", *SMALL, "trainer.max_steps=1"]
+SECRET = "sig=5ecret"
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the sample data at /own.csv, counts who asks, and knows no other file."""
+
+    asked = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers with BODY; 403 at /closed.csv."""
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.asked += self.command == "GET"
+        path = self.path.partition("?")[0]
+        self.send_response({"/own.csv": 200, "/closed.csv": 403}.get(path, 404))
+        self.send_header("Content-Length", str(len(BODY)) if path == "/own.csv" else "0")
+        self.end_headers()
+        if path == "/own.csv" and self.command == "GET":
+            self.wfile.write(BODY)
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield http
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An empty store in memory, and nothing copied from it yet."""
+    found = fsspec.filesystem("memory")
+    found.store.clear()
+    found.pseudo_dirs[:] = [""]
+    for name in ("_copies", "_full"):
+        monkeypatch.setattr(remote, name, {})
+    yield found
+    found.store.clear()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a file of this machine."""
+    place = tmp_path_factory.mktemp("run")
+    (place / "own.csv").write_bytes(BODY)
+    outcome = call("train", *RUN, f"dataset.path={place}/own.csv", f"run_dir={place}/run")
+    assert outcome.status == 0, outcome.err
+    return place / "run"
+
+
+def predicted(run: Path, *arguments: str) -> Outcome:
+    return call("predict", f"checkpoint={run}", "plots=false", *arguments)
+
+
+def refused(outcome: Outcome, expected: str) -> None:
+    assert outcome.status == 2
+    assert len(outcome.err.splitlines()) == 1
+    assert expected in outcome.err
+
+
+def test_a_forecast_from_a_store_to_a_store(run: Path, store: Any, tmp_path: Path) -> None:
+    """The bytes of the same forecast on this machine, under the same names; messages name addresses."""
+    store.pipe_file("/in/own.csv", BODY)
+    (tmp_path / "own.csv").write_bytes(BODY)
+    assert predicted(run, f"input={tmp_path}/own.csv", f"output={tmp_path}/out").status == 0
+    outcome = predicted(run, "input=memory://in/own.csv", "output=memory://out/deep")
+    assert outcome.status == 0, outcome.err
+    assert store.find("/out") == ["/out/deep/own.forecast.csv"]
+    assert store.cat_file("/out/deep/own.forecast.csv") == (tmp_path / "out" / "own.forecast.csv").read_bytes()
+    assert "memory://out/deep/own.forecast.csv" in outcome.out
+    assert "informer-" not in outcome.out
+
+
+@pytest.mark.parametrize("wanted", ["memory://in", "memory://in/*.csv"])
+def test_many_files_of_a_store(wanted: str, run: Path, store: Any) -> None:
+    for name in ("a", "b"):
+        store.pipe_file(f"/in/{name}.csv", BODY)
+    store.pipe_file("/in/bad.csv", b"nothing\n")
+    outcome = predicted(run, f"input={wanted}", "output=memory://out")
+    assert outcome.status == 1
+    assert "failed: memory://in/bad.csv" in outcome.out
+    names = ["a.forecast.csv", "b.forecast.csv", "summary.csv"]
+    assert sorted(store.find("/out")) == [f"/out/{name}" for name in names]
+    with store.open("/out/summary.csv") as file:
+        assert set(pd.read_csv(file)["file"]) == {f"memory://in/{name}.csv" for name in ("a", "b", "bad")}
+
+
+def test_nothing_is_written_where_a_forecast_fails(run: Path, store: Any) -> None:
+    store.pipe_file("/in/own.csv", b"date,x\n2020-01-01,1\n")
+    refused(predicted(run, "input=memory://in/own.csv", "output=memory://out"), "own.csv")
+    assert store.find("/out") == []
+
+
+def test_an_input_and_a_foreign_summary_stay(run: Path, store: Any) -> None:
+    """Red if forecasts land among the inputs of the next job, or replace a table that no job wrote."""
+    store.pipe_file("/in/own.csv", BODY)
+    for wanted in ("memory://in", "memory://in/own.csv", "memory://in/*.csv"):
+        output = "memory://in" if wanted != "memory://in/own.csv" else "memory://in/own.csv"
+        outcome = predicted(run, f"input={wanted}", f"output={output}")
+        if wanted != "memory://in/own.csv":
+            refused(outcome, "expected another folder than that of the input")
+        assert store.cat_file("/in/own.csv") == BODY
+    store.pipe_file("/out/summary.csv", b"mine\n")
+    refused(predicted(run, "input=memory://in", "output=memory://out"), "summary.csv")
+    assert store.find("/out") == ["/out/summary.csv"]
+
+
+def test_training_from_the_web_saves_no_signature(server: Server, store: Any, tmp_path: Path) -> None:
+    """One request; the configuration has the address, nothing has what follows the question mark."""
+    address = f"http://127.0.0.1:{server.server_port}/own.csv"
+    outcome = call("train", *RUN, f"dataset.path={address}?{SECRET}", f"run_dir={tmp_path}/run")
+    assert outcome.status == 0, outcome.err
+    assert server.asked == 1
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert facts["data"]["path"] == address
+    assert address in (tmp_path / "run" / "config.yaml").read_text()
+    written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert SECRET.encode() not in written
+    assert SECRET not in outcome.out + outcome.err
+
+
+def test_the_web_says_no(server: Server, store: Any, run: Path) -> None:
+    """One line each, without the signature and without what the store said."""
+    base = f"http://127.0.0.1:{server.server_port}"
+    for name, expected in (("absent", "no such file"), ("closed", "answer 403")):
+        outcome = predicted(run, f"input={base}/{name}.csv?{SECRET}")
+        refused(outcome, f"{base}/{name}.csv: ")
+        assert expected in outcome.err
+        assert SECRET not in outcome.err
+    refused(predicted(run, "input=http://me:pa55@127.0.0.1:1/own.csv"), "without user name and password")
+    assert "pa55" not in predicted(run, "input=http://me:pa55@127.0.0.1:1/own.csv").err
+    refused(predicted(run, f"input={base}/own.csv", f"output={base}/out"), "found a web address")
+
+
+def test_limits_hold_on_the_way(server: Server, store: Any, run: Path) -> None:
+    """Red if a file above the limit is copied whole, or its size is not counted."""
+    store.pipe_file("/in/own.csv", BODY)
+    for wanted in ("memory://in/own.csv", f"http://127.0.0.1:{server.server_port}/own.csv"):
+        outcome = predicted(run, f"input={wanted}", "dataset.max_file_mb=0.01")
+        refused(outcome, f"{wanted}: more than 0.01 MB")
+
+
+def test_a_checkpoint_causes_no_request(server: Server, store: Any, run: Path, tmp_path: Path) -> None:
+    """Its data is at an address, whose checksum is right; only an address that the user names is read."""
+    address = f"http://127.0.0.1:{server.server_port}/own.csv"
+    shutil.copytree(run, tmp_path / "run")
+    content = content_of(tmp_path / "run" / "best.pt")
+    content["config"]["dataset"]["path"] = address
+    content["data"]["path"] = address
+    write_forged(tmp_path / "run" / "best.pt", content)
+    refused(call("eval", f"checkpoint={tmp_path}/run"), "training data not found; set dataset.path=FILE")
+    Forecaster.load(tmp_path / "run").predict(pd.read_csv(ROOT / "data" / "sample.csv"))
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace(f"path: {run.parent}/own.csv", f"path: {address}"))
+    assert address in config.read_text()
+    call("train", f"resume={tmp_path}/run", "trainer.max_steps=2")
+    assert server.asked == 0
+    named = call("eval", f"checkpoint={tmp_path}/run", f"dataset.path={address}", "plots=none")
+    assert named.status == 0, named.err
+    assert server.asked == 1
+
+
+def test_without_the_packages(monkeypatch: pytest.MonkeyPatch, store: Any, run: Path) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    refused(predicted(run, "input=s3://bucket/own.csv"), "pip install 'informer[remote]'")
+
+
+def test_names_that_leave_the_folder(store: Any, run: Path) -> None:
+    """Whoever fills a store chooses names. Red if one decides where a copy is written."""
+    store.store["/in/../../../escaped.csv"] = fsspec.implementations.memory.MemoryFile(
+        store, "/in/../../../escaped.csv", BODY
+    )
+    refused(predicted(run, "input=memory://in/**/*.csv"), "expected the name of a file")
+
+
+def test_python_takes_tables(run: Path) -> None:
+    with pytest.raises(InputError, match="read it with pandas, polars or pyarrow"):
+        Forecaster.load(run).predict("s3://bucket/own.csv")
