@@ -1,6 +1,7 @@
 """Writing files atomically: readers see the old content or the new, never a part of it."""
 
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,18 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: no such file, check the path") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
+
+
+def file_stems(names: Iterable[str]) -> dict[str, str]:
+    """A part of a file name for each of these names: letters, digits and `._-`, at most 80, all different."""
+    stems: dict[str, str] = {}
+    for name in names:
+        stem = re.sub(r"[^\w.-]+", "-", name)[:80].strip(".") or "_"
+        others, count = {each.lower() for each in stems.values()}, 1
+        while (f"{stem}_{count}" if count > 1 else stem).lower() in others:
+            count += 1
+        stems[name] = f"{stem}_{count}" if count > 1 else stem
+    return stems
 
 
 def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:

@@ -39,6 +39,12 @@ Band = tuple[pd.DataFrame, pd.DataFrame]
 """Lower and upper ends of an interval, shaped like the forecast."""
 
 
+def shown_columns(names: Sequence[str], most: int, target: str | None = None) -> list[str]:
+    """The first `most` names, `target` among them; None, or none of the names: the last of them."""
+    chosen, wanted = list(names[:most]), names[-1] if target is None or target not in names else target
+    return chosen if wanted in chosen else [*chosen[:-1], wanted]
+
+
 def plot_forecast(
     history: pd.DataFrame,
     forecast: pd.DataFrame,
@@ -46,6 +52,7 @@ def plot_forecast(
     *,
     bands: Mapping[str, Band] | None = None,
     title: str = "",
+    target: str | None = None,
 ) -> Figure:
     """One panel per column of `forecast` over time: history, forecast, and actual values if known.
 
@@ -55,12 +62,13 @@ def plot_forecast(
         actual: the actual values, if known.
         bands: intervals around the forecast by name, the widest first.
         title: heading of the figure.
+        target: the column that matters most; None: the last.
 
-    At most 12 columns are drawn; the heading says so if there are more.
+    At most 12 columns are drawn, the target among them; the heading says so if there are more.
     """
-    columns = list(forecast.columns[:MAX_PANELS])
+    columns = shown_columns(list(forecast.columns), MAX_PANELS, target)
     if len(columns) < forecast.shape[1]:
-        title = f"{title} (first {len(columns)} of {forecast.shape[1]} columns)".strip()
+        title = f"{title} ({len(columns)} of {forecast.shape[1]} columns)".strip()
     figure, panels = _stack(len(columns), title)
     recent = history.iloc[-max(4 * len(forecast), 48) :]
     for axes, column in zip(panels, columns, strict=True):
@@ -81,24 +89,28 @@ def plot_forecast(
     return figure
 
 
-def plot_windows(history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, names: Sequence[str]) -> Figure:
+def plot_windows(
+    history: np.ndarray, forecast: np.ndarray, actual: np.ndarray, names: Sequence[str], *, target: str | None = None
+) -> Figure:
     """Forecast and actual values of a few windows, time in steps from the forecast's start.
 
     Args:
         history: [w seq_len n]; the last two horizons are drawn.
         forecast: [w pred_len n].
         actual: [w pred_len n].
-        names: the n columns; at most three columns and four windows are drawn.
+        names: the n columns; at most three columns, the target among them, and four windows are drawn.
+        target: the column that matters most; None: the last.
     """
-    rows, columns = min(len(forecast), 4), min(len(names), 3)
+    shown = [list(names).index(name) for name in shown_columns(names, 3, target)]
+    rows, columns = min(len(forecast), 4), len(shown)
     horizon = forecast.shape[1]
     recent = history[:, -2 * horizon :]
     past, ahead = np.arange(-recent.shape[1], 0), np.arange(horizon)
     figure = Figure(figsize=(3.4 * columns, 1.7 * rows + 0.5), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True)
     for row in range(rows):
-        for column in range(columns):
-            axes = _tidy(grid[row, column])
+        for place, column in enumerate(shown):
+            axes = _tidy(grid[row, place])
             _line(axes, past, recent[row, :, column], "history", HISTORY)
             _line(axes, ahead, actual[row, :, column], "actual", ACTUAL)
             _line(axes, ahead, forecast[row, :, column], "forecast", FORECAST)
@@ -118,6 +130,43 @@ def plot_error_by_step(errors: Mapping[str, Sequence[float]], *, metric: str = "
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("step ahead", fontsize=9)
     axes.set_ylabel(f"{metric} ({units})", fontsize=9)
+    _legend(figure, axes)
+    return figure
+
+
+def plot_losses(
+    training: Mapping[int, float],
+    validation: Mapping[int, float],
+    baselines: Mapping[str, float],
+    *,
+    units: str,
+    note: str = "",
+) -> Figure:
+    """Training and validation loss by epoch; baselines' validation losses as horizontal lines.
+
+    Args:
+        training, validation: by epoch; 0 is before the first step.
+        baselines: by name.
+        units: what the losses are.
+        note: what a reader of the lines should know.
+
+    The lowest validation loss has a dot. The axis of losses is logarithmic where they differ by more than a factor
+    of 10.
+    """
+    figure, (axes,) = _stack(1, "", height=3.6)
+    for place, (name, value) in enumerate(baselines.items()):
+        axes.axhline(value, label=name, color=BASELINES[place % len(BASELINES)], linewidth=1.1, linestyle="--")
+    for name, curve, colour in (("training", training, HISTORY), ("validation", validation, FORECAST)):
+        axes.plot([*curve], [*curve.values()], label=name, color=colour, linewidth=1.6, marker=".", markersize=4)
+    if validation:
+        best = min(validation, key=lambda epoch: validation[epoch])
+        axes.plot([best], [validation[best]], color=FORECAST, marker="o", linestyle="", label=f"best: epoch {best}")
+    shown = [*training.values(), *validation.values(), *baselines.values()]
+    if 0 < 10 * min(shown) < max(shown):
+        axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(f"epoch{f' ({note})' if note else ''}", fontsize=9)
+    axes.set_ylabel(units, fontsize=9)
     _legend(figure, axes)
     return figure
 

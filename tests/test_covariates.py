@@ -144,7 +144,7 @@ def test_futures_that_are_missing(driven: tuple[Path, pd.DataFrame], folder: Pat
     run = [f"checkpoint={driven[0] / 'future'}", "input=in", "output=out"]
     for more, line in (
         (["future=ahead"], "future=ahead: expected a file for each input, with the same name; found none for a, c"),
-        (["future=bare"], "future=bare: expected files ending in .csv, .csv.gz, .tsv, .parquet, found none"),
+        (["future=bare"], "future=bare: expected files ending in .csv, .csv.gz, .tsv, .parquet, .xlsx, found none"),
         (["future=ahead/*.txt"], "future=ahead/*.txt: expected files that match the pattern, found none"),
         (["future=absent.csv"], "absent.csv: no such file, check the path"),
         ([], "future: expected future values of price, found none"),

@@ -24,8 +24,6 @@ ROOMS = (
     ("serving",),
     ("search",),
     ("training",),
-    ("reporting",),
-    ("scoring",),
     ("inference", "compat"),
     ("checkpoint", "linear"),
     ("build",),

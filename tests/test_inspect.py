@@ -224,7 +224,9 @@ def test_files_that_do_not_go_together(many: list[str]) -> None:
     Path("in/e.csv").write_bytes(b"a\0b")
     outcome = call("inspect", "in")
     assert (outcome.status, outcome.err) == (2, "")
-    assert "in/e.csv: a binary file, expected CSV text or parquet" in outcome.out.splitlines()
+    assert (
+        "in/e.csv: a binary file, expected CSV text, parquet or an Excel workbook (.xlsx)" in outcome.out.splitlines()
+    )
     assert ["e.csv", "0", "", "1", "", "", ""] in rows_of(outcome)
     assert "first fix those without a command" in outcome.out.splitlines()[-1]
 
@@ -270,7 +272,7 @@ def test_names_and_text_of_a_long_file(folder: Path) -> None:
         ([], "input: expected a file, found none"),
         (["absent.csv"], "absent.csv: no such file"),
         (["x/*.csv"], "input=x/*.csv: expected files that match the pattern, found none"),
-        (["."], "input=.: expected files ending in .csv, .csv.gz, .tsv, .parquet, found none"),
+        (["."], "input=.: expected files ending in .csv, .csv.gz, .tsv, .parquet, .xlsx, found none"),
         (["a.csv", "b.csv"], "input: expected one file, folder or pattern, found 2 files from a.csv to b.csv"),
         (["input=absent.csv", "seq_len=0"], "seq_len: expected at least 1, found 0"),
         (["absent.csv", "dataset.fil=linear"], "unknown key 'dataset.fil'"),

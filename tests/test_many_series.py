@@ -1,6 +1,7 @@
 """One model for many series, from the command line: trained, scored in each series' own units, used on one of them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,10 @@ import pytest
 from entry_points import call
 
 from informer import Forecaster, checkpoint
+from informer.files import file_stems
+from informer.inference.predictor import TrainedModel
+from informer.inference.tested_forecasts import figure_on_test_part
+from informer.inference.trained_data import trained_data
 
 RUN = ["dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3"]
 SCALES = {"north": 1.0, "south": 1000.0, "west": 30.0}
@@ -251,3 +256,66 @@ def test_a_new_series_is_told_once(run: Path, caplog: pytest.LogCaptureFixture) 
     for _ in range(2):
         model.predict_many({"other": series("south")})
     assert sum("other" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_pictures_of_chosen_series_in_eval(run: Path, folder: Path) -> None:
+    """The worst are named in the output, in a command that draws them."""
+    outcome = call("eval", f"checkpoint={run}", "output=report")
+    table = pd.read_csv("report/metrics_by_series.csv")
+    worst = table[table["model"] == "informer"].sort_values("mse_scaled", ascending=False)["series"].tolist()
+    wanted = f"plot_series=[{','.join(worst)}]"
+    assert f"pictures of the worst: informer eval checkpoint={run} '{wanted}'" in outcome.out
+    outcome = call("eval", f"checkpoint={run}", "output=report", "plots=none", wanted)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert {path.name for path in Path("report").glob("forecast_*.png")} == {f"forecast_{name}.png" for name in SCALES}
+
+
+def test_a_picture_of_the_test_part_has_the_forecasts_and_the_actual_values(run: Path) -> None:
+    """Four forecasts of six rows up to the last row, each as rolling prediction makes it."""
+    model = TrainedModel.load(run)
+    with trained_data(model.checkpoint, model.device, scratch=run) as data:
+        (axes,) = figure_on_test_part(model, data, "south").axes
+    drawn = {line.get_label(): line for line in axes.get_lines()}
+    frame = series("south")
+    np.testing.assert_allclose(drawn["actual"].get_ydata(), frame["load"][-24:], rtol=1e-6)
+    assert list(drawn["actual"].get_xdata()) == list(frame["date"][-24:].to_numpy())
+    for place in range(4):
+        end = 376 + 6 * place
+        known = next(one for one in data.panel if one.name == "south")
+        (own,) = model.forecast([replace(known, timestamps=known.timestamps[:end], values=known.values[:end])])
+        np.testing.assert_allclose(
+            drawn["forecast"].get_ydata()[6 * place : 6 * place + 6], own.values[:, 0], rtol=1e-5
+        )
+
+
+def test_pictures_of_chosen_series_in_predict(run: Path, folder: Path) -> None:
+    long = pd.concat([series(name).assign(store=f"{name} no/1") for name in SCALES])
+    long.to_csv("long.csv", index=False)
+    base = ["predict", f"checkpoint={run}", "output=out"]
+    outcome = call(*base, "input=long.csv", "dataset.series_col=store", "plot_series=[south no/1,west no/1]")
+    assert (outcome.status, outcome.err) == (0, "")
+    names = {"long.south-no-1.forecast.png", "long.west-no-1.forecast.png"}
+    assert {path.name for path in Path("out").glob("*.png")} == names
+    assert all(f"plot:     out/{name}" in outcome.out for name in names)
+    data = str(run.parent / "in")
+    outcome = call(*base, f"input={data}", "output=many", "plot_series=[west]", "dataset.short=pad")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert [path.name for path in Path("many").glob("*.png")] == ["west.forecast.png"]
+
+
+@pytest.mark.parametrize("command", ["eval", "predict", "predict many"])
+def test_a_series_that_is_not_there_is_one_line(command: str, run: Path, folder: Path) -> None:
+    name, _, many = command.partition(" ")
+    source = run.parent / "in" / ("" if many else "south.csv")
+    given = [f"input={source}"] if name == "predict" else []
+    outcome = call(name, f"checkpoint={run}", *given, "output=out", "plot_series=[east]")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "plot_series=east: " in outcome.err
+    assert "south" in outcome.err
+    assert not list(folder.rglob("*.png"))
+
+
+def test_names_of_pictures_are_different_and_plain() -> None:
+    assert file_stems(["a/b", "a:b", "A-B", "..", "x" * 99]) == {
+        "a/b": "a-b", "a:b": "a-b_2", "A-B": "A-B_3", "..": "_", "x" * 99: "x" * 80
+    }  # fmt: skip

@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from matplotlib.dates import num2date
 
-from informer.plots import plot_attention, plot_error_by_step, plot_forecast, plot_windows, save_figure
+from informer.plots import (
+    plot_attention,
+    plot_error_by_step,
+    plot_forecast,
+    plot_losses,
+    plot_windows,
+    save_figure,
+    shown_columns,
+)
 
 
 def frame(start, rows, columns, freq="h", tz=None):
@@ -37,6 +45,20 @@ def test_forecast_panels_show_each_column_at_its_own_times():
     figure.savefig(io.BytesIO(), format="png")  # dollar signs are not mathematics
 
 
+def test_losses_are_curves_and_baselines_are_levels():
+    """Red if a curve is shifted by an epoch, or a baseline stands at another value than its loss."""
+    training, validation, baselines = {1: 0.5, 2: 0.3}, {0: 0.45, 1: 0.4, 2: 0.42}, {"naive": 0.6, "ridge": 0.41}
+    figure = plot_losses(training, validation, baselines, units="MSE, scaled", note="of a test")
+    (axes,) = figure.axes
+    drawn = lines(axes)
+    for name, curve in (("training", training), ("validation", validation), ("best: epoch 1", {1: 0.4})):
+        assert dict(zip(drawn[name].get_xdata(), drawn[name].get_ydata(), strict=True)) == curve
+    assert {name: set(drawn[name].get_ydata()) for name in baselines} == {name: {at} for name, at in baselines.items()}
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("MSE, scaled", "epoch (of a test)")
+    assert axes.get_yscale() == "linear"
+    assert plot_losses({1: 9.0}, {1: 0.1}, {}, units="").axes[0].get_yscale() == "log"
+
+
 def test_times_with_a_zone_are_drawn_at_their_instant_and_labelled_in_the_zone():
     history = frame("2020-03-28", 48, ["y"], tz="Europe/Berlin")
     forecast = frame(history.index[-1] + pd.Timedelta("1h"), 4, ["y"])
@@ -56,7 +78,16 @@ def test_many_columns_are_cut_and_the_heading_says_so():
     columns = [f"c{i}" for i in range(20)]
     figure = plot_forecast(frame("2020", 50, columns), frame("2020-02", 3, columns), title="load")
     assert len(figure.axes) == 12
-    assert figure.get_suptitle() == "load (first 12 of 20 columns)"
+    assert figure.get_suptitle() == "load (12 of 20 columns)"
+    assert [axes.get_title("left") for axes in figure.axes] == [*columns[:11], "c19"]
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"), [("a", "abc"), ("d", "abd"), ("f", "abf"), (None, "abf"), ("other", "abf")]
+)
+def test_the_target_is_always_among_the_columns_shown(target, shown):
+    assert shown_columns(list("abcdef"), 3, target) == list(shown)
+    assert shown_columns(["a", "b"], 3, target) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("windows", "columns", "panels"), [(1, 1, 1), (2, 3, 6), (9, 7, 12)])
@@ -66,7 +97,7 @@ def test_windows_are_a_grid_of_forecast_against_truth(windows, columns, panels):
     figure = plot_windows(history, truth + 1, truth, [f"c{i}" for i in range(columns)])
     assert len(figure.axes) == panels
     drawn = lines(figure.axes[-1])
-    row, column = min(windows, 4) - 1, min(columns, 3) - 1
+    row, column = min(windows, 4) - 1, columns - 1  # the last one is the target where none is named
     np.testing.assert_array_equal(drawn["actual"].get_ydata(), truth[row, :, column])
     np.testing.assert_array_equal(drawn["forecast"].get_ydata(), truth[row, :, column] + 1)
     np.testing.assert_array_equal(drawn["history"].get_ydata(), history[row, -8:, column])

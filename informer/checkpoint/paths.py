@@ -17,7 +17,12 @@ EVENTS = "events.out.tfevents.run"
 """TensorBoard reads every file with `tfevents` in its name."""
 CURVES, MLFLOW = "curves.csv", "mlflow_run.txt"
 """Of `trainer.tracker`: the points as a table; the id of the run in MLflow."""
-FILES = (CONFIG, FACTS, LOG, EVENTS, CURVES, MLFLOW, BEST, LAST, REFIT, *REPORT, BY_SERIES, SEARCH)
+LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
+"""Training and validation loss by epoch next to those of the baselines."""
+FILES = (
+    *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
+    *(*REPORT, BY_SERIES, SEARCH),
+)
 """All that a run writes."""
 
 

@@ -67,6 +67,8 @@ class EvalConfig:
     batch_size: int = 256
     plots: str = "standard"
     """A name of `Plots`; text, because Hydra does not accept `true` and `false` as enum names."""
+    plot_series: list[str] = field(default_factory=list)
+    """Series whose forecasts of the test part are drawn, one picture each."""
 
     @property
     def pictures(self) -> Plots:
@@ -144,6 +146,8 @@ class PredictConfig:
     device: Device = Device.auto
     plots: bool | None = None
     """Plot each forecast; null: only for a single file."""
+    plot_series: list[str] = field(default_factory=list)
+    """Series of a single file, or files of many, whose forecasts are plotted, one picture each, instead."""
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
@@ -156,6 +160,8 @@ class PredictConfig:
             found.append(f"workers: only used with engine=ray, found workers={self.workers}")
         if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
             found.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
+        if self.plot_series and self.plots:
+            found.append("plots: expected none with plot_series, which says what is drawn; leave one out")
         if self.resume and self.format is Format.long:
             found.append("resume: expected format=csv or parquet; format=long is a single file, written at the end")
         return [*found, *self._mode_problems(), *self.dataset.problems()]
@@ -172,6 +178,7 @@ class PredictConfig:
             for name, value, why in [
                 ("future", self.future, "which reads future covariates in the file itself"),
                 ("plots", self.plots, "which draws nothing"),
+                ("plot_series", self.plot_series, "which draws nothing"),
             ]
             if value
         ]

@@ -16,12 +16,14 @@ class Columns:
         targets: forecast columns.
         future_covariates: inputs whose values are known over the horizon, which the decoder reads.
         static_covariates: inputs that are constant within a series, which the decoder reads too.
+        main: the target that every picture shows; None: the last one.
     """
 
     inputs: tuple[str, ...]
     targets: tuple[str, ...]
     future_covariates: tuple[str, ...] = ()
     static_covariates: tuple[str, ...] = ()
+    main: str | None = None
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ class Roles:
             targets=tuple(column for column in found if column in targets),
             future_covariates=tuple(column for column in found if column in self.future_covariates),
             static_covariates=tuple(column for column in found if column in self.static_covariates),
+            main=self.target if self.target in targets else None,
         )
 
     def _check(self, found: Sequence[str], name: str) -> None:

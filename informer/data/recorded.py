@@ -35,6 +35,7 @@ class Recorded:
     Args:
         name: of the dataset.
         path, file, data_dir: as in the configuration of the run.
+        absolute: the same from any working directory.
         sha256: of the data; None if the run has not recorded it.
     """
 
@@ -43,6 +44,7 @@ class Recorded:
     file: str | None
     data_dir: str | None
     sha256: str | None
+    absolute: str | None = None
 
     @classmethod
     def of(cls, config: Mapping[str, Any], data: Mapping[str, Any]) -> "Recorded":
@@ -51,8 +53,8 @@ class Recorded:
         own: Mapping[str, Any] = node if isinstance(node, Mapping) else {}
         said = {key: own.get(key) for key in ("name", "path", "file")} | {"data_dir": config.get("data_dir")}
         texts = {key: unescaped(value) if isinstance(value, str) else None for key, value in said.items()}
-        sha256 = data.get("sha256")
-        return cls(**texts, sha256=sha256 if isinstance(sha256, str) else None)
+        facts = {key: value if isinstance(value := data.get(key), str) else None for key in ("sha256", "absolute")}
+        return cls(**texts, **facts)
 
     @property
     def where(self) -> str | None:
@@ -60,6 +62,14 @@ class Recorded:
         if self.path is not None or self.file is None or not is_plain_name(self.file):
             return self.path
         return str(Path(self.data_dir or "", self.file))
+
+    @property
+    def absolute_path(self) -> str | None:
+        """`path` from any working directory; None unless both are recorded and one is the end of the other."""
+        if not self.path or not self.absolute:
+            return None
+        ending, whole = Path(self.path).parts, Path(self.absolute).parts
+        return self.absolute if whole[-len(ending) :] == ending else None
 
     def not_found(self, *, can_differ: bool) -> InputError:
         """The error for missing data.
@@ -122,6 +132,9 @@ def find_again(
         return replace(_placed(dataset, shipped), file=here.file), here.data_dir or default
     if shipped is not None:
         return _placed(dataset, shipped), default
+    far = recorded.absolute_path
+    if named is None and far is not None and recorded.is_still_at(far, dataset.exclude_files):
+        return replace(dataset, path=far), default
     raise here.not_found(can_differ=can_differ)
 
 

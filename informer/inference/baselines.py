@@ -1,6 +1,6 @@
 """Two baselines that any model should beat: the last season repeated, and a linear map fitted by ridge regression."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -11,14 +11,11 @@ from torch import Tensor
 
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
-from informer.metrics import to_float64
+from informer.linear.moments import window_products
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 MAX_ROWS = 300_000
 """Histories (windows times columns) that ridge reads per part; larger panels are thinned evenly."""
-
-_STEP = 64
-"""Windows per batch while summing."""
 
 
 @final
@@ -151,15 +148,27 @@ def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Mome
     """Sums over evenly spaced windows, as many as `max_rows` allows."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
-    stride = -(-len(windows) * len(positions) // max_rows)
-    chosen = torch.arange(0, len(windows), stride)
-    seq_len = windows.sizes.seq_len
-    sums = np.zeros((seq_len, seq_len + windows.sizes.pred_len))
-    for indices in chosen.split(_STEP):
-        batch = windows.batch(indices)
-        history = to_float64(batch.enc_x[:, :, list(positions)]).transpose(1, 2)
-        mean = history.mean(dim=-1, keepdim=True)
-        x = (history - mean).flatten(0, 1)
-        y = (to_float64(batch.target).transpose(1, 2) - mean).flatten(0, 1)
-        sums += (x.T @ torch.cat([x, y], dim=1)).cpu().numpy()
-    return _Moments(sums[:, :seq_len], sums[:, seq_len:], len(chosen))
+    thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
+    sizes, values = windows.sizes, windows.store.values
+    kept = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
+    sums = np.zeros((len(kept), len(kept)))
+    for first, count, stride in _evenly_spaced(thinned):
+        last = first + stride * (count - 1) + sizes.rows
+        for column in positions:
+            rows = values[first:last, column].double().cpu().numpy()
+            # constant columns then give zeros, and no other result changes: windows lose their own mean below
+            sums += window_products(rows - rows.mean(), sizes.rows, kept, stride=stride)
+    sums -= sums[: sizes.seq_len].mean(axis=0)
+    sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
+    own, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)
+    return _Moments(sums[own, own], sums[own, ahead], len(thinned))
+
+
+def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:
+    """First row, number and distance of windows of one series that are equally far from each other."""
+    starts = np.sort(windows.starts.cpu().numpy())
+    series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right")
+    steps = np.diff(starts)
+    step = int(np.median(steps)) if len(steps) else 1
+    for part in np.split(starts, np.flatnonzero((steps != step) | (np.diff(series) != 0)) + 1):
+        yield int(part[0]), len(part), step

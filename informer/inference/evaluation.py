@@ -18,7 +18,7 @@ from informer.checkpoint.paths import BY_SERIES
 from informer.errors import counted
 from informer.files import write_atomic
 from informer.inference.bootstrap import Interval, skill_interval
-from informer.inference.by_series import by_series, worst_series
+from informer.inference.by_series import MOST_WORST, by_series, worst_series
 from informer.inference.coverage import Means
 from informer.metrics import METRICS, Errors, ErrorSums
 
@@ -114,6 +114,12 @@ class Evaluation:
         """Pinball loss over all quantiles, scaled; nan without quantiles."""
         losses = [means.overall()["pinball"] for means in self.quantiles.values()]
         return sum(losses) / len(losses) if losses else math.nan
+
+    @property
+    def worst_series(self) -> list[str]:
+        """Series of a panel with the highest scaled MSE of the model, the worst first."""
+        table = by_series(self.errors, self.series, self.owners, self.model)
+        return table[table["model"] == self.model]["series"].head(MOST_WORST).tolist()
 
     @property
     def remarks(self) -> list[str]:

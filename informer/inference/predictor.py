@@ -53,7 +53,11 @@ class TrainedModel:
         self.reader = Reader(checkpoint)
         self.scaler = PanelScaler.from_state(checkpoint.scaler)
         roles = ("inputs", "targets", "future_covariates", "static_covariates")
-        self.columns = Columns(**{role: tuple(getattr(checkpoint, role)) for role in roles})
+        main = checkpoint.config.get("target")
+        self.columns = Columns(
+            **{role: tuple(getattr(checkpoint, role)) for role in roles},
+            main=main if main in checkpoint.targets else None,
+        )
         self.sizes = WindowSizes.of(checkpoint.config)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint)
@@ -128,8 +132,7 @@ class TrainedModel:
 
         Raises:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
-                it
-                does not forecast, or a level without calibration.
+                it does not forecast, or a level without calibration.
         """
         horizon = self.check_horizon(horizon)
         widths = self.half_widths(levels)
@@ -153,6 +156,7 @@ class TrainedModel:
                 values=values[i],
                 pred_len=self.sizes.pred_len,
                 offset=self.sizes.offset,
+                main=self.columns.main,
                 bands={suffix: reaching(rows[i], horizon) for suffix, rows in bands.items()},
             )
             for i, one in enumerate(series)

@@ -1,5 +1,7 @@
 """Score a checkpoint again on the test part of its data, from configuration to report."""
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -7,19 +9,24 @@ from rich.console import Console
 from torch.utils.tensorboard import SummaryWriter
 
 from informer import checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_run_stays
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDecoding, Plots
+from informer.config.overrides import readable
 from informer.console import logging_to, say
+from informer.data.pipeline import Data
 from informer.data.read.download import list_files
 from informer.data.windows import Windows
 from informer.errors import InputError
-from informer.files import check_inputs_stay, make_folder, refuse_link, write_atomic
+from informer.files import check_inputs_stay, file_stems, make_folder, refuse_link, write_atomic
 from informer.inference.attention_maps import attention_maps
 from informer.inference.decodings import Decoded, changed, compare_decodings, decodings_csv, decodings_table
 from informer.inference.evaluate import score
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import saved_calibration
+from informer.inference.predictor import TrainedModel
+from informer.inference.tested_forecasts import check_series, figure_on_test_part
 from informer.inference.trained_data import trained_data
 from informer.models.base import ForecastModel
 from informer.plots import plot_attention, plot_error_by_step, save_figure
@@ -46,10 +53,12 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     output = Path(settings.output) if settings.output else path.parent / "eval"
     if not settings.output:
         refuse_link(output)
-    written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS)]
+    pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
+    written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures.values())]
     check_run_stays(written, "output")
     found = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
     with logging_to(console), found as data:
+        check_series(data, settings.plot_series)
         source = data.provenance.path
         check_inputs_stay([path, *(list_files("dataset", str(source)) or [source])], written, "output")
         model = restore_model(saved).to(device)
@@ -60,6 +69,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         if settings.pictures is not Plots.none:
             by_step = {name: errors.scaled.by_step()["mse"] for name, errors in evaluation.errors.items()}
             save_figure(plot_error_by_step(by_step), output / BY_STEP)
+        _draw_series(saved, data, pictures, settings, output)
         if settings.pictures is Plots.attention:
             _draw_attention(model, data.test, output)
         if settings.model.decoding is EvalDecoding.both:
@@ -70,7 +80,19 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         console.print(decodings_table(decodings))
     for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
         say(console, line)
+    if evaluation.series and not pictures:
+        worst = f"plot_series={readable(evaluation.worst_series)}"
+        words = ["informer", "eval", f"checkpoint={settings.checkpoint}", worst]
+        say(console, f"pictures of the worst: {shlex.join(words)}")
     return evaluation
+
+
+def _draw_series(saved: Checkpoint, data: Data, pictures: Mapping[str, str], settings: EvalConfig, out: Path) -> None:
+    """Forecasts of the test part of each of these series; `pictures` are their files."""
+    if pictures:
+        model = TrainedModel(saved, device=settings.device.value)
+        for series, picture in pictures.items():
+            save_figure(figure_on_test_part(model, data, series), out / picture)
 
 
 def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:

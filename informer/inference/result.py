@@ -41,6 +41,7 @@ class Forecast:
         offset: steps between the end of the series and the first row.
         bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN in rows after pred_len, whose
             errors are not known.
+        main: the target that every picture shows; None: the last one.
     """
 
     series: Series
@@ -49,6 +50,7 @@ class Forecast:
     pred_len: int
     offset: int = 0
     bands: Mapping[str, Float64[np.ndarray, "h n"]] = field(default_factory=dict)
+    main: str | None = None
 
     @property
     def timestamps(self) -> pd.DatetimeIndex:

@@ -6,6 +6,7 @@ solve      ridge regression with a penalty of its own for each input
 held_out   moments of each fold, within the time there is
 select     strengths and lookback by leave-one-block-out
 average    which of them to average
+offered    what there is to choose from
 fit        windows -> LinearForecast
 forecast   the fitted maps, as a torch module
 residuals  errors on rows that it was not fitted on, for intervals

@@ -1,10 +1,9 @@
 """Linear forecasts from windows: what is offered, what is chosen, and the maps that come of it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from itertools import groupby
+from itertools import compress, groupby
 from math import inf, log2
 
 import numpy as np
@@ -17,11 +16,12 @@ from informer.data.read.frequency import Frequency
 from informer.data.windows import Store, Windows
 from informer.errors import InputError
 from informer.linear.average import best_mean
-from informer.linear.blocks import folds
+from informer.linear.blocks import Fold, folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.forecast import LinearForecast
 from informer.linear.held_out import fold_moments
 from informer.linear.moments import Moments, MomentSource, Once, Run, in_order, joined, runs_of
+from informer.linear.offered import FitOn, LinearConfig, lookback_grid
 from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, total
 from informer.linear.solve import Layout, Strengths, blended, in_words, raw_map
 from informer.linear.weights import series_weights
@@ -50,50 +50,6 @@ KEPT_BYTES = 1_000_000_000
 
 MOST_FLOPS = 2e12
 """Of solving for all maps: beyond this or MOST_WEIGHTS, all columns share one."""
-
-
-class FitOn(Enum):
-    """Rows that the maps are fitted on, once strengths are chosen on blocks of training and validation."""
-
-    train = "train"
-    both = "both"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearConfig:
-    """What to offer.
-
-    Args:
-        own_maps: a map for each column or series, shrunk to the shared one.
-        other_columns: their recent rows.
-        calendar: time of day, of week, of year, where the marks show them and the data saw them twice.
-        level: the mean of the window itself, which draws long forecasts back to the mean of all.
-        average: forecasts whose maps are averaged, at most.
-        fit_on: rows to fit on.
-        lookbacks: rows of history to choose from, increasing; none: see `lookback_grid`.
-        chosen: strengths of the maps to average, where they are known; none: they are chosen.
-        left_out: columns of codes, which no map reads.
-    """
-
-    own_maps: bool = True
-    other_columns: bool = True
-    calendar: bool = True
-    level: bool = True
-    average: int = 3
-    fit_on: FitOn = FitOn.train
-    lookbacks: Sequence[int] = ()
-    chosen: Sequence[Strengths] = ()
-    left_out: Sequence[int] = ()
-
-
-def lookback_grid(seq_len: int, season: int) -> list[int]:
-    """Lookbacks to choose from: whole seasons where there are any, from an eighth of seq_len to all of it."""
-    grid = {seq_len}
-    for share in (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8):
-        rows = round(seq_len * share)
-        whole = round(rows / season) * season
-        grid.add(whole if 0 < whole <= seq_len else max(rows, 1))
-    return sorted(grid)
 
 
 def fit_linear(
@@ -229,9 +185,41 @@ class LinearFit:
     def fit(self, strengths: Sequence[Strengths], runs: Sequence[Run], note: str = "") -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
         source = self._source(np.arange(self.sizes.pred_len))
+        return self._fit(strengths, Once(lambda channel: self._moments(source, runs, [channel])[0], self._room), note)
+
+    def fit_without(
+        self, strengths: Sequence[Strengths], blocks: Sequence[Fold]
+    ) -> Iterator[tuple[Fold, LinearForecast]]:
+        """Each block that holds windows and leaves some, with maps fitted on what it leaves.
+
+        Where blocks are longer than windows, and there is room for all moments, each window is summed once, not for
+        every block.
+
+        Args:
+            blocks: all folds of the same windows.
+        """
+        channels, usable = self.channels, [bool(block.held and block.fitted) for block in blocks]
+        windows = sum(len(run) for block in blocks for run in block.held)
+        is_short = windows < self.sizes.rows * len(blocks) * len(self.store.first_rows)
+        if is_short or 2 * len(blocks) * len(channels) > self._room:
+            yield from ((one, self.fit(strengths, one.fitted)) for one in compress(blocks, usable))
+            return
+        source = self._source(np.arange(self.sizes.pred_len))
+        _, made = fold_moments(blocks, channels, lambda one, runs: self._moments(source, runs, [one])[0], lambda: inf)
+        for block, moments in compress(zip(blocks, made, strict=True), usable):
+            own = dict(zip(channels, moments.fitted, strict=True))
+            yield block, self._fit(strengths, own.__getitem__, "")
+
+    @property
+    def _room(self) -> int:
+        """Moments that may be kept."""
+        return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
+
+    def _fit(
+        self, strengths: Sequence[Strengths], moments: Callable[[tuple[int, int]], Moments], note: str
+    ) -> LinearForecast:
+        """From the moments of each channel."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
-        room = KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
-        moments = Once(lambda channel: self._moments(source, runs, [channel])[0], room)
         pooled = total(map(moments, channels), self._weights(channels))
         shared = [fit_shared(pooled, layout, one) for one in strengths]
         by_series = len({series for series, _ in channels}) > 1
@@ -290,11 +278,8 @@ class LinearFit:
 
     def _moments(self, source: MomentSource, runs: Sequence[Run], channels: Sequence[tuple[int, int]]) -> list[Moments]:
         made = []
-        by_series: dict[int, list[Run]] = {}
-        for run in runs:
-            by_series.setdefault(run.series, []).append(run)
         for series, group in groupby(channels, key=lambda channel: channel[0]):
-            own = by_series.get(series, [])
+            own = source.of_series(runs, series)
             squares = source.feature_products(own)
             made += [source.of(column, own, squares) for _, column in group]
         return made

@@ -8,9 +8,10 @@ from torch import Tensor
 from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.linear.features import cycle_turns
-from informer.linear.fit import LinearConfig, LinearFit, prepare
+from informer.linear.fit import LinearFit, prepare
 from informer.linear.forecast import LinearForecast
 from informer.linear.moments import joined, runs_of
+from informer.linear.offered import LinearConfig
 from informer.linear.solve import Strengths, in_words
 from informer.models.linear import HARMONICS, Linear, LinearModelConfig
 
@@ -19,7 +20,7 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
     """What can be fitted for the network.
 
     Args:
-        lookbacks: rows of history to choose from; none: see `informer.linear.fit.lookback_grid`.
+        lookbacks: rows of history to choose from; none: see `informer.linear.offered.lookback_grid`.
 
     Raises:
         InputError: see `prepare` and `Strengths.from_plain`.

@@ -6,23 +6,28 @@ O((seq_len + pred_len)^2) whatever the number of windows, instead of from a matr
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy import fft
 from torch import Tensor
 
 from informer.data.windows import Store, Windows
 from informer.linear.features import OriginFeatures
 
-_CHUNK = 4096
-"""Windows whose features exist at once."""
+_SIZE = 8192
+"""Rows of a Fourier transform, unless a window is longer than an eighth of that."""
+
+_MOST_STRIDE = 8
+"""Rows between windows up to which sums along diagonals are faster than a matrix product."""
 
 FEW = 3
-"""Features are few if this many times their number is at most the rows of a window."""
+"""Features are few if this many times their number is at most the rows of a window: products of many are faster."""
+
+_KEPT_BYTES = 256_000_000
+"""Of transformed features that are kept for other columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,9 @@ class MomentSource:
     reach: int
     features: OriginFeatures
     steps: np.ndarray | None = None
+    _spectra: dict[Run, np.ndarray] = field(default_factory=dict)
+    _squares: dict[tuple[Run, ...], np.ndarray] = field(default_factory=dict)
+    _grouped: dict[int, tuple[Sequence[Run], dict[int, list[Run]]]] = field(default_factory=dict)
 
     @property
     def kept(self) -> np.ndarray:
@@ -91,13 +99,27 @@ class MomentSource:
         steps = np.arange(self.reach) if self.steps is None else self.steps
         return np.concatenate([np.arange(self.seq_len), self.seq_len + steps])
 
+    def of_series(self, runs: Sequence[Run], series: int) -> list[Run]:
+        """Those of one series; `runs` must not change."""
+        key = id(runs)  # which stays its own, because the list is kept
+        if key not in self._grouped:
+            own: dict[int, list[Run]] = {}
+            for run in runs:
+                own.setdefault(run.series, []).append(run)
+            self._grouped[key] = runs, own
+        return self._grouped[key][1].get(series, [])
+
     def feature_products(self, runs: Sequence[Run]) -> Float64[np.ndarray, "e e"]:
         """sum e e^T: the same for all columns."""
-        size = len(self.features.groups)
-        total = np.zeros((size, size))
-        for _, e in self._feature_chunks(runs):
-            total += e.T @ e
-        return total
+        key = tuple(runs)
+        if key not in self._squares:
+            size = len(self.features.groups)
+            total = np.zeros((size, size))
+            for part in self._chunks(runs):
+                e = self._features(part).numpy()
+                total += e.T @ e
+            self._squares[key] = total
+        return self._squares[key]
 
     def of(self, column: int, runs: Sequence[Run], feature_products: Float64[np.ndarray, "e e"]) -> Moments:
         """Moments of one column over runs; `feature_products` is that of the same runs."""
@@ -105,22 +127,50 @@ class MomentSource:
         own = np.zeros((len(kept), len(kept)))
         for run in runs:
             own += window_products(self._rows(run, column), n, kept)
-        mixed = np.zeros((len(feature_products), len(kept)))
-        for run, e in self._feature_chunks(runs):
-            mixed += feature_window_products(e, self._rows(run, column), n, kept)
+        mixed = self._mixed(column, runs)[:, kept]
         products = np.block([[own, mixed.T], [mixed, feature_products]])
         return Moments(products, sum(map(len, runs)))
+
+    def _mixed(self, column: int, runs: Sequence[Run]) -> Float64[np.ndarray, "e n"]:
+        """sum e z^T over windows z: where many follow each other a correlation, which the Fourier transform makes a
+        product; its sum is transformed back once."""
+        n, size = self.seq_len + self.reach, self._size
+        mixed = np.zeros((len(self.features.groups), n))
+        total: np.ndarray | None = None
+        for part in self._chunks(runs):
+            rows = self._rows(part, column)
+            if len(part) < n or FEW * len(mixed) > n:
+                mixed += self._features(part).numpy().T @ sliding_window_view(rows, n)
+            else:
+                product = self._spectrum(part) * np.fft.rfft(rows, size)[:, None]
+                total = product if total is None else total + product
+        return mixed if total is None else mixed + np.fft.irfft(total, size, axis=0)[:n].T
+
+    @property
+    def _size(self) -> int:
+        """Rows of a Fourier transform, so that seven eighths of them are windows."""
+        return max(_SIZE, 1 << (8 * (self.seq_len + self.reach) - 1).bit_length())
+
+    def _spectrum(self, part: Run) -> np.ndarray:
+        """The features of a run, transformed along its windows, conjugate; kept for other columns."""
+        if part in self._spectra:
+            return self._spectra[part]
+        found = np.fft.rfft(self._features(part).numpy(), self._size, axis=0).conj()
+        if (len(self._spectra) + 1) * found.nbytes <= _KEPT_BYTES:
+            self._spectra[part] = found
+        return found
 
     def _rows(self, run: Run, column: int) -> Float64[np.ndarray, "t"]:
         """Of one column, all that windows of a run hold."""
         last = run.stop + self.seq_len + self.reach - 1
         return self.store.values[run.first : last, column].double().cpu().numpy()
 
-    def _feature_chunks(self, runs: Sequence[Run]) -> Iterator[tuple[Run, np.ndarray]]:
+    def _chunks(self, runs: Sequence[Run]) -> Iterator[Run]:
+        """The same windows in runs whose rows fit into a Fourier transform."""
+        most = self._size - self.seq_len - self.reach + 1
         for run in runs:
-            for first in range(run.first, run.stop, _CHUNK):
-                part = Run(run.series, first, min(first + _CHUNK, run.stop))
-                yield part, self._features(part).numpy()
+            for first in range(run.first, run.stop, most):
+                yield Run(run.series, first, min(first + most, run.stop))
 
     def _features(self, run: Run) -> Tensor:
         store, k = self.store, self.features.recent
@@ -139,43 +189,40 @@ class MomentSource:
 
 
 def window_products(
-    rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray | None = None
+    rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray | None = None, *, stride: int = 1
 ) -> Float64[np.ndarray, "n n"]:
-    """X^T X of all windows of n rows, X being [windows n]; only the positions `kept`.
+    """X^T X of the windows of n rows that begin at rows 0, stride, 2 stride, ..., X being [windows n]; only the
+    positions `kept`.
 
-    Entry (i + 1, j + 1) is entry (i, j) with one product of rows taken away at the beginning and one added at the end.
+    Entry (i + stride, j + stride) is entry (i, j) with a product of rows taken away at the beginning and one added at
+    the end.
     """
     kept = np.arange(n) if kept is None else kept
-    count = len(rows) - n + 1
-    if count < n // 2:
-        windows = sliding_window_view(rows, n)[:, kept]
-        return windows.T @ windows
+    every = sliding_window_view(rows, n)[::stride]
+    count = len(every)
+    if count < n // 2 or stride > _MOST_STRIDE:
+        parts = (every[first : first + _SIZE, kept] for first in range(0, count, _SIZE))
+        return sum((part.T @ part for part in parts), np.zeros((len(kept), len(kept))))
     padded = np.concatenate([rows, np.zeros(n)])
+    shifted, end = sliding_window_view(padded, n), stride * count
     diagonals = np.empty((n, n))
-    diagonals[0] = np.correlate(rows, rows[:count], mode="valid")
-    leaving = rows[: n - 1, None] * sliding_window_view(padded, n)[: n - 1]
-    entering = padded[count : count + n - 1, None] * sliding_window_view(padded, n)[count : count + n - 1]
-    diagonals[1:] = entering - leaving
-    np.cumsum(diagonals, axis=0, out=diagonals)
+    for phase in range(min(stride, n)):
+        # correlate is fast for rows next to each other
+        diagonals[phase] = (
+            np.correlate(rows, rows[:count], mode="valid") if stride == 1 else
+            rows[phase : phase + end : stride][:count] @ shifted[phase : phase + end : stride][:count]
+        )  # fmt: skip
+    rest = max(n - stride, 0)
+    leaving = rows[:rest, None] * shifted[:rest]
+    entering = padded[end : end + rest, None] * shifted[end : end + rest]
+    diagonals[stride:] = entering - leaving
+    for phase in range(min(stride, n)):
+        np.cumsum(diagonals[phase::stride], axis=0, out=diagonals[phase::stride])
     products = np.empty((n, n))
     for row in range(n):
         products[row, row:] = diagonals[row, : n - row]
         products[row:, row] = diagonals[row, : n - row]
     return products[np.ix_(kept, kept)]
-
-
-def feature_window_products(
-    e: Float64[np.ndarray, "w e"], rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray
-) -> Float64[np.ndarray, "e k"]:
-    """E^T X for the windows X of n rows, of which `kept`: the correlation of each feature with the rows.
-
-    Of few features by the convolution theorem, of many as a matrix product, which needs all windows in memory.
-    """
-    if FEW * e.shape[1] > n:
-        return e.T @ sliding_window_view(rows, n)[:, kept]
-    size = fft.next_fast_len(len(rows), real=True)
-    spectrum = fft.rfft(np.ascontiguousarray(e.T), size).conj() * fft.rfft(rows, size)
-    return fft.irfft(spectrum, size)[:, kept]
 
 
 class Once:

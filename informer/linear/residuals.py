@@ -44,10 +44,8 @@ def held_out_blocks(
     strengths, _ = fit.strengths()
     parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
     runs = joined([], [run for part in parts for run in runs_of(part)])
-    for block in folds(runs, n_blocks, data.sizes.pred_len):
-        if not block.held or not block.fitted:
-            continue
-        fold(fit.fit(strengths, block.fitted), scratch)
+    for block, fitted in fit.fit_without(strengths, folds(runs, n_blocks, data.sizes.pred_len)):
+        fold(fitted, scratch)
         finish(scratch)
         yield scratch, data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // n_blocks)
 

@@ -116,6 +116,24 @@ class Residuals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LossCurves:
+    """Losses of training.
+
+    Args:
+        training, validation: epochs and the loss of each; epoch 0 is before the first step.
+        baselines: validation losses by name.
+        units: what the losses are.
+        note: what a reader of them should know.
+    """
+
+    training: tuple[Sequence[int], Sequence[float]]
+    validation: tuple[Sequence[int], Sequence[float]]
+    baselines: Mapping[str, float]
+    units: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionPicture:
     """Weights of one layer on one window.
 
@@ -202,8 +220,10 @@ class Content:
         remarks: what a reader of the scores should know.
         profiles: errors along each axis.
         columns: names of the forecast columns.
+        main: the one that every chart of columns shows; empty: the last one.
         coverage: of intervals.
         residuals: of the model.
+        losses: of its training.
         times: timestamps that tracks refer to, each as ISO 8601 text.
         tracks: series that can be displayed.
         shown: which tracks these are and why, one sentence.
@@ -228,8 +248,10 @@ class Content:
     remarks: list[str] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
     columns: Sequence[str] = ()
+    main: str = ""
     coverage: list[Coverage] = field(default_factory=list)
     residuals: Residuals | None = None
+    losses: LossCurves | None = None
     times: list[Sequence[str]] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     shown: str = ""

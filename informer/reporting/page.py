@@ -61,6 +61,8 @@ def to_html(content: Content) -> str:
         "scores_hidden": _hidden(not (content.scaled or content.original or content.remarks)),
         "coverage_hidden": _hidden(not content.coverage),
         "residuals_hidden": _hidden(content.residuals is None),
+        "losses_hidden": _hidden(content.losses is None),
+        "losses_note": escape(_losses_note(content)),
         "attention_hidden": _hidden(not content.attention),
         "attention_window": escape(content.attention_window),
         "series_hidden": _hidden(len(content.series) < 2),
@@ -187,6 +189,13 @@ def _text_table(table: TextTable) -> str:
         f'<div class="scroll"><table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _losses_note(content: Content) -> str:
+    if content.losses is None:
+        return ""
+    note = "The training loss is the mean over the steps of an epoch; lines across are the baselines' validation loss"
+    return f"{note}; {content.losses.note}." if content.losses.note else f"{note}."
 
 
 def _score_table(title: str, rows: Sequence[ScoreRow], model: str) -> str:

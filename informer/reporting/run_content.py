@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from informer import checkpoint as checkpoints
+from informer.checkpoint.paths import LOSSES
 from informer.config.commands import EvalDataset
-from informer.config.conversion import flat
+from informer.config.conversion import flat, from_plain
 from informer.config.plain import read_saved_yaml
 from informer.data.pipeline import Data
 from informer.data.read.table import name_of
@@ -29,6 +30,7 @@ from informer.reporting.content import (
     START,
     AttentionPicture,
     Content,
+    LossCurves,
     Residuals,
     written,
 )
@@ -37,6 +39,7 @@ from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import EDGES, TestPass, chosen_windows
 from informer.reporting.tracks import gather_tracks
 from informer.reporting.window_profiles import add_certainty, calendar_profiles, contribution
+from informer.training.losses import LossTable, note_of, units_of
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +145,7 @@ def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
         ),
         verdict="No scores were saved, and the training data is not available.",
         columns=model.columns.targets,
+        main=model.columns.main or "",
         command=_command(facts.get("command", [])),
         settings={key: written(value) for key, value in flat(_settings(run, config)).items()},
     )
@@ -156,7 +160,21 @@ def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
         "commit": str(facts.get("commit") or ""),
         "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
     }
+    content.losses = _losses(run, config)
     return content
+
+
+def _losses(run: Path, config: Mapping[str, Any]) -> LossCurves | None:
+    """Of a run that trained at least one epoch."""
+    if not (run / LOSSES).exists():
+        return None
+    table, loss = LossTable.read(run / LOSSES), from_plain(config).loss
+    training, validation = ((list(curve), list(curve.values())) for curve in (table.training, table.validation))
+    if not training[0]:
+        return None
+    return LossCurves(
+        training=training, validation=validation, baselines=table.baselines, units=units_of(loss), note=note_of(loss)
+    )
 
 
 def _settings(run: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -33,8 +33,11 @@ class Choice:
     why: str
 
 
-def choose(mse: Float64[np.ndarray, "s n"], most: int) -> Choice:
-    """All pairs if they are few; otherwise the worst, the best and some evenly between, by scaled MSE."""
+def choose(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> Choice:
+    """All pairs if they are few; otherwise the worst, the best and some evenly between, by scaled MSE.
+
+    Among them is the series with the largest error of the column `main`.
+    """
     known = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
     ordered = sorted(known, key=lambda pair: -mse[pair])
     what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
@@ -44,13 +47,16 @@ def choose(mse: Float64[np.ndarray, "s n"], most: int) -> Choice:
     third = most // 3
     middle = ordered[third:-third]
     spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, most - 2 * third)]
-    chosen = list(dict.fromkeys([*ordered[:third], *spread, *ordered[-third:]]))
+    first = next(pair for pair in ordered if pair[1] == main % mse.shape[1])
+    chosen = {*ordered[:third], *spread, *ordered[-third:]}
+    if not any(pair[1] == first[1] for pair in chosen):
+        chosen = {*chosen} - {spread[-1]} | {first}
     why = (
         f"The page shows {len(chosen)} of {len(ordered):,} {what}, so that it stays small: the {third} with the "
         f"largest error, the {third} with the smallest, and {len(chosen) - 2 * third} spread evenly between them. "
         "The table below lists the scores of all."
     )
-    return Choice(pairs=chosen, why=why)
+    return Choice(pairs=[pair for pair in ordered if pair in chosen], why=why)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,7 +96,7 @@ def gather_tracks(
         series_windows: number of windows each series was scored on.
     """
     lines = 1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)
-    choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len)
+    choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, data)
     skill = _skill(mse, name)
     found = Tracks(why=choice.why)
     columns: dict[int, list[int]] = {}
@@ -122,9 +128,10 @@ def gather_tracks(
     return found
 
 
-def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int) -> tuple[Choice, int]:
+def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, data: Data) -> tuple[Choice, int]:
     """The pairs that a page has room for, and from how many origins, each of which takes so many numbers."""
-    choice = choose(mse, max(6, min(MAX_TRACKS, NUMBERS // (5 * per_origin))))
+    main = data.targets.index(data.columns.main or data.targets[-1])
+    choice = choose(mse, max(6, min(MAX_TRACKS, NUMBERS // (5 * per_origin))), main)
     return choice, max(1, min(MAX_ORIGINS, NUMBERS // (max(1, len(choice.pairs)) * per_origin)))
 
 

@@ -16,7 +16,7 @@ from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data, Source
 from informer.errors import InputError
-from informer.inference.baselines import MAX_ROWS, fit_ridge
+from informer.inference.baselines import fit_ridge
 from informer.linear.fold import linear_fit
 from informer.linear.solve import in_words
 from informer.models.base import Attentions, ForecastModel, ModelDims
@@ -37,9 +37,6 @@ from informer.training.tracker import Tracker
 
 MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Validation windows that judge a trial, and those times targets."""
-
-BASELINE_WINDOWS = 256
-"""Windows of each part from which the time of the ridge baseline is foretold."""
 
 
 def _no_attention(spec: object) -> NoReturn:
@@ -153,14 +150,11 @@ class TrialRunner:
         return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline_seconds(data)
 
     def _baseline_seconds(self, data: Data) -> float:
-        """For fitting ridge, from a few of its windows."""
+        """For fitting ridge."""
         if self._baseline is None:
-            few = [part.thinned(BASELINE_WINDOWS) for part in (data.train, data.val)]
             began = self.clock()
-            fit_ridge(few[0], few[1], data.columns.positions(data.targets))
-            pace = (self.clock() - began) / sum(map(len, few))
-            rows = sum(min(len(part), MAX_ROWS // len(data.targets)) for part in (data.train, data.val))
-            self._baseline = pace * max(rows, sum(map(len, few)))
+            fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+            self._baseline = self.clock() - began
         return self._baseline
 
     def n_windows(self, values: Values) -> int:

@@ -7,6 +7,7 @@ Granger, "The combination of forecasts", 1969.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
+from informer.inference.season import best_seasonal_naive
 from informer.layers.input_transform import with_quantile_axis
 from informer.linear.moments import runs_of
 from informer.linear.weights import series_weights
@@ -175,10 +177,13 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
 
 
 def repeated_rows(data: Data) -> Tensor | None:
-    """The row of the history that the seasonal naive repeats at each step; None where the history holds no season."""
-    season, sizes = data.frequency.season, data.sizes
-    if not 1 <= season <= sizes.seq_len:
+    """The row of the history that the seasonal naive repeats at each step, with the season that most targets have on
+    validation; None where the history does not hold that of the step."""
+    sizes = data.sizes
+    if not 1 <= data.frequency.season <= sizes.seq_len:
         return None
+    naive = best_seasonal_naive(data)
+    season = Counter(naive.seasons or [naive.season]).most_common(1)[0][0]
     return sizes.seq_len - season + (sizes.offset + torch.arange(sizes.pred_len)) % season
 
 

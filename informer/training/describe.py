@@ -96,6 +96,7 @@ def data_facts(data: Data) -> dict[str, Any]:
     """Where the data came from and how much there is, in plain containers."""
     return {
         "path": str(data.provenance.path),
+        "absolute": str(data.provenance.path.absolute()),
         "sha256": data.provenance.sha256,
         "series": len(data.panel),
         "rows": sum(map(len, data.panel)),

@@ -20,8 +20,7 @@ from informer.training.appended import AppendedFile
 
 LAYOUT = {
     "loss": {
-        "validation, with the baselines": ["Multiline", ["^val/loss.*$"]],
-        "training and validation": ["Multiline", ["^train/loss$", "^val/loss$"]],
+        "training and validation, with the baselines": ["Multiline", ["^train/loss$", "^val/loss.*$"]],
     },
     "intervals on validation rows": {
         "coverage in percent (right: 80 and 95)": ["Multiline", ["^val/coverage_.*$"]],

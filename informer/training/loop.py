@@ -42,7 +42,7 @@ def fit(session: Session) -> EarlyStopping:
     session.tracker.begin()
     if session.settings.model.is_fitted_first and stopping.start_loss is None:
         stopping.update(validate(session), epoch=0)
-        log.info(f"validation loss before the first step: {stopping.best_loss:.5f}")
+        session.tracker.start_loss(stopping.best_loss)
         session.checkpointer.save(session.state, is_best=True)
     while not session.is_over:
         run_epoch(session)

@@ -18,7 +18,7 @@ from rich.console import Console
 from informer import checkpoint, progress
 from informer.build import build_data, dims_of, resolve_decoder
 from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint
-from informer.checkpoint.paths import LOG, REFIT
+from informer.checkpoint.paths import LOG, LOSSES, REFIT
 from informer.checkpoint.restore import dims_in, restore_model
 from informer.config import conversion
 from informer.config.schema import TrainConfig
@@ -41,6 +41,7 @@ from informer.training.initial import initial_network
 from informer.training.linear_skip import calibrated, refit
 from informer.training.loop import fit
 from informer.training.loss import build_loss
+from informer.training.losses import LossFile
 from informer.training.run_dir import RunFolder
 from informer.training.session import Session
 from informer.training.signals import Interrupted, StopRequest
@@ -176,7 +177,9 @@ def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
 
 def _sinks(settings: TrainConfig, place: Place, last: Checkpoint | None) -> dict[str, Sink]:
     positions = {} if last is None or last.training is None else positions_in(last.training)
-    return open_sinks(settings.trainer.tracker, place.folder.path, positions)
+    kinds, folder = settings.trainer.tracker, place.folder.path
+    own: dict[str, Sink] = {LOSSES: LossFile(folder, settings.loss, kept=positions.get(LOSSES, 0))} if kinds else {}
+    return own | open_sinks(kinds, folder, positions)
 
 
 def _references(settings: TrainConfig, data: Data, baselines: Sequence[Baseline]) -> dict[str, float]:

@@ -96,6 +96,11 @@ class Tracker(AbstractContextManager["Tracker"]):
         """Start of training: print the header of the epoch table."""
         log.info(self.EPOCH_HEADER)
 
+    def start_loss(self, value: float) -> None:
+        """The validation loss before the first step, of a model that is fitted before."""
+        log.info(f"validation loss before the first step: {value:.5f}")
+        self.scalars({"val/loss": value}, 0)
+
     def advance(self) -> None:
         """One step is finished."""
         self.progress.advance(self.task)

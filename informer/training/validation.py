@@ -47,4 +47,4 @@ def picture(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
     history, predicted, actual = (
         x.float().cpu().numpy() for x in (batch.enc_x[:, :, own], model_forecast(model, batch), batch.target)
     )
-    return plot_windows(history, predicted, actual, data.targets)
+    return plot_windows(history, predicted, actual, data.targets, target=data.columns.main)

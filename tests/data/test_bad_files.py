@@ -27,8 +27,11 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "blank lines only": ("\n\n", "empty|header"),
     "header only": ("date,a\n", "a header without rows"),
     "binary": (b"PK\x03\x04\0\0\0", "a binary file, expected CSV text"),
-    "a workbook": (b"PK\x03\x04without a zero byte", "save the sheet of a workbook as CSV"),
-    "a workbook of an older program": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0", "save the sheet of a workbook as CSV"),
+    "a workbook": (b"PK\x03\x04without a zero byte", "save the sheet of an older workbook as .xlsx or CSV"),
+    "a workbook of an older program": (
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0\0",
+        "save the sheet of an older workbook as .xlsx or CSV",
+    ),
     "a packed file cut short": (gzip.compress(GOOD.encode())[:40], "cannot be read"),
     "parquet cut short": (b"PAR1" + bytes(40), "cannot be read as parquet"),
     "no time column": ("x,y\n1,2\n3,4\n", "no time column found among x, y; name it with dataset.time_col"),

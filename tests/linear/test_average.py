@@ -12,8 +12,9 @@ from informer.build import build_data
 from informer.data.pipeline import Data
 from informer.linear.average import Products, best_mean, candidates_of, products_of
 from informer.linear.blocks import folds
-from informer.linear.fit import BLOCKS, LinearConfig, LinearFit, prepare
+from informer.linear.fit import BLOCKS, LinearFit, prepare
 from informer.linear.moments import in_order
+from informer.linear.offered import LinearConfig
 from informer.linear.solve import Strengths
 from informer.models.linear import floored
 

@@ -18,9 +18,10 @@ from informer.data.windows import Store, Windows, WindowSizes
 from informer.errors import InputError
 from informer.linear.blocks import folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
-from informer.linear.fit import FitOn, LinearConfig, fit_linear, prepare
+from informer.linear.fit import fit_linear, prepare
 from informer.linear.forecast import LinearForecast
-from informer.linear.moments import MomentSource, Run, feature_window_products, runs_of, window_products
+from informer.linear.moments import MomentSource, Run, joined, runs_of, window_products
+from informer.linear.offered import FitOn, LinearConfig
 from informer.linear.select import CrossValidation, FoldMoments, fit_own, fit_shared
 from informer.linear.solve import Layout, Strengths, blended
 
@@ -142,13 +143,48 @@ def test_window_products_are_those_of_the_materialised_windows(rows, n):
     np.testing.assert_allclose(window_products(values, n, kept), (windows.T @ windows)[np.ix_(kept, kept)], atol=1e-12)
 
 
-@pytest.mark.parametrize(("windows", "n", "features"), [(50, 30, 3), (7, 30, 10), (50, 7, 3), (1, 6, 2)])
-def test_products_of_features_and_windows_are_those_of_the_materialised_windows(windows, n, features):
-    """Few features and many."""
-    rng = np.random.default_rng(n)
-    e, values, kept = rng.normal(size=(windows, features)), rng.normal(size=windows + n - 1), np.array([0, 2, n - 1])
-    expected = e.T @ sliding_window_view(values, n)[:, kept]
-    np.testing.assert_allclose(feature_window_products(e, values, n, kept), expected, atol=1e-12)
+@pytest.mark.parametrize(
+    ("rows", "n", "stride"), [(90, 7, 2), (91, 7, 5), (60, 4, 8), (70, 5, 40), (9, 7, 3), (12, 2, 5)]
+)
+def test_products_of_windows_with_a_distance_are_those_of_the_materialised_ones(rows, n, stride):
+    values = np.random.default_rng(rows).normal(size=rows)
+    windows = sliding_window_view(values, n)[::stride]
+    np.testing.assert_allclose(window_products(values, n, stride=stride), windows.T @ windows, atol=1e-12)
+
+
+@pytest.mark.parametrize("few", [0, 99])
+def test_products_with_features_are_those_of_the_materialised_ones(few, monkeypatch):
+    """Two series: one of more rows than a Fourier transform takes, one of fewer windows than rows of a window."""
+    monkeypatch.setattr("informer.linear.moments.FEW", few)  # Fourier transforms, or matrix products
+    data = store((20_000, 17))
+    runs = runs_of(windows_of(data, [*range(19_000), *range(19_100, 19_900), 20_000, 20_001]))
+    source = MomentSource(data, SEQ, PRED, FEATURES)
+    e = np.concatenate([source._features(run).numpy() for run in runs])
+    n = SEQ + PRED
+    for column in range(COLUMNS):
+        rows = data.values[:, column].double().numpy()
+        windows = np.concatenate([sliding_window_view(rows[run.first : run.stop + n - 1], n) for run in runs])
+        every = np.hstack([windows, e])
+        found = source.of(column, runs, source.feature_products(runs))
+        np.testing.assert_allclose(found.products, every.T @ every, rtol=1e-9, atol=1e-7)
+        assert found.windows == len(every)
+
+
+def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
+    """With and without room to keep the moments of every block."""
+    data = store((400,))
+    train, val = parts_of(data, range(250), range(260, 320))
+    config = LinearConfig(chosen=[SETTINGS[0]])
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, kind=CalendarEmbed.timeF, config=config)
+    blocks = folds(joined(fit.train, fit.val), 5, PRED)
+    for room in (10**9, 0):
+        monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
+        found = list(fit.fit_without([SETTINGS[0]], blocks))
+        assert [block for block, _ in found] == blocks
+        for block, forecast in found:
+            expected = fit.fit([SETTINGS[0]], block.fitted)
+            for name in ("weight", "level", "extra"):
+                np.testing.assert_allclose(getattr(forecast, name), getattr(expected, name), atol=1e-8)
 
 
 def test_runs_end_at_a_gap_and_at_the_end_of_a_series():

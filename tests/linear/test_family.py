@@ -16,8 +16,9 @@ from informer.config.model import CalendarEmbed
 from informer.data.calendar import mark_sizes
 from informer.errors import InputError
 from informer.linear.features import Group
-from informer.linear.fit import LinearConfig, prepare
+from informer.linear.fit import prepare
 from informer.linear.fold import fold
+from informer.linear.offered import LinearConfig
 from informer.linear.solve import Strengths
 from informer.models import linear
 from informer.models.base import Attentions, ModelDims

@@ -140,6 +140,17 @@ def test_the_metric_changes_the_charts(page: Opened, panel_run: Path) -> None:
         assert drawn["y"] == pytest.approx(own[own["metric"] == metric]["value"].tolist(), rel=1e-5)
 
 
+def test_the_losses_are_those_of_the_run(page: Opened, panel_run: Path) -> None:
+    """Epoch 0 is the linear map before the first step, which has no training loss."""
+    table = pd.read_csv(panel_run / "losses.csv")
+    assert table["epoch"].tolist() == [0, 1]
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    for name, column in (("validation", "val_loss"), ("training", "train_loss"), ("ridge", "ridge")):
+        drawn, own = page.trace(name, "chart-losses"), table.dropna(subset=column)
+        assert drawn["x"] == own["epoch"].tolist()
+        assert drawn["y"] == pytest.approx(own[column].tolist(), rel=1e-5)
+
+
 def test_dark_and_light(page: Opened) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     before = page.run(colour)

@@ -114,6 +114,15 @@ def test_few_pairs_are_all_held_and_of_many_the_worst_best_and_some_between() ->
     assert "48 of 5,000 series" in many.why
 
 
+def test_the_target_is_held_whatever_its_error() -> None:
+    """Twenty columns of which the last has a middling error, that a page of six pairs would leave out."""
+    mse = np.arange(20.0)[None]
+    mse[0, 19] = 8.25
+    assert (0, 19) in choose(mse, 6).pairs
+    assert (0, 12) in choose(mse, 6, main=12).pairs
+    assert len(set(choose(mse, 6, main=12).pairs)) == 6
+
+
 @pytest.mark.parametrize(
     ("times", "grid"),
     [

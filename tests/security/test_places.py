@@ -1,5 +1,6 @@
 """A checkpoint or a run directory decides nothing about where files are read, written or fetched."""
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -255,3 +256,24 @@ def test_a_run_without_a_checksum_names_no_data(own: Path) -> None:
     (own / "own.csv").write_bytes(BODY)
     outcome = call("train", "resume=run", "dataset.path=own.csv")
     assert outcome.status == 0, outcome.err
+
+
+def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(tmp_path: Path, folder: Path) -> None:
+    """Red if `runs/latest` appears next to the data, or the data are only found from the folder of training."""
+    for name in ("here", "there"):
+        Path(name).mkdir()
+    run_dir = tmp_path / "elsewhere" / "x"
+    with contextlib.chdir("here"):
+        shutil.copy(ROOT / "data" / "sample.csv", "own.csv")
+        assert call("train", "own.csv", "model=linear", "seq_len=24", "pred_len=6", f"run_dir={run_dir}").status == 0
+        assert os.listdir() == ["own.csv"]
+    assert os.listdir(run_dir.parent) == ["x"]
+    with contextlib.chdir("there"):
+        outcome = call("eval", f"checkpoint={run_dir}", "plots=none")
+        assert (outcome.status, outcome.err) == (0, "")
+        assert os.listdir() == []
+    assert (run_dir / "eval/metrics.json").read_bytes() == (run_dir / "metrics.json").read_bytes()
+    # other content at that path is not the data of the run
+    Path("here/own.csv").write_text(Path("here/own.csv").read_text().replace("1", "2"))
+    with contextlib.chdir("there"):
+        assert "training data not found" in call("eval", f"checkpoint={run_dir}", "plots=none").err

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, call
@@ -58,6 +59,19 @@ def test_one_model_forecasts_the_weighted_average(overrides: list[str]) -> None:
     apply(model, shares, repeated_rows(data))
     expected = network * whole + (0.75 - network) * linear + 0.25 * naive
     torch.testing.assert_close(model_output(model, batch), expected, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("period", "expected"), [(24, 24), (168, 168)])
+def test_the_naive_forecast_repeats_the_season_of_the_data(period: int, expected: int, tmp_path: Path) -> None:
+    """Rows drawn once and repeated; red if an hourly file always repeats a day."""
+    rng = np.random.default_rng(period)
+    y = np.resize(rng.normal(size=period), 2000) + 0.1 * rng.normal(size=2000)
+    frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=2000, freq="h"), "y": y})
+    frame.to_csv(tmp_path / "file.csv", index=False)
+    given = ["dataset=csv", f"dataset.path={tmp_path / 'file.csv'}", "model=linear", "seq_len=200", "pred_len=26"]
+    repeated = repeated_rows(build_data(composed(*given), torch.device("cpu")))
+    assert repeated is not None
+    assert repeated.tolist() == [200 - expected + step % expected for step in range(26)]
 
 
 def losses_of(forecasts: dict[str, np.ndarray], actual: np.ndarray) -> np.ndarray:

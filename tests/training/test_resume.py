@@ -48,6 +48,8 @@ def assert_same_run(one: Path, other: Path) -> None:
         assert all(torch.equal(first.weights[key], second.weights[key]) for key in first.weights), name
         assert (first.epoch, first.step, first.val_loss) == (second.epoch, second.step, second.val_loss), name
     assert curves(one) == curves(other)
+    assert (one / "losses.csv").read_bytes() == (other / "losses.csv").read_bytes()
+    assert (one / "losses.png").read_bytes() == (other / "losses.png").read_bytes()
     if (one / "curves.csv").exists():
         assert table(one) == table(other)
 

@@ -18,10 +18,13 @@ from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.restore import restore_model
 from informer.config.compose import compose
+from informer.config.training import LossConfig, LossKind
 from informer.data.pipeline import Data
+from informer.errors import InputError
 from informer.inference.evaluate import evaluate, fit_baselines, training_scale
 from informer.models.base import model_forecast
 from informer.training import loop
+from informer.training.losses import LossTable, note_of, units_of
 from informer.training.state import positions_in
 
 needs_mlflow = pytest.mark.skipif(
@@ -79,6 +82,35 @@ def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data)
         errors = evaluate(baseline, data.val, mase_scale=training_scale(data)).scaled.overall()
         for epoch in (1, 2):
             assert table[f"val/loss_{baseline.name.replace(' ', '_')}", epoch] == pytest.approx(errors["mse"], rel=1e-5)
+
+
+def test_losses_are_a_table_and_a_picture(tracked: Path) -> None:
+    """Red if the picture of a run has other numbers than its curves, or a resumed run has other epochs."""
+    points = {(tag, step): value for tag, step, value in read_csv(tracked)}
+    found = LossTable.read(tracked / "losses.csv")
+    for tag, curve in (("train/loss", found.training), ("val/loss", found.validation)):
+        assert curve == {epoch: points[tag, epoch] for epoch in (1, 2)}
+    assert found.baselines == {name: points[f"val/loss_{name.replace(' ', '_')}", 1] for name in found.baselines}
+    assert set(found.baselines) == {"ridge", "seasonal naive"}
+    assert (tracked / "losses.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_quantile_models_have_their_pinball_loss_in_the_table(folder: Path) -> None:
+    more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "model.skip=ridge", "run_dir=run"]
+    assert call("train", *TRAIN, *more).status == 0
+    found = LossTable.read(Path("run/losses.csv"))
+    assert [*found.training] == [1, 2]
+    assert [*found.validation] == [0, 1, 2]  # 0: the ridge map, before the first step
+    loss = LossConfig(kind=LossKind.quantile, quantiles=[0.1, 0.5, 0.9])
+    assert units_of(loss) == "pinball loss, mean of 0.1, 0.5, 0.9, scaled"
+    assert "one forecast" in note_of(loss)
+
+
+def test_a_damaged_table_of_losses_is_one_line(tmp_path: Path) -> None:
+    for content in ("a,b\n", "", "epoch,train_loss,val_loss\n1,x,2\n", "epoch,train_loss,val_loss\n1\n"):
+        (tmp_path / "losses.csv").write_text(content)
+        with pytest.raises(InputError, match=r"losses\.csv.*expected"):
+            LossTable.read(tmp_path / "losses.csv")
 
 
 def test_coverage_and_pinball_are_of_the_formula(tracked: Path, data: Data) -> None:
@@ -260,5 +292,5 @@ def test_a_run_of_an_older_version_continues_where_its_file_ended() -> None:
 
 def test_a_run_without_trackers_writes_no_curves(folder: Path) -> None:
     assert call("train", *TRAIN, "trainer.tracker=[]", "run_dir=run").status == 0
-    assert not list(Path("run").glob("*tfevents*"))
+    assert not list(Path("run").glob("*tfevents*")) + list(Path("run").glob("losses*"))
     assert json.loads(Path("run/metrics.json").read_text())["windows"]

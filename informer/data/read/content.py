@@ -5,9 +5,10 @@ from pathlib import Path
 
 from informer.config.dataset import DatasetConfig
 from informer.data.read.cells import check_lengths
+from informer.data.read.failures import read_errors
 from informer.data.read.limits import bounded
 from informer.data.read.source import prepared
-from informer.data.read.table import Table, csv_table, read_errors
+from informer.data.read.table import Table, csv_table
 
 
 def table_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:

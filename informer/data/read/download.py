@@ -19,7 +19,7 @@ from informer.runtime import resource
 log = logging.getLogger(__name__)
 
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".parquet", ".xlsx")
 """File name endings that are searched for in a folder."""
 
 

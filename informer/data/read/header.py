@@ -25,11 +25,8 @@ def check_is_text(path: Path, head: bytes, text: str) -> None:
     """
     is_archive = head.startswith(ARCHIVES)
     if is_archive or "\0" in text:
-        advice = (
-            "; save the sheet of a workbook as CSV (from Python: pandas.read_excel and DataFrame.to_csv), or unpack "
-            "the archive"
-        )
-        raise InputError(f"{path}: a binary file, expected CSV text or parquet{advice if is_archive else ''}")
+        advice = "; save the sheet of an older workbook as .xlsx or CSV, or unpack the archive" if is_archive else ""
+        raise InputError(f"{path}: a binary file, expected CSV text, parquet or an Excel workbook (.xlsx){advice}")
 
 
 def check_header(file: str, names: Sequence[str], first_row: Sequence[str]) -> None:

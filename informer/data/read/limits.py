@@ -11,7 +11,7 @@ from informer.config.reading import Limits
 from informer.errors import InputError
 
 MB = 1_000_000
-GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
+GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 LIMITS = Limits()
 
 
@@ -40,8 +40,8 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 
 @contextmanager
-def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, bool]]:
-    """The content of a file, decompressed and within limits, and whether it is parquet.
+def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, bytes]]:
+    """The content of a file, decompressed and within limits, and its first four bytes, which say what it is.
 
     Raises:
         InputError: not a regular file; while reading, a limit was exceeded.
@@ -51,7 +51,7 @@ def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, 
         raw.seek(0)
         content = gzip.GzipFile(fileobj=raw) if start.startswith(GZIP) else raw
         with bounded(content, path, limits) as file:
-            yield file, start == PARQUET
+            yield file, start
 
 
 def bounded(content: io.BufferedIOBase, path: Path, limits: Limits) -> io.BufferedReader:

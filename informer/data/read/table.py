@@ -7,10 +7,8 @@ import codecs
 import csv
 import io
 import warnings
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,16 @@ from jaxtyping import Int
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.config.file_format import NO_HINTS, Hints
-from informer.config.reading import LONGEST_CELL, Limits
-from informer.data.read.broken_rows import BrokenRow, find_broken_row, rows_before
+from informer.config.reading import Limits
+from informer.data.read.broken_rows import find_broken_row, rows_before
 from informer.data.read.cells import as_written, check_lengths
 from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding, sampled_lines
+from informer.data.read.failures import read_errors
 from informer.data.read.header import check_header, check_is_text
-from informer.data.read.limits import LIMITS, check_size, long_cell, open_table
+from informer.data.read.limits import LIMITS, PARQUET, ZIP, check_size, open_table
 from informer.data.read.number_marks import Doubt, find_doubts, may_be_thousands
+from informer.data.read.workbook import WRITTEN, is_workbook, sheet_text
 from informer.errors import MOST_SHOWN, InputError, listed
-from informer.files import reading
 
 HEAD = 1 << 16
 """Bytes of a file that its dialect is found in."""
@@ -108,7 +107,7 @@ def name_of(path: Path) -> str:
 
 
 def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
-    """The cells of a CSV file with a header, packed by gzip or not, or of a parquet file.
+    """The cells of a CSV file with a header, packed by gzip or not, a parquet file, or the first sheet of a workbook.
 
     Args:
         path: of the file; its content says what it is.
@@ -119,8 +118,8 @@ def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (),
     Raises:
         InputError: no such file, nothing in it, not text, no header, rows longer than it, or more than `limits`.
     """
-    with read_errors(path, hints.encoding), open_table(path, limits) as (file, is_parquet):
-        table = _parquet_table(path, file, limits) if is_parquet else csv_table(path, file, hints, as_text)
+    with read_errors(path, hints.encoding), open_table(path, limits) as (file, start):
+        table = _typed_table(path, file, start, as_text, limits) or csv_table(path, file, hints, as_text)
         check_lengths(path, table.frame, limits)
     return table
 
@@ -130,14 +129,14 @@ def read_pieces(
 ) -> Iterator[Table]:
     """The same, PIECE bytes at a time, for CSV files of any size; no cell may run over the end of its line.
 
-    The first piece settles the dialect; a parquet file comes in one piece.
+    The first piece settles the dialect; parquet files and workbooks come in one piece.
 
     Raises:
         InputError: see `read_table`.
     """
-    with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, is_parquet):
-        if is_parquet:
-            yield _parquet_table(path, file, limits)
+    with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
+        if (whole := _typed_table(path, file, start, as_text, limits)) is not None:
+            yield whole
             return
         header, n_rows, first = file.readline(), 0, None
         while (lines := file.readlines(PIECE)) or not n_rows:
@@ -149,28 +148,6 @@ def read_pieces(
             if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
                 yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
             n_rows += max(len(lines), 1)
-
-
-@contextmanager
-def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
-    """What goes wrong in reading, as a user's mistake."""
-    try:
-        with reading(path):
-            yield
-    except EmptyDataError as error:
-        raise InputError(f"{path}: the file is empty, expected a header and rows") from error
-    except UnicodeError as error:
-        raise InputError(f"{path}: not {encoding} text ({error}); set dataset.encoding, such as latin-1") from error
-    except MemoryError as error:
-        raise InputError(f"{path}: too large for the memory of this machine; use a smaller file") from error
-    except BrokenRow as error:
-        raise InputError(f"{path}, {error}") from error
-    except (ParserError, csv.Error) as error:
-        if "field larger than field limit" in str(error):
-            raise long_cell(path, LONGEST_CELL) from error
-        raise InputError(f"{path}: cannot be split into cells ({' '.join(str(error).split())})") from error
-    except (EOFError, LookupError, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error
 
 
 def without(names: Sequence[str], others: Collection[str]) -> list[str]:
@@ -266,6 +243,19 @@ def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _repeated(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name, n in Counter(names).items() if n > 1))
+
+
+def _typed_table(
+    path: Path, file: io.BufferedIOBase, start: bytes, as_text: Sequence[str], limits: Limits
+) -> Table | None:
+    """The cells of a file that is no text, by how it starts; None: it is text, or nothing that is known."""
+    if start == PARQUET:
+        return _parquet_table(path, file, limits)
+    if start == ZIP and is_workbook(file):
+        content, skipped = sheet_text(path, file, limits)
+        table = csv_table(path, content, WRITTEN, as_text)
+        return replace(table, first_row=table.first_row + skipped)
+    return None
 
 
 def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table:

@@ -92,7 +92,7 @@ class Job:
         """Files written for one input file, relative to the output folder; the forecasts first."""
         if self.rolling:
             return [rolled_of(source.name, self.writer.format), metrics_of(source.name)]
-        pictures = [self.writer.picture_of(source.name)] if self.writer.plots else []
+        pictures = self.writer.pictures_of(source.name)
         return [self.writer.output_of(source.name), *(str(one.relative_to(self.writer.folder)) for one in pictures)]
 
     def check_inputs(self, sources: Sequence[Source]) -> None:

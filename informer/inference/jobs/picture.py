@@ -1,6 +1,5 @@
 """Plot of a forecast and its history."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -13,12 +12,12 @@ MIDDLE, EQUAL = 50.0, 1e-6
 """The median in percent, and how near the levels of a pair of quantiles are to symmetric."""
 
 
-def draw(name: str, forecasts: Sequence[Forecast], path: Path) -> None:
-    """Plot the first of the forecasts into a file."""
-    series = forecasts[0].series
+def draw(name: str, forecast: Forecast, path: Path, *, of: int) -> None:
+    """Plot one of the forecasts of a file, which has `of` series, into another."""
+    series = forecast.series
     if series.series_col is not None:
-        name = f"{name}: {series.series_col} {series.name}, the first of {len(forecasts)} series"
-    save_figure(figure_of(forecasts[0], title=name), path)
+        name = f"{name}: {series.series_col} {series.name}, one of {of} series"
+    save_figure(figure_of(forecast, title=name), path)
 
 
 def figure_of(forecast: Forecast, *, title: str) -> Figure:
@@ -26,7 +25,7 @@ def figure_of(forecast: Forecast, *, title: str) -> Figure:
     series = forecast.series
     ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
     history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-    return plot_forecast(history, ahead, bands=_bands(forecast), title=title)
+    return plot_forecast(history, ahead, bands=_bands(forecast), title=title, target=forecast.main)
 
 
 def _bands(forecast: Forecast) -> dict[str, Band]:

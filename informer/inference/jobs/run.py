@@ -16,7 +16,7 @@ from informer.config.commands import EngineName, Format, Mode, PredictConfig
 from informer.console import logging_to, say
 from informer.data.read.download import list_files
 from informer.data.read.table import name_of
-from informer.errors import InputError, ReportError, counted
+from informer.errors import InputError, ReportError, counted, listed
 from informer.files import expanded, write_atomic
 from informer.inference.jobs.batches import Engine, Job, chunks, forecast_files, local_engine
 from informer.inference.jobs.inputs import Source, check_output, match_futures, name_sources
@@ -69,6 +69,11 @@ def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:
 def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> Job:
     rolling = settings.mode is Mode.rolling
     plots = not many and not rolling if settings.plots is None else settings.plots
+    wanted = tuple(dict.fromkeys(settings.plot_series))
+    unknown = [name for name in wanted if many and name not in {source.name for source in sources}]
+    if unknown:
+        names = listed([source.name for source in sources])
+        raise InputError(f"plot_series={unknown[0]}: no such file in {settings.input}, expected some of {names}")
     return Job(
         checkpoint=checkpoint.locate(located(settings)),
         written=settings.dataset,
@@ -78,7 +83,14 @@ def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> J
         stride=settings.stride,
         start=settings.from_date,
         levels=tuple(settings.intervals),
-        writer=Writer(folder=Path(settings.output), format=settings.format, plots=plots, digits=settings.digits),
+        writer=Writer(
+            folder=Path(settings.output),
+            format=settings.format,
+            plots=plots or bool(wanted),
+            digits=settings.digits,
+            files=wanted if many else (),
+            series=() if many else wanted,
+        ),
         batch_size=settings.batch_size,
         many=many,
     )
@@ -94,8 +106,8 @@ def _predict_one(model: TrainedModel, job: Job, source: Source, console: Console
     say(console, f"forecast: {job.writer.folder / row.output}{' (the one before is overwritten)' if was_there else ''}")
     if job.rolling:
         say(console, f"metrics:  {job.writer.folder / metrics_of(source.name)}")
-    if job.writer.plots:
-        say(console, f"plot:     {job.writer.picture_of(source.name)}")
+    for picture in job.writer.pictures_of(source.name):
+        say(console, f"plot:     {picture}")
     for line in row.left_out:
         say(console, line)
     return len(row.left_out)

@@ -18,8 +18,8 @@ from informer.config.file_format import EPOCHS, EXCEL
 from informer.data.read.frequency import Unit
 from informer.data.read.source import Series
 from informer.data.read.timestamps import EXCEL_TO_1970
-from informer.errors import InputError
-from informer.files import replacing, write_atomic
+from informer.errors import InputError, listed
+from informer.files import file_stems, replacing, write_atomic
 from informer.inference.result import ROLLED, Forecast, key_columns
 
 LONG_FILE = "forecasts.csv"
@@ -36,31 +36,38 @@ class Writer:
         format: file format.
         plots: also plot each forecast.
         digits: of numbers in text, see `Forecast.decimals`; None: all.
+        files: names of the files to plot; empty: all.
+        series: of a file to plot, each in a picture of its own; empty: the first.
     """
 
     folder: Path
     format: Format
     plots: bool
     digits: int | None = None
+    files: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
 
     def write(self, name: str, forecasts: Sequence[Forecast]) -> str:
         """Write the forecasts of one file's series; returns the path of the table relative to the folder.
 
-        Only the first series is plotted.
+        Only the first series is plotted, unless `series` names others.
 
         Raises:
-            InputError: the path cannot be written, the forecast is not finite, or two columns have the same name.
+            InputError: the path cannot be written, the forecast is not finite, two columns have the same name, or no
+                series has a name that is to be plotted.
         """
+        pictures = self._pictures(name, forecasts)
         output, content = self.output_of(name), None
         if self.format is Format.long:
             for forecast in forecasts:
                 forecast.check_finite()
         else:
             content = to_csv(forecasts, self.digits) if self.format is Format.csv else to_parquet(forecasts)
-        if self.plots:  # after the forecast was checked
+        if pictures:  # after the forecast was checked
             from informer.inference.jobs.picture import draw  # imports matplotlib
 
-            draw(name, forecasts, self.picture_of(name))
+            for path, forecast in pictures.items():
+                draw(name, forecast, path, of=len(forecasts))
         if content is not None:
             write_atomic(self.folder / output, content, durable=False)
         return output
@@ -69,9 +76,23 @@ class Writer:
         """The path of the forecasts of one file, relative to the folder."""
         return LONG_FILE if self.format is Format.long else f"{name}.forecast.{self.format.value}"
 
-    def picture_of(self, name: str) -> Path:
-        """The path of the plot of a series."""
-        return self.folder / f"{name}.forecast.png"
+    def pictures_of(self, name: str) -> list[Path]:
+        """The paths of the plots of one file."""
+        if not self.plots or (self.files and name not in self.files):
+            return []
+        stems = [f"{name}.{stem}" for stem in file_stems(self.series).values()] or [name]
+        return [self.folder / f"{stem}.forecast.png" for stem in stems]
+
+    def _pictures(self, name: str, forecasts: Sequence[Forecast]) -> dict[Path, Forecast]:
+        """What each picture shows."""
+        own = {forecast.series.name: forecast for forecast in forecasts}
+        unknown = [series for series in self.series if series not in own]
+        if unknown:
+            raise InputError(
+                f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(own))}"
+            )
+        shown = [own[series] for series in self.series] or forecasts[:1]
+        return dict(zip(self.pictures_of(name), shown, strict=False))
 
 
 def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:

@@ -150,7 +150,8 @@ function drawTrack() {
     yaxis: { fixedrange: false, rangemode: "normal", title: plain(short(track.column, 40)), uirevision: JSON.stringify([state.track, state.origin, $("extent").value]) },
     shapes: last ? [{ type: "line", x0: last, x1: last, y0: 0, y1: 1, yref: "paper", line: { color: c("soft"), width: 1, dash: "dot" } }] : [],
   });
-  if (narrow()) Object.assign(figure.legend, { y: -0.2, entrywidth: 120, font: { size: 11, color: c("text") } });
+  if (narrow()) Object.assign(figure.xaxis, { nticks: 4, tickangle: 0 }); // slanted labels reach into the legend
+  if (narrow()) Object.assign(figure.legend, { y: -0.24, entrywidth: 120, font: { size: 11, color: c("text") } });
   Plotly.react($("explorer"), [...bands(track, origin, times, c), actual, ...lines], figure, {
     ...config, displayModeBar: touch || !narrow(), modeBarButtons: [["zoomIn2d", "zoomOut2d", "pan2d", "zoom2d", "autoScale2d", "toImage"]],
   });
@@ -194,12 +195,16 @@ function startExplorer() {
 
 // ---------------------------------------------------------------- errors, coverage, residuals
 const MOST_BARS = 30;
+function withMain(places, names) { // the column that is asked for is never left out
+  const main = names.includes(report.main) ? names.indexOf(report.main) : names.length - 1;
+  return places.includes(main) ? places : [...places.slice(0, -1), main];
+}
 function drawProfile(profile) {
   const c = colours(), metric = $("metric").value, values = profile[metric];
   const numbers = profile.labels.every((label) => typeof label === "number");
   const own = values[report.model] ?? Object.values(values)[0];
   let places = profile.labels.map((_, i) => i);
-  if (profile.key === "column") places = places.sort((a, b) => own[b] - own[a]).slice(0, MOST_BARS);
+  if (profile.key === "column") places = withMain(places.sort((a, b) => own[b] - own[a]).slice(0, MOST_BARS), profile.labels);
   const labels = places.map((i) => profile.labels[i]);
   const traces = Object.keys(values).map((name) => {
     const { colour, dash, width } = look(name);
@@ -208,7 +213,7 @@ function drawProfile(profile) {
       ? { x: labels, y, name: plain(name), mode: "lines", line: { color: c(colour), dash, width }, hovertemplate }
       : { x: places.map((_, i) => i), y, name: plain(name), type: "bar", marker: { color: c(colour) }, hovertemplate };
   });
-  const title = profile.key === "column" && profile.labels.length > MOST_BARS ? `the ${MOST_BARS} columns with the largest error` : profile.axis;
+  const title = profile.key === "column" && profile.labels.length > MOST_BARS ? `${MOST_BARS} of ${profile.labels.length} columns, largest error first` : profile.axis;
   const ticks = numbers ? {} : { tickvals: places.map((_, i) => i), ticktext: labels.map((label) => plain(short(label, 14))) };
   draw("chart-" + profile.key, traces, layout(c, { bargap: 0.25, xaxis: { title: plain(title), ...ticks }, yaxis: { title: `${metric.toUpperCase()}, ${profile.units}` } }));
 }
@@ -225,12 +230,12 @@ function drawCoverageByStep() {
   })), layout(c, { shapes: goals(c), xaxis: { title: "steps ahead" }, yaxis: { title: "percent covered", rangemode: "normal", range: [Math.max(0, lowest - 10), 101] } }));
 }
 function drawCoverageByColumn() {
-  const c = colours(), places = report.columns.map((_, i) => i).slice(0, MOST_BARS);
+  const c = colours(), places = withMain(report.columns.map((_, i) => i).slice(0, MOST_BARS), report.columns);
   const ticks = { tickvals: places, ticktext: places.map((i) => plain(short(report.columns[i], 14))) };
   draw("chart-coverage-column", report.coverage.map((each, i) => ({
     x: places, y: places.map((place) => each.by_column[place]), name: plain(each.name), type: "bar", hovertemplate: "%{y:.1f} %",
     marker: { color: c(TINTS[i % 4]) },
-  })), layout(c, { shapes: goals(c), xaxis: { title: report.columns.length > MOST_BARS ? `the first ${MOST_BARS} columns` : "column", ...ticks }, yaxis: { title: "percent covered", rangemode: "normal", range: [0, 101] } }));
+  })), layout(c, { shapes: goals(c), xaxis: { title: report.columns.length > MOST_BARS ? `${MOST_BARS} of ${report.columns.length} columns` : "column", ...ticks }, yaxis: { title: "percent covered", rangemode: "normal", range: [0, 101] } }));
 }
 function drawResiduals() {
   const found = report.residuals, c = colours(), total = found.counts.reduce((sum, n) => sum + n, 0), last = found.counts.length - 1;
@@ -246,6 +251,20 @@ function drawBias() {
   draw("chart-bias", [{
     x: found.bias_by_step.map((_, i) => i + 1), y: found.bias_by_step, mode: "lines", line: { color: c("model"), width: 2.4 }, hovertemplate: "%{y:.4~g}", name: "mean residual",
   }], layout(c, { showlegend: false, xaxis: { title: "steps ahead" }, yaxis: { title: "scaled units", rangemode: "normal", zeroline: true } }));
+}
+
+function drawLosses() {
+  const { training, validation, baselines, units } = report.losses, c = colours();
+  const epochs = unique([...training[0], ...validation[0]]).sort((a, b) => a - b), marks = epochs.length > 40 ? "lines" : "lines+markers";
+  const curve = ([x, y], name, colour) => ({ x, y, name, mode: marks, line: { color: c(colour), width: 2 }, marker: { size: 5 }, hovertemplate: "%{y:.4~g}" });
+  const level = ([name, value]) => {
+    const { colour, dash } = look(name);
+    return { x: epochs, y: epochs.map(() => value), name: plain(name), mode: marks.slice(0, 5), line: { color: c(colour), dash, width: 1.6 }, hovertemplate: "%{y:.4~g}" };
+  };
+  const all = [...training[1], ...validation[1], ...Object.values(baselines)], far = Math.min(...all) > 0 && Math.max(...all) > 10 * Math.min(...all);
+  draw("chart-losses", [curve(validation, "validation", "model"), curve(training, "training", "soft"), ...Object.entries(baselines).map(level)], layout(c, {
+    xaxis: { title: "epoch", ...(epochs.length > 12 ? {} : { tickvals: epochs }) }, yaxis: { title: plain(units), rangemode: "normal", type: far ? "log" : "linear" },
+  }));
 }
 
 // ---------------------------------------------------------------- attention
@@ -321,6 +340,7 @@ function startCharts() {
   for (const profile of report.profiles) charts.set("chart-" + profile.key, () => drawProfile(profile));
   if (report.coverage.length) { charts.set("chart-coverage-step", drawCoverageByStep); charts.set("chart-coverage-column", drawCoverageByColumn); }
   if (report.residuals) { charts.set("chart-residuals", drawResiduals); charts.set("chart-bias", drawBias); }
+  if (report.losses) charts.set("chart-losses", drawLosses);
   if (report.attention.length) charts.set("chart-attention", drawAttention);
   const watch = new IntersectionObserver((entries) => {
     for (const entry of entries.filter((each) => each.isIntersecting)) {

@@ -1,0 +1,117 @@
+"""The first sheet of an Excel workbook (.xlsx) as CSV text, so that one reader checks both."""
+
+import csv
+import io
+import logging
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from importlib.util import find_spec
+from pathlib import Path
+from warnings import catch_warnings
+
+from informer.config.file_format import Hints
+from informer.config.reading import Limits
+from informer.data.read.limits import check_size
+from informer.errors import InputError, reason_of
+
+log = logging.getLogger(__name__)
+
+MOST_ROWS = 1_048_576
+"""Rows of a sheet in Excel; a damaged file may claim any number."""
+
+WRITTEN = Hints(separator=",", decimal=".", thousands="", encoding="utf-8")
+"""How `sheet_text` writes."""
+
+_PARTS = {"[Content_Types].xml", "xl/workbook.xml"}
+
+
+def is_workbook(file: io.BufferedIOBase) -> bool:
+    """Whether a zip archive is a workbook; the file is left at its start."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return set(archive.namelist()) >= _PARTS
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+    finally:
+        file.seek(0)
+
+
+def sheet_text(path: Path, file: io.BufferedIOBase, limits: Limits) -> tuple[io.BytesIO, int]:
+    """The first sheet, and the number of blank rows above its first one.
+
+    Dates are written as ISO 8601, formulas as the values that the file holds of them.
+
+    Raises:
+        InputError: openpyxl is not installed, the workbook is damaged or empty, or more than `limits`.
+    """
+    if find_spec("openpyxl") is None:
+        raise InputError(f"{path}: an Excel workbook needs openpyxl: pip install 'informer[excel]'")
+    text, skipped, n_cells = io.StringIO(), None, 0
+    writer = csv.writer(text, lineterminator="\n")
+    with _errors(path):
+        _check_unpacked(path, file, limits)
+        for number, row in enumerate(_rows(path, file)):
+            if number >= MOST_ROWS:
+                raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
+            cells = [_written(cell) for cell in row]
+            while cells and not cells[-1]:
+                cells.pop()
+            n_cells += max(len(row), 1)
+            check_size(path, 8 * n_cells, limits)
+            if skipped is None and cells:
+                skipped = number
+            if skipped is not None:
+                writer.writerow(cells)
+    if skipped is None:
+        raise InputError(f"{path}: the first sheet is empty, expected a header and rows")
+    return io.BytesIO(text.getvalue().encode()), skipped
+
+
+def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None:
+    """Refuse what would unpack to more than the limit; no part is read beyond the size that it declares."""
+    with zipfile.ZipFile(file) as archive:
+        check_size(path, sum(part.file_size for part in archive.infolist()), limits)
+    file.seek(0)
+
+
+def _rows(path: Path, file: io.BufferedIOBase) -> Iterator[tuple[object, ...]]:
+    import openpyxl
+
+    with catch_warnings(record=True) as caught:  # of styles and extensions, which are not read
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        if not book.worksheets:
+            raise InputError(f"{path}: a workbook without a sheet of cells")
+        sheet = book.worksheets[0]
+        if len(book.worksheets) > 1:
+            log.info(f"{path.name}: reads the sheet {sheet.title!r}, the first of {len(book.worksheets)}")
+        sheet.reset_dimensions()  # which a file may overstate
+        yield from sheet.iter_rows(values_only=True)
+    for one in caught:
+        log.debug(f"{path.name}: {one.message}")
+
+
+def _written(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return cell.isoformat(sep=" ")
+    if isinstance(cell, date | time):
+        return cell.isoformat()
+    return " ".join(str(cell).splitlines())  # a line is a row
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    """What openpyxl and the libraries below it raise where a workbook is damaged."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (
+        *(zipfile.BadZipFile, zlib.error, EOFError, OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError),
+        *(AttributeError, OverflowError, NotImplementedError, RuntimeError, AssertionError),
+    ) as error:
+        raise InputError(f"{path}: cannot be read as an Excel workbook ({reason_of(error)}); save it again") from error

@@ -1,0 +1,165 @@
+"""Excel workbooks: the same series as from CSV, errors at the rows of the sheet, and nothing larger than the limits."""
+
+import io
+import zipfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import Trained, call
+
+from informer.config.dataset import DatasetConfig
+from informer.config.reading import Limits
+from informer.data.read.source import read_series
+from informer.data.read.table import read_pieces, read_table
+from informer.errors import InputError
+
+openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl (pip install 'informer[excel]')")
+
+TIMES = pd.date_range("2024-02-28", periods=40, freq="h")
+VALUES = np.random.default_rng(0).normal(size=40).round(3)
+
+
+def save(path: Path, rows: list[list[Any]], *, others: int = 0) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    for place in range(others):
+        book.create_sheet(f"other {place}").append(["not", "read"])
+    book.save(path)
+    return path
+
+
+def table(times: list[Any]) -> list[list[Any]]:
+    return [["date", "load", "note"], *([time, value, "text"] for time, value in zip(times, VALUES, strict=True))]
+
+
+def serials() -> list[float]:
+    return ((TIMES - pd.Timestamp("1899-12-30")) / pd.Timedelta(days=1)).tolist()
+
+
+@pytest.mark.parametrize("kind", ["dates", "serials", "text"])
+def test_dates_numbers_of_days_and_text_are_times(kind: str, tmp_path: Path) -> None:
+    times = {"dates": [time.to_pydatetime() for time in TIMES], "serials": serials(), "text": list(map(str, TIMES))}
+    config = DatasetConfig(time_format="excel" if kind == "serials" else None)  # which the error without it names
+    series = read_series(save(tmp_path / "a.xlsx", table(times[kind]), others=2), config)
+    assert list(series.timestamps) == list(TIMES)
+    assert series.columns == ("load",)
+    np.testing.assert_array_equal(series.values[:, 0], VALUES)
+    assert series.name == "a"
+
+
+def test_days_and_names_with_zeros_stay(tmp_path: Path) -> None:
+    days = [datetime(2024, 1, 1 + day) for day in range(20)]
+    rows = [["day", "store", "y"], *([day, "007", value] for day, value in zip(days, VALUES[:20], strict=True))]
+    found = read_table(save(tmp_path / "a.xlsx", rows), series_col="store")
+    assert set(found.frame["store"]) == {"007"}
+    assert found.dialect.uncommon() == ""
+
+
+@pytest.mark.parametrize("above", [0, 3])
+def test_errors_name_the_row_of_the_sheet(above: int, tmp_path: Path) -> None:
+    """Row 1 is the header, below as many empty rows as there are; a line break in a cell is no row."""
+    rows = table([time.to_pydatetime() for time in TIMES])
+    rows[4][2] = "two\nlines"
+    rows[11][1] = "#DIV/0!"
+    path = save(tmp_path / "a.xlsx", [[]] * above + rows)
+    with pytest.raises(InputError, match=rf"a\.xlsx, row {12 + above}, column 'load'.*#DIV/0!"):
+        read_series(path, DatasetConfig())
+    rows[11][1] = None
+    with pytest.raises(InputError, match=rf"a\.xlsx, row {12 + above}, column 'load'.*empty"):
+        read_series(save(path, [[]] * above + rows), DatasetConfig())
+
+
+def test_it_comes_in_one_piece(tmp_path: Path) -> None:
+    (piece,) = read_pieces(save(tmp_path / "a.xlsx", table(list(map(str, TIMES)))))
+    assert len(piece.frame) == 40
+
+
+@pytest.mark.parametrize("rows", [[], [[None, None]]])
+def test_a_sheet_without_cells_is_one_line(rows: list[list[Any]], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.xlsx: the first sheet is empty"):
+        read_table(save(tmp_path / "a.xlsx", rows))
+
+
+def changed(path: Path, part: str, content: bytes) -> None:
+    """The workbook with another content of one part."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()} | {part: content}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+
+
+def sheet(cells: str) -> bytes:
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    return f'<worksheet xmlns="{space}"><sheetData>{cells}</sheetData></worksheet>'.encode()
+
+
+SHEET = "xl/worksheets/sheet1.xml"
+
+
+def test_what_unpacks_to_more_than_the_limit_is_not_read(tmp_path: Path) -> None:
+    """Four megabytes of blanks in a file of a few kilobytes."""
+    path = save(tmp_path / "a.xlsx", [["a", "b"]])
+    changed(path, SHEET, sheet(" " * 4_000_000))
+    assert path.stat().st_size < 20_000
+    with pytest.raises(InputError, match=r"a\.xlsx: more than 1 MB uncompressed"):
+        read_table(path, limits=Limits(file_mb=1.0))
+
+
+def test_cells_far_away_are_counted_with_those_between(tmp_path: Path) -> None:
+    """A cell in the last column of many rows: few bytes, and thousands of cells in memory for each."""
+    path = save(tmp_path / "a.xlsx", [["a", "b"]])
+    changed(path, SHEET, sheet("".join(f'<row r="{i}"><c r="XFD{i}"><v>1</v></c></row>' for i in range(1, 100))))
+    with pytest.raises(InputError, match=r"a\.xlsx: more than 1 MB uncompressed"):
+        read_table(path, limits=Limits(file_mb=1.0))
+    changed(path, SHEET, sheet('<row r="1"><c r="A1"><v>1</v></c></row><row r="99999999"><c r="A9"><v>1</v></c></row>'))
+    with pytest.raises(InputError, match=r"more than 1,048,576 rows"):
+        read_table(path)
+
+
+def test_entities_and_damage_are_one_line(tmp_path: Path) -> None:
+    """Entities that would unfold to gigabytes, text that is no XML, and half a file."""
+    path = save(tmp_path / "a.xlsx", [["a", "b"]])
+    levels = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 12))
+    bomb = (
+        f'<!DOCTYPE d [<!ENTITY e0 "aaaaaaaaaa">{levels}]>'
+        + sheet('<row r="1"><c r="A1" t="inlineStr"><is><t>&e11;</t></is></c></row>').decode()
+    )
+    for content in (bomb.encode(), b"no xml", b""):
+        changed(path, SHEET, content)
+        with pytest.raises(InputError, match=r"a\.xlsx"):
+            read_table(path)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<x/>")
+        archive.writestr("xl/workbook.xml", "<x/>")
+    path.write_bytes(whole.getvalue())
+    with pytest.raises(InputError, match=r"a\.xlsx: cannot be read as an Excel workbook"):
+        read_table(path)
+
+
+def test_without_openpyxl_it_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = save(tmp_path / "a.xlsx", [["a", "b"], [1, 2]])
+    monkeypatch.setattr("informer.data.read.workbook.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"needs openpyxl: pip install 'informer\[excel\]'"):
+        read_table(path)
+
+
+def test_inspect_and_predict_read_it_as_they_read_csv(trained: Trained, folder: Path) -> None:
+    frame = pd.read_csv(Path(__file__).parents[2] / "data/sample.csv").tail(400)
+    frame.to_csv("a.csv", index=False)
+    times = [time.to_pydatetime() for time in pd.to_datetime(frame["date"])]
+    save(Path("b.xlsx"), [list(frame.columns), *map(list, frame.assign(date=times).itertuples(index=False))])
+    for name in ("a.csv", "b.xlsx"):
+        assert (
+            call("predict", f"checkpoint={trained.run_dir}", f"input={name}", "output=out", "plots=false").status == 0
+        )
+    one, other = (pd.read_csv(f"out/{name}.forecast.csv") for name in "ab")
+    pd.testing.assert_frame_equal(one, other)
+    outcome = call("inspect", "b.xlsx")
+    assert (outcome.status, outcome.err) == (0, "")
