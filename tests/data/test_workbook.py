@@ -55,7 +55,7 @@ def test_dates_numbers_of_days_and_text_are_times(kind: str, tmp_path: Path) -> 
 def test_days_and_names_with_zeros_stay(tmp_path: Path) -> None:
     days = [datetime(2024, 1, 1 + day) for day in range(20)]
     rows = [["day", "store", "y"], *([day, "007", value] for day, value in zip(days, VALUES[:20], strict=True))]
-    found = read_table(save(tmp_path / "a.xlsx", rows), series_col="store")
+    found = read_table(save(tmp_path / "a.xlsx", rows), as_text=["store"])
     assert set(found.frame["store"]) == {"007"}
     assert found.dialect.uncommon() == ""
 
