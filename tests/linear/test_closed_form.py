@@ -175,7 +175,7 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
     data = store((400,))
     train, val = parts_of(data, range(250), range(260, 320))
     config = LinearConfig(chosen=[SETTINGS[0]])
-    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, kind=CalendarEmbed.timeF, config=config)
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
     blocks = folds(joined(fit.train, fit.val), 5, PRED)
     for room in (10**9, 0):
         monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
