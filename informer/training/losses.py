@@ -94,7 +94,7 @@ class LossTable:
 
 @final
 class LossFile:
-    """A sink that keeps losses.csv in a run directory up to date, and draws losses.png at the end.
+    """A sink that keeps losses.csv in a run directory up to date, and draws losses.png of a finished run.
 
     Args:
         folder: of the run.
@@ -104,7 +104,6 @@ class LossFile:
 
     def __init__(self, folder: Path, loss: LossConfig, *, kept: int = 0) -> None:
         self._folder, self._loss, self.table = folder, loss, LossTable()
-        self._is_drawn = True
         if kept and (folder / LOSSES).exists():
             before = LossTable.read(folder / LOSSES)
             self.table = LossTable(dict(list(before.epochs.items())[:kept]), before.baselines)
@@ -114,7 +113,6 @@ class LossFile:
         prefix, is_baseline, name = tag.partition(f"{VALIDATION}_")
         if tag in (TRAINING, VALIDATION):
             self.table.epochs.setdefault(step, {})[tag] = float(value)
-            self._is_drawn = False
         elif is_baseline and not prefix:
             self.table.baselines[name.replace("_", " ")] = float(value)
 
@@ -122,7 +120,9 @@ class LossFile:
         """Not in a table."""
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Not in this table."""
+        """Draw the picture, if an epoch was trained."""
+        if self.table.training:
+            save_figure(_picture(self.table, self._loss), self._folder / LOSSES_PICTURE)
 
     def flush(self) -> None:
         """Only whole epochs are written."""
@@ -133,10 +133,7 @@ class LossFile:
         return len(self.table.epochs)
 
     def close(self) -> None:
-        """Draw the picture, if an epoch was trained since it was drawn."""
-        if not self._is_drawn and self.table.training:
-            save_figure(_picture(self.table, self._loss), self._folder / LOSSES_PICTURE)
-            self._is_drawn = True
+        """Nothing is left to write."""
 
 
 def _picture(table: LossTable, loss: LossConfig) -> Figure:
