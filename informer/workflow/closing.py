@@ -17,6 +17,7 @@ from informer.data.history import future_index
 from informer.errors import counted, listed
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import validation_rows
+from informer.training.combination import Shares
 from informer.workflow.plan import Plan
 from informer.workflow.subjects import repair_settings
 
@@ -31,7 +32,7 @@ class Outcome:
         plan: what was to be done.
         evaluation: on held-out rows.
         trained: the configuration that was trained, with nothing left open.
-        steps: that the network was trained for.
+        shares: of network, linear forecast and seasonal naive in the forecast; None: it is all one model.
         folder: of the run.
         forecasts: files, the first to be named.
         n_forecasts: files of forecasts.
@@ -43,7 +44,7 @@ class Outcome:
     plan: Plan
     evaluation: Evaluation
     trained: TrainConfig
-    steps: int
+    shares: Shares | None
     folder: Path
     forecasts: Path
     n_forecasts: int
@@ -104,9 +105,8 @@ def season_line(plan: Plan) -> str:
 
 
 def _model_line(outcome: Outcome) -> str:
-    model, steps = outcome.trained, outcome.steps
-    parts = ["linear" if model.model.is_fitted_first else "", f"{model.model.family} network" if steps else ""]
-    how = " with a ".join(filter(None, parts)) or model.model.family
+    model = outcome.trained
+    how = outcome.shares.in_words.removeprefix("100% ") if outcome.shares else model.model.family
     took = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
     return f"{how}, {model.seq_len} rows of history to {model.pred_len}; all in {took}; {outcome.folder}"
 

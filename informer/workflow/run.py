@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from informer import checkpoint, progress
+from informer.checkpoint.format import COMBINED
 from informer.config.commands import PredictConfig
 from informer.config.forecast import ForecastConfig
 from informer.config.reports import ReportConfig
@@ -19,6 +20,7 @@ from informer.inference.jobs.run import predict
 from informer.progress import Status
 from informer.reporting.command import report
 from informer.search.stage import train
+from informer.training.combination import Shares
 from informer.training.run_dir import RunFolder
 from informer.workflow.closing import Outcome, closing_lines, found_line, season_line
 from informer.workflow.display import Display, displayed
@@ -79,11 +81,12 @@ def _forecast_one(
         where, n_forecasts = _predict(planned, folder.path, levels, settings)
         display.update(Status(doing="writing the report"))
         page = report(ReportConfig(input=str(folder.path), device=settings.device), quiet)
+    shares = checkpoint.load(folder.path).data.get(COMBINED)
     return Outcome(
         plan=planned,
         evaluation=evaluation,
         trained=folder.settings(),
-        steps=checkpoint.load(folder.path).step,
+        shares=Shares.from_plain(shares) if shares else None,
         folder=folder.path,
         forecasts=where,
         n_forecasts=n_forecasts,
