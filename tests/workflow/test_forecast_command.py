@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from entry_points import Outcome, call
 
+from informer import checkpoint
+
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
 
 
@@ -41,6 +43,7 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert "600 rows at step h" in lines["Found"]
     assert "24 rows" in lines["Season"]
     assert all(name in lines["Quality"] for name in ("seasonal naive", "ridge"))
+    assert lines["Model"].startswith("linear, ")
     table = pd.read_csv("out/forecasts/my.forecast.csv")
     assert (
         list(table.columns)
@@ -183,5 +186,8 @@ def test_the_default_searches_within_the_budget(folder: Path) -> None:
     """Red when the budget does not reach the search, or its trials are not shown while they run."""
     hourly().to_csv("my.csv", index=False)
     outcome = call("forecast", "my.csv", "target=load", "horizon=12", "budget=0.1", "output=out")
-    assert "Report" in sound(outcome)
+    shares = checkpoint.load(Path("out")).data["combination"]
+    parts = {"network": "network", "linear": "linear forecast", "naive": "seasonal naive"}
+    said = sound(outcome)["Model"].split(", ")[0]
+    assert {part for part, words in parts.items() if words in said} == {part for part, one in shares.items() if one}
     assert "time_budget_minutes: 0.08" in Path("out/config.yaml").read_text() or Path("out/search.csv").exists()
