@@ -7,7 +7,6 @@ import torch
 
 from informer.config.training import Extra
 from informer.data.pipeline import Data
-from informer.data.windows import Windows
 from informer.inference.attention_maps import attention_maps
 from informer.inference.coverage import REPORTED_LEVELS, IntervalScores
 from informer.inference.evaluate import Baseline
@@ -55,18 +54,17 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     if not quantiles and calibration is None:
         return {}
     scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0
-    for indices in _some(data.val).split(batch_size):
-        batch = data.val.batch(indices)
+    for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
         output = model_output(model, batch).float()
         history = batch.enc_x[:, :, data.columns.positions(data.targets)]
         scores.add(output, batch.target, history)
-        forecast, n = point(output, quantiles), n + len(indices)
+        forecast, n = point(output, quantiles), n + len(batch.target)
         for level in REPORTED_LEVELS:
             if calibration is not None and calibration.holds(level):
                 half = (calibration.half_width(level) * calibration.unit(history).cpu()).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
                 both = sum(pinball(end, batch.target, share).mean() for end, share in ends)
-                losses[str(level)] += float(both) / 2 * len(indices)
+                losses[str(level)] += float(both) / 2 * len(batch.target)
     found: dict[str, float] = {}
     for name, means in scores.intervals.items():
         overall = means.overall()
@@ -89,11 +87,6 @@ def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibrati
         targets=data.columns.positions(data.targets),
     )
     return found.calibration()
-
-
-def _some(windows: Windows) -> torch.Tensor:
-    """Indices of at most MOST_WINDOWS windows."""
-    return torch.arange(0, len(windows), -(-len(windows) // MOST_WINDOWS))
 
 
 @torch.inference_mode()
