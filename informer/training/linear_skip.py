@@ -71,8 +71,9 @@ def calibrated(
     blocks = held_out_blocks(maps, _offered(settings.model), data, n_blocks=n_blocks, finish=finish)
     found = joined([errors_of(fitted, held) for fitted, held in blocks])
     if own and model is not maps:
-        ratio = errors_of(model, own).errors.mean() / errors_of(maps, own).errors.mean()
-        found = replace(found, errors=found.errors * ratio)
+        whole, of_maps = (errors_of(one, own).errors.mean() for one in (model, maps))
+        if of_maps > 0:  # maps without an error, as on constant columns, have no ratio
+            found = replace(found, errors=found.errors * (whole / of_maps))
     return found.calibration()
 
 
