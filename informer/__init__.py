@@ -3,9 +3,11 @@
 Modules and packages; each imports only from those further down:
 
   __main__  cli  the console script `informer`, which starts a command:
-  forecast  train  eval  predict  export  inspect  report  score  compare  serve
+  forecast  train  eval  predict  watch  update  export  inspect  report  score  compare  serve
+  watching      a model in service: its forecasts against what came, and what to do
   workflow      informer forecast: from a file to forecasts and a report
   forecaster    frames in, frames out, from Python
+  updating      a trained run with later rows added to it
   reporting     one HTML page about a run, an evaluation or forecasts; comparison of runs
   serving       forecasts over HTTP
   scoring       any forecast file next to baselines

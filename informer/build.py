@@ -154,17 +154,25 @@ def build_data(
 
 def dims_of(data: Data) -> ModelDims:
     """The model dimensions determined by the data."""
+    masked, n = data.masked or (), len(data.inputs)
+    positions = data.columns.positions
+    known = positions(data.columns.known)
     return ModelDims(
-        enc_in=len(data.inputs),
+        enc_in=n + len(masked),
         c_out=len(data.targets),
         mark_sizes=tuple(data.mark_sizes),
         seq_len=data.sizes.seq_len,
         label_len=data.sizes.label_len,
         pred_len=data.sizes.pred_len,
-        targets=tuple(data.columns.positions(data.targets)),
-        known=tuple(data.columns.positions(data.columns.known)),
+        targets=tuple(positions(data.targets)),
+        known=(*known, *(n + i for i, place in enumerate(masked) if place in known)),
         n_series=max(len(data.known), 1),
-        categories=tuple(len(data.categories.get(name, ())) for name in data.inputs) if data.categories else (),
+        categories=(*(len(data.categories.get(name, ())) for name in data.inputs), *(0 for _ in masked))
+        if data.categories
+        else (),
+        masked=data.masked,
+        regressors=tuple(data.regressors),
+        holidays=tuple(data.holidays),
     )
 
 

@@ -27,9 +27,10 @@ from informer.data.read.given import Given, frame_of, like, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of, table_of_frame
 from informer.errors import InputError, listed
-from informer.inference.estimator import OnClassOrInstance, forecast_figure, metrics_table, skill_of
+from informer.inference.estimator import OnClassOrInstance, forecast_figure, levels_of, metrics_table, skill_of
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling import roll_panel
+from informer.inference.rolling_scores import Rolling
 from informer.search.stage import train
 from informer.training.kept_table import NAME, kept_path, kept_table
 from informer.training.run_dir import RunFolder
@@ -160,7 +161,7 @@ class Forecaster:
         """
         panel = self._panel(frame, dataset)
         known = None if future is None else self._known_ahead({"frame": panel}, {"frame": future})
-        found = self.trained.forecast(panel, horizon=horizon, levels=_levels(intervals), futures=known)
+        found = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=known)
         return like(frame, pd.concat([forecast.frame() for forecast in found], ignore_index=True))
 
     def _panel(self, frame: Given, dataset: Mapping[str, Any] | None, ahead: int | None = None) -> list[Series]:
@@ -191,7 +192,7 @@ class Forecaster:
     ) -> "Figure":
         """A figure of the history, the forecast and its intervals, of the named or first series; see `predict`."""
         panel = self._panel(frame, None)
-        return forecast_figure(self.trained, panel, series=series, horizon=horizon, levels=_levels(intervals))
+        return forecast_figure(self.trained, panel, series=series, horizon=horizon, levels=levels_of(intervals))
 
     @overload
     def predict_many(
@@ -236,7 +237,7 @@ class Forecaster:
         }
         series = [one for panel in panels.values() for one in panel]
         known = None if futures is None else self._known_ahead(panels, _by_name(futures))
-        found = iter(self.trained.forecast(series, horizon=horizon, levels=_levels(intervals), futures=known))
+        found = iter(self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=known))
         forecasts = [
             like(given[name], pd.concat([one.frame() for one in islice(found, len(panel))], ignore_index=True))
             for name, panel in panels.items()
@@ -250,6 +251,7 @@ class Forecaster:
         horizon: int | None = None,
         stride: int | None = None,
         intervals: int | Sequence[int] = (),
+        adaptive: bool = False,
     ) -> Any:
         """Forecasts from every origin in a table, next to the actual values.
 
@@ -257,6 +259,7 @@ class Forecaster:
             frame, horizon: as for `predict`; it also contains the future covariates.
             stride: rows between origins, pred_len by default; the first origin is row seq_len.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
+            adaptive: widths follow the coverage at earlier origins; see `informer.inference.adaptive`.
 
         Returns:
             A table of the kind of `frame`. One row per origin (the last known time), target and step: origin, step, the
@@ -270,7 +273,8 @@ class Forecaster:
         if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; on those its errors are too small")
         panel = self._panel(frame, None, model.reach(horizon))
-        tables = roll_panel(model, panel, horizon=horizon, stride=stride, levels=_levels(intervals))
+        how = Rolling(horizon=horizon, stride=stride, levels=levels_of(intervals), adaptive=adaptive)
+        tables = roll_panel(model, panel, how)
         return like(frame, pd.concat(tables, ignore_index=True))
 
     def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Given]) -> list[Future]:
@@ -281,10 +285,6 @@ class Forecaster:
         read, names = self.trained.reader.future_frame, {name: f"future of {name}" for name in panels}
         known = {name: read(frame_of(futures[name], called), called) for name, called in names.items()}
         return [known[name].of(series) for name, panel in panels.items() for series in panel]
-
-
-def _levels(intervals: int | Sequence[int]) -> Sequence[int]:
-    return (intervals,) if isinstance(intervals, int) else intervals
 
 
 def _settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:

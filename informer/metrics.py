@@ -10,6 +10,8 @@ For forecast f, actual y, averaged over windows, steps and columns:
   MASE  MAE / in-sample MAE of the seasonal naive forecast, per column, then averaged over columns
         (Hyndman & Koehler 2006, "Another look at measures of forecast accuracy"); free of units
 
+Actual values that are missing (NaN) do not count: a mean is over those that are observed.
+
 Averages over columns in the data's own units mix those units; compare models there column by column.
 """
 
@@ -49,10 +51,12 @@ def seasonal_scale(series: Iterable[Float[Tensor, "_ n"]], season: int) -> Float
     """
     if season < 1:
         raise ValueError(f"season: expected at least 1, found {season}")
-    total, n = torch.zeros(()), 0
+    total, n = torch.zeros(()), torch.zeros((), dtype=torch.long)
     for rows in map(to_float64, series):
-        total = total + (rows[season:] - rows[:-season]).abs().sum(dim=0)
-        n += max(len(rows) - season, 0)
+        differences = (rows[season:] - rows[:-season]).abs()
+        missing = differences.isnan()
+        total = total + differences.masked_fill(missing, 0.0).sum(dim=0)
+        n = n + max(len(rows) - season, 0) - missing.sum(dim=0)
     scale = total / n
     return scale.where(scale > 0, torch.nan)
 
@@ -72,15 +76,17 @@ class ErrorSums:
     def add(self, forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"]) -> None:
         """Add the windows of one batch."""
         forecast, actual = to_float64(forecast), to_float64(actual)
-        error, size = (forecast - actual).abs(), actual.abs()
+        missing = actual.isnan()
+        error, size = (forecast - actual).abs().masked_fill(missing, 0.0), actual.abs()
         total = forecast.abs() + size
         parts = torch.stack(
             [
                 error.square().sum(dim=0),
                 error.sum(dim=0),
-                (error / size).masked_fill(size == 0, 0.0).sum(dim=0),
+                (error / size).masked_fill((size == 0) | missing, 0.0).sum(dim=0),
                 (size == 0).double().sum(dim=0),
-                (error / total).masked_fill(total == 0, 0.0).sum(dim=0),
+                (error / total).masked_fill((total == 0) | missing, 0.0).sum(dim=0),
+                (~missing).double().sum(dim=0),
             ]
         )
         self._sums = parts if self._sums is None else self._sums + parts
@@ -108,7 +114,7 @@ class ErrorSums:
         """Each metric per column, over all steps."""
         return self._reduce(steps=True, columns=False)
 
-    def _totals(self) -> Float[Tensor, "5 pred_len n"]:
+    def _totals(self) -> Float[Tensor, "6 pred_len n"]:
         if self._sums is None:
             raise ValueError("metrics: expected at least one window, found none")
         return self._sums
@@ -117,18 +123,18 @@ class ErrorSums:
         """Metrics averaged over the named axes; nan if undefined."""
         totals = self._totals()
         axes = [axis for axis, gone in ((-2, steps), (-1, columns)) if gone]
-        squared, absolute, percentage, zeros, symmetric = totals.sum(dim=axes)
-        count = self.windows * totals[0].numel() // squared.numel()
+        squared, absolute, percentage, zeros, symmetric, count = totals.sum(dim=axes)
         scale = self.mase_scale.to(totals.device).expand_as(totals[1])
         undefined = scale.isnan()
         ratio = (totals[1] / self.windows / scale).masked_fill(undefined, 0.0)
+        share = (totals[5] / self.windows).masked_fill(undefined, 0.0)  # 1 in cells that nothing is missing of
         found = {
             "mse": squared / count,
             "mae": absolute / count,
             "rmse": (squared / count).sqrt(),
             "mape": 100 * percentage / (count - zeros),
             "smape": 200 * symmetric / count,
-            "mase": ratio.sum(dim=axes) / (~undefined).sum(dim=axes),
+            "mase": ratio.sum(dim=axes) / share.sum(dim=axes),
         }
         return {name: values.flatten().tolist() for name, values in found.items()}
 
@@ -150,11 +156,16 @@ class Errors:
     def __init__(self, mase_scale: MaseScale) -> None:
         self.scaled = ErrorSums(mase_scale.scaled)
         self.original = ErrorSums(mase_scale.original)
-        self._windows: list[Float64[np.ndarray, "b 3"]] = []
+        self._windows: list[Float64[np.ndarray, "b 4"]] = []
 
     def by_window(self) -> Float64[np.ndarray, "windows 3"]:
-        """Scaled MSE, scaled MAE and MAE in the data's units of each window, in the order they were added."""
-        return np.concatenate(self._windows) if self._windows else np.empty((0, 3))
+        """Scaled MSE, scaled MAE and MAE in the data's units of each window, in the order they were added; 0 for a
+        window of which nothing is observed."""
+        return np.concatenate(self._windows)[:, :3] if self._windows else np.empty((0, 3))
+
+    def shares(self) -> Float64[np.ndarray, "windows"]:
+        """Share of the actual values of each window that is observed: its weight in a mean over windows."""
+        return np.concatenate(self._windows)[:, 3] if self._windows else np.empty(0)
 
     def add(
         self,
@@ -173,8 +184,11 @@ class Errors:
         self.scaled.add(forecast, actual)
         self.original.add(*(_original(values, to_float64(center), to_float64(scale)) for values in (forecast, actual)))
         error = (to_float64(forecast) - to_float64(actual)).abs()
+        missing = to_float64(actual).isnan()
+        error, share = error.masked_fill(missing, 0.0), (~missing).double().mean(dim=(1, 2))
         parts = (error.square(), error, error * to_float64(scale)[:, None])
-        self._windows.append(torch.stack([part.mean(dim=(1, 2)) for part in parts], dim=1).cpu().numpy())
+        means = [part.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for part in parts]
+        self._windows.append(torch.stack([*means, share], dim=1).cpu().numpy())
 
 
 def _original(

@@ -106,6 +106,16 @@ def score() -> None:
     _command("score")
 
 
+def watch() -> None:
+    """Console script `informer-watch`."""
+    _command("watch")
+
+
+def update() -> None:
+    """Console script `informer-update`."""
+    _command("update")
+
+
 def compare() -> None:
     """Console script `informer-compare`."""
     _command("compare")

@@ -3,17 +3,15 @@
 Where an entry was changed on purpose the digest is made to match; a flipped bit must be seen, or change nothing.
 """
 
-import atexit
 import json
-import tempfile
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fuzz_runs
 import mutations
 import numpy as np
-import pandas as pd
 import torch
 
 from informer import Forecaster, checkpoint
@@ -24,43 +22,6 @@ from informer.inference.exporting import description
 
 MOST_SIGNS = 700
 """Of a line that refuses a file."""
-
-TINY: dict[str, Any] = {
-    "features": "S",
-    "model": "tiny",
-    **{f"model.{name}": size for name, size in {"d_model": 4, "n_heads": 1, "d_ff": 4, "encoder_stacks": [1]}.items()},
-    "seq_len": 24,
-    "label_len": 6,
-    "pred_len": 6,
-    "trainer.max_steps": 2,
-    "trainer.batch_size": 32,
-}
-"""Of the smallest run."""
-
-
-@cache
-def run() -> Path:
-    """A finished run on a table of its own, the same for all cases; removed when the program ends."""
-    place = tempfile.TemporaryDirectory()
-    atexit.register(place.cleanup)
-    folder = Path(place.name, "run")
-    Forecaster.fit(table(), run_dir=folder, **TINY)
-    return folder
-
-
-@cache
-def table() -> pd.DataFrame:
-    """A daily wave of 260 hours."""
-    times = pd.date_range("2024-01-01", periods=260, freq="h")
-    return pd.DataFrame({"date": times, "load": np.sin(np.arange(260) / 24 * 2 * np.pi) + np.arange(260) / 100})
-
-
-@cache
-def entries(name: str) -> dict[str, Any]:
-    """What a checkpoint of the run holds, without the digest."""
-    content: dict[str, Any] = torch.load(run() / name, weights_only=True)
-    del content["digest"]
-    return content
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -76,8 +37,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
         facts.write_text(json.dumps(noted | {"digests": noted.get("digests", {}) | {path.name: digest}}))
 
 
-def use(path: Path) -> None:
-    """Load, describe and forecast.
+def use(path: Path, kind: str = "numbers") -> None:
+    """Load, describe and forecast the table of a run.
 
     Raises:
         InputError: it is refused.
@@ -86,7 +47,7 @@ def use(path: Path) -> None:
         forecaster = Forecaster.load(path)
         assert repr(forecaster)
         description(forecaster.trained.checkpoint)
-        forecaster.predict(table(), intervals=80)
+        forecaster.predict(fuzz_runs.table(kind), future=fuzz_runs.horizon(kind), intervals=80)
 
 
 def problem_of(error: InputError, case: str) -> str | None:
@@ -99,10 +60,13 @@ def problem_of(error: InputError, case: str) -> str | None:
 
 def changed_entry(rng: np.random.Generator, folder: Path) -> str | None:
     """One entry deleted or replaced."""
-    content, case = mutations.draw(entries("best.pt"), rng)
+    kind = str(rng.choice(list(fuzz_runs.RUNS)))
+    name = "refit.pt" if kind == "maps" else "best.pt"
+    content, case = mutations.draw(fuzz_runs.entries(name, kind), rng)
+    case = f"{kind}: {case}"
     write(folder / "changed.pt", content)
     try:
-        use(folder / "changed.pt")
+        use(folder / "changed.pt", kind)
     except InputError as error:
         return problem_of(error, case)
     except Exception as error:
@@ -111,23 +75,23 @@ def changed_entry(rng: np.random.Generator, folder: Path) -> str | None:
 
 
 @cache
-def whole(suffix: str) -> bytes:
+def whole(suffix: str, kind: str) -> bytes:
     """The content of a file that is good."""
-    if suffix == ".pt":
-        return (run() / "best.pt").read_bytes()
-    return to_safetensors(checkpoint.load(run() / "best.pt"))
+    path = fuzz_runs.run(kind) / "best.pt"
+    return path.read_bytes() if suffix == ".pt" else to_safetensors(checkpoint.load(path))
 
 
 def flipped_bit(rng: np.random.Generator, folder: Path) -> str | None:
     """One bit of a .pt or .safetensors file."""
-    suffix = str(rng.choice([".pt", ".safetensors"]))
+    suffix, kind = str(rng.choice([".pt", ".safetensors"])), str(rng.choice(list(fuzz_runs.RUNS)))
     path = folder / f"flipped{suffix}"
-    path.write_bytes(mutations.flipped(whole(suffix), rng))
+    path.write_bytes(mutations.flipped(whole(suffix, kind), rng))
     try:
         found = checkpoint.load(path)
     except InputError as error:
         return problem_of(error, suffix)
-    return None if is_same(found, checkpoint.load(run() / "best.pt")) else f"{suffix}: other content was loaded"
+    same = is_same(found, checkpoint.load(fuzz_runs.run(kind) / "best.pt"))
+    return None if same else f"{kind}, {suffix}: other content was loaded"
 
 
 def is_same(one: Checkpoint, other: Checkpoint) -> bool:

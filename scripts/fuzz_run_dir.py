@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import fuzz_checkpoint
+import fuzz_runs
 import mutations
 import numpy as np
 import torch
@@ -27,12 +28,13 @@ WHOLLY = 25
 
 def changed_run(rng: np.random.Generator, folder: Path) -> str | None:
     """One entry of one file deleted or replaced, or a file that is something else."""
-    run = Path(shutil.copytree(fuzz_checkpoint.run(), folder / "run"))
+    kind = str(rng.choice(list(fuzz_runs.RUNS)))
+    run = Path(shutil.copytree(fuzz_runs.run(kind), folder / "run"))
     (run / "metrics.json").unlink()
-    case = _spoil(run, rng) if rng.random() < 0.3 else _change(run, rng)
+    case = f"{kind}: {_spoil(run, rng) if rng.random() < 0.3 else _change(run, rng)}"
     try:
         if rng.random() < 0.3:
-            fuzz_checkpoint.use(run)
+            fuzz_checkpoint.use(run, kind)
         elif rng.random() < 1 / WHOLLY:
             resume(RunFolder.of(run), Console(quiet=True))
         else:
@@ -46,15 +48,17 @@ def changed_run(rng: np.random.Generator, folder: Path) -> str | None:
 
 def _change(run: Path, rng: np.random.Generator) -> str:
     name = str(rng.choice(["config.yaml", "run.json", "last.pt", "last.pt"]))
-    changed, case = mutations.draw(content(run, name), rng, texts=name != "last.pt")
+    changed, case = mutations.draw(content_of(run, name), rng, texts=name != "last.pt")
     write(run, name, changed)
     return f"{name}: {case}"
 
 
-def content(run: Path, name: str) -> Any:
-    """What a file of a run holds: last.pt, run.json or config.yaml."""
-    if name == "last.pt":
-        return fuzz_checkpoint.entries(name)
+def content_of(run: Path, name: str) -> Any:
+    """What a file of a run holds: a checkpoint (without the digest), run.json or config.yaml."""
+    if name.endswith(".pt"):
+        content: dict[str, Any] = torch.load(run / name, weights_only=True)
+        del content["digest"]
+        return content
     return (json.loads if name == "run.json" else yaml.safe_load)((run / name).read_text())
 
 

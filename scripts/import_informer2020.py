@@ -9,7 +9,7 @@ because their checkpoint does not hold the scaler: it is fitted here on the same
 
 import argparse
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
     run_dir.mkdir(parents=True, exist_ok=True)
     saved = checkpoint.Checkpoint(
         config=to_plain(config),
-        dims=asdict(dims),
+        dims=dims.to_plain(),
         inputs=list(data.inputs),
         targets=list(data.targets),
         future_covariates=[],

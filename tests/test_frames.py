@@ -126,6 +126,13 @@ def test_what_is_no_table() -> None:
             frame_of(given, "frame")
 
 
+def test_names_that_repeat_are_one_line() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    with pytest.raises(InputError, match=r"column names repeat .*'a' 2 times") as caught:
+        frame_of(pyarrow.table([pyarrow.array([1.0])] * 3, names=["date", "a", "a"]), "table")
+    assert "\n" not in str(caught.value)
+
+
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pl.DataFrame({"x": [1.0]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)

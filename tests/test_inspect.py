@@ -266,6 +266,24 @@ def test_names_and_text_of_a_long_file(folder: Path) -> None:
     assert "2 in all, 2 sound" in outcome.out
 
 
+def test_the_command_reads_what_is_no_number(folder: Path) -> None:
+    """Red if categories or attributes that the file has are not in the command, or the command does not accept them."""
+    one = table(300).assign(kind=np.where(np.arange(300) % 3, "calm", "busy"), remark=[f"no. {i}" for i in range(300)])
+    one.to_csv("one.csv", index=False)
+    given = ["seq_len=24", "label_len=12", "pred_len=6"]
+    command = call("inspect", "one.csv", *given).out.splitlines()[-1]
+    assert "'dataset.categorical=[kind]'" in command
+    parts = [one.assign(id=name, region=name[0], size=place) for place, name in enumerate(("n1", "n2", "s1"))]
+    pd.concat(parts).drop(columns="remark").to_csv("long.csv", index=False)
+    found = call("inspect", "long.csv", *given).out.splitlines()[-1]
+    assert "'dataset.categorical=[kind]'" in found
+    assert "'dataset.static_covariates=[region,size]'" in found
+    outcome = call("inspect", "long.csv", "dataset.series_col=id", *given)
+    assert outcome.status == 0
+    assert "'dataset.static_covariates=[region,size]'" in outcome.out.splitlines()[-1]
+    trains(outcome)
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [

@@ -24,7 +24,20 @@ HEAVY = {
     "uvicorn",
 }
 
-COMMANDS = ("forecast", "train", "eval", "predict", "export", "inspect", "report", "compare", "score", "serve")
+COMMANDS = (
+    "forecast",
+    "train",
+    "eval",
+    "predict",
+    "export",
+    "inspect",
+    "report",
+    "compare",
+    "score",
+    "serve",
+    "update",
+    "watch",
+)
 
 REPORT = """
 import atexit, json, sys
@@ -71,6 +84,8 @@ def test_composing_imports_nothing_heavy() -> None:
         ("export", ["checkpoint=nothing"]),
         ("serve", ["checkpoint=nothing"]),
         ("serve", ["port=-1"]),
+        ("update", ["checkpoint=nothing", "input=nothing.csv"]),
+        ("watch", ["checkpoint=nothing", "input=nothing.csv"]),
         ("inspect", ["nothing.csv"]),
         ("report", ["nothing"]),
         ("forecast", ["nothing.csv"]),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -137,6 +138,49 @@ def test_an_input_and_a_foreign_summary_stay(run: Path, store: Any) -> None:
     store.pipe_file("/out/summary.csv", b"mine\n")
     refused(predicted(run, "input=memory://in", "output=memory://out"), "summary.csv")
     assert store.find("/out") == ["/out/summary.csv"]
+
+
+@pytest.mark.parametrize("output", ["memory:///in", "memory://in//", "memory://x/../in"])
+def test_another_spelling_of_an_address_is_the_same_place(output: str, run: Path, store: Any) -> None:
+    """Red if an input is overwritten because the two addresses are compared as text."""
+    store.pipe_file("/in/forecasts.csv", BODY)
+    refused(
+        predicted(run, "input=memory://in/forecasts.csv", f"output={output}", "format=long"),
+        "expected another folder than that of the input",
+    )
+    assert store.cat_file("/in/forecasts.csv") == BODY
+    assert store.find("/") == ["/in/forecasts.csv"]
+
+
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [
+        ("train", "run_dir=s3://bucket/run"),
+        ("train", "data_dir=memory://data"),
+        ("train", "dataset.path=ftp://host/a.csv"),
+        ("eval", "output=memory://out"),
+        ("predict", "output=file:///out"),
+        ("predict", "input=simplecache::memory://in/own.csv"),
+        ("predict", "checkpoint=https://host/best.pt"),
+        ("export", "output=memory://out/model.safetensors"),
+        ("forecast", "output=gs://bucket/out"),
+        ("score", "output=memory://out"),
+    ],
+)
+def test_an_address_where_none_is_taken_makes_no_folder(
+    command: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a folder called `s3:` appears here, or an address of an unknown kind is taken for a path."""
+    monkeypatch.chdir(tmp_path)
+    refused(call(command, given), f"{given.partition('=')[0]}: expected a path of this machine")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_has_no_missing_file(run: Path) -> None:
+    with socket.socket() as free:  # bound and not listening: connections are refused
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}/own.csv"
+        refused(predicted(run, f"input={address}"), f"{address}: cannot be reached (")
 
 
 def test_training_from_the_web_saves_no_signature(server: Server, store: Any, tmp_path: Path) -> None:

@@ -45,7 +45,10 @@ def _encoded(node: Any) -> Iterator[bytes | memoryview]:
     elif isinstance(node, Tensor):
         # a single bit of a .pt file makes a tensor one that asks for gradients
         yield f"tensor {node.dtype} {list(node.shape)}{' requires_grad' * node.requires_grad};".encode()
-        yield node.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+        flat = node.detach().cpu().contiguous().reshape(-1)
+        # torch calls a single number contiguous whatever its stride, which a bit of a .pt file can change
+        flat = flat if flat.stride() == (1,) else flat.clone(memory_format=torch.contiguous_format)
+        yield flat.view(torch.uint8).numpy().data
     elif isinstance(node, str):
         text = node.encode(errors="surrogatepass")
         yield f"str {len(text)};".encode() + text

@@ -9,6 +9,8 @@ from informer.files import expanded, write_atomic
 
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
 """Scored on the test part; the last state of training; fitted once more on the rows of all parts."""
+KEPT, ROWS = "kept.pt", "rows.csv"
+"""What later rows are added to by `informer update`: moments and errors; the last rows of each series."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
 REPORT = ("metrics.json", "metrics.csv")
 BY_SERIES = "metrics_by_series.csv"
@@ -21,7 +23,7 @@ LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
 """Training and validation loss by epoch next to those of the baselines."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
-    *(*REPORT, BY_SERIES, SEARCH),
+    *(KEPT, ROWS, *REPORT, BY_SERIES, SEARCH),
 )
 """All that a run writes."""
 

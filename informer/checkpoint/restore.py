@@ -5,6 +5,7 @@ file really holds, and only then is it built.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -153,7 +154,7 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     sizes = tuple(len(labels.get(name, ())) for name in checkpoint.inputs)
     found = [f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs]
     found += [f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets]
-    if dims.categories != (sizes if any(sizes) else ()):
+    if dims.categories != ((*sizes, *(0,) * dims.n_masks) if any(sizes) else ()):
         found.append(f"categories: expected {list(dims.categories)} of the columns, found {list(sizes)}")
     codes = [place for place, size in enumerate(sizes) if size]
     if sorted(PanelScaler.from_state(checkpoint.scaler).codes) != codes:
@@ -161,22 +162,53 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     return found
 
 
+def made_for(checkpoint: Checkpoint, dims: ModelDims) -> bool:
+    """Whether its network was made for data of these sizes; files of before they were recorded have none of some."""
+    later = {name: () for name in ("regressors", "holidays") if name not in checkpoint.dims}
+    return dims_in(checkpoint) == replace(dims, **later)  # type: ignore[arg-type]
+
+
 def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     Frequency.parse(checkpoint.frequency)
     scaler = PanelScaler.from_state(checkpoint.scaler)
     scalers = [*scaler.own.values(), *([scaler.shared] if scaler.shared else [])]
     pairs = [
-        ("columns read", len(checkpoint.inputs), dims.enc_in),
+        ("columns read", len(checkpoint.inputs), dims.enc_in - dims.n_masks),
         ("columns forecast", len(checkpoint.targets), dims.c_out),
-        *(("columns of a scaler", part.size, dims.enc_in) for one in scalers for part in (one.center, one.scale)),
+        *(
+            ("columns of a scaler", part.size, dims.enc_in - dims.n_masks)
+            for one in scalers
+            for part in (one.center, one.scale)
+        ),
     ]
     found = [f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected]
     static: Any = checkpoint.static_covariates
     if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
         found.append("static covariates: expected names of columns that are not forecast")
         static = []
+    masked = dims.masked or ()
+    if any(place >= len(checkpoint.inputs) for place in masked) or sorted({*masked}) != [*masked]:
+        found.append(f"masked: expected increasing places of {len(checkpoint.inputs)} columns, found {[*masked]}")
+    if not set(dims.regressors) <= set(dims.known) or not set(dims.holidays) <= set(range(len(dims.mark_sizes))):
+        found.append("known covariates: expected positions of columns and marks that are given over the horizon")
     used = [*checkpoint.targets, *checkpoint.future_covariates, *static]
-    return found + [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
+    found += [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
+    if found:
+        return found
+    n = len(checkpoint.inputs)
+    known = [place for place in dims.known if place < n]
+    masks = [n + i for i, place in enumerate(masked) if place in known]
+    if [*dims.known] != [*known, *masks]:
+        return [f"positions of masks known over the horizon: expected {masks} at the end, found {[*dims.known]}"]
+    return [
+        f"positions of columns {what}: expected {places}, found {own}"
+        for what, own, names in (
+            ("targets", list(dims.targets), checkpoint.targets),
+            ("known over the horizon", known, (*checkpoint.future_covariates, *static)),
+        )
+        # empty where they were not recorded: in older files, and imported ones
+        if own and own != (places := [checkpoint.inputs.index(name) for name in names])
+    ]
 
 
 def _length_problems(config: Mapping[str, Any], dims: ModelDims) -> list[str]:

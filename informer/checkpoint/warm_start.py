@@ -49,8 +49,8 @@ def warm_start(
         same_calendar: whether the marks of the new data are the fields of the checkpoint; otherwise as above.
         slots: `_target_` and parameters of the model's three mechanisms. Where the checkpoint has another one, or other
             parameters of it, what both learn is taken over (same name, same shape); the rest, buffers too, is fresh.
-        trained: series and categories of the new data; other categories than the checkpoint's leave the value
-            embeddings fresh too, other series their vectors.
+        trained: series, categories and columns with gaps of the new data; other categories or gaps than the
+            checkpoint's leave the value embeddings fresh too, other series their vectors.
 
     Raises:
         InputError: another tensor is missing, left over or of another shape.
@@ -90,8 +90,11 @@ def _of_other_columns(
 ) -> tuple[str, ...]:
     """How the names of the tensors begin that belong to columns, a calendar or a head other than the checkpoint's."""
     labels = {name: list(own) for name, own in trained.categories.items()}
+    same_masks = (trained.masked or ()) == (dims_in(checkpoint).masked or ())
     differ = {
-        "columns": (list(inputs) != checkpoint.inputs or labels != checkpoint.categories, model.INPUT_PARTS),
+        "columns": (
+            list(inputs) != checkpoint.inputs or labels != checkpoint.categories or not same_masks, model.INPUT_PARTS
+        ),
         "series": (
             bool(model.SERIES_PARTS) and list(trained.series) != checkpoint.series, model.SERIES_PARTS
         ),

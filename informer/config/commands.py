@@ -134,6 +134,8 @@ class PredictConfig:
     own output and are marked."""
     intervals: list[int] = field(default_factory=list)
     """Levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
+    adaptive: bool = False
+    """With mode=rolling: widths of intervals follow the coverage that they had at earlier origins."""
     format: Format = Format.csv
     digits: int | None = 7
     """Digits of numbers in text, of the spread of the column's history; null: all."""
@@ -171,7 +173,7 @@ class PredictConfig:
     def _mode_problems(self) -> list[str]:
         """Settings that do not fit the mode."""
         if self.mode is Mode.ahead:
-            only = {"stride": self.stride, "from": self.from_date}
+            only = {"stride": self.stride, "from": self.from_date, "adaptive": "true" if self.adaptive else None}
             return [
                 f"{name}: only used with mode=rolling, found {name}={value}" for name, value in only.items() if value
             ]
@@ -184,6 +186,8 @@ class PredictConfig:
             ]
             if value
         ]
+        if self.adaptive and not self.intervals:
+            found.append("adaptive: expected levels whose widths are adapted; set intervals=[80,95]")
         if self.format is Format.long:
             found.append("format: expected csv or parquet with mode=rolling, which writes long tables, found long")
         return found

@@ -25,6 +25,7 @@ from informer.config.renames import renamed_keys
 from informer.config.reports import CompareConfig, ReportConfig, ScoreConfig
 from informer.config.schema import TrainConfig, check
 from informer.config.serving import ServeConfig
+from informer.config.updating import UpdateConfig, WatchConfig
 from informer.errors import MOST_SHOWN, InputError, reason_of
 
 Node = TypeVar("Node")
@@ -35,7 +36,7 @@ OPEN = "${auto:"
 SCHEMAS: dict[str, type] = {
     "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig,
     "inspect": InspectConfig, "report": ReportConfig, "compare": CompareConfig, "score": ScoreConfig,
-    "forecast": ForecastConfig, "serve": ServeConfig,
+    "forecast": ForecastConfig, "serve": ServeConfig, "update": UpdateConfig, "watch": WatchConfig,
 }  # fmt: skip
 
 Composed = make_dataclass(

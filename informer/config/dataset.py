@@ -84,7 +84,7 @@ class DatasetConfig:
 
     Args:
         name: of the dataset, in reports.
-        path: the file, CSV (also gzip), parquet or .xlsx (its first sheet), or a folder or pattern of files with one
+        path: the file, CSV (also gzip), parquet or .xlsx, or a folder or pattern of files with one
             series each; None takes `file` from the data folder.
         file: file name in the data folder, without folders.
         packaged: `file` ships with this package (the sample) instead.
@@ -96,7 +96,7 @@ class DatasetConfig:
         time_col: the time column; None detects it.
         clock_col: the column with times of day, if `time_col` has only dates; None detects it.
         time_format: strptime format of the timestamps; s, ms, us or ns since 1970; or excel for spreadsheet days; None
-            detects it.
+            detects it (days only in workbooks).
         timezone: of local times, such as Europe/Berlin; times with an offset from UTC are converted to it.
         frequency: step between rows; None infers it.
         calendar: fields of the date and time that mark each row (hour, weekday, ...); None takes those that change at
@@ -113,8 +113,11 @@ class DatasetConfig:
         url: where to download `file` if it is missing; needs `sha256`.
         sha256: of the published file; required of a downloaded file, a mismatch of an existing one is only reported.
         hint: where to get a file without a stable URL.
+        sheet: of a workbook, its name, or its number from 1; None takes the first.
         separator, decimal, thousands, encoding: of CSV text; None detects them, thousands="" means no separator.
-        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default.
+        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default; fill=mask keeps gaps as they are.
+        min_observed: with fill=mask, the share of the rows of a window's history, and of its horizon, in which some
+            target is observed; windows with less are left out.
         confirm: names of repairs that may drop more than 10 rows and 1 % of the rows (duplicates).
         max_file_mb, max_line_mb, max_cell: limits (see `Limits`); with memmap the file may have any size.
     """
@@ -144,6 +147,7 @@ class DatasetConfig:
     url: str | None = None
     sha256: str | None = None
     hint: str | None = None
+    sheet: str | None = None
     separator: str | None = None
     decimal: str | None = None
     thousands: str | None = None
@@ -152,6 +156,7 @@ class DatasetConfig:
     duplicates: Duplicates | None = None
     fill: Fill | None = None
     max_gap: int | None = None
+    min_observed: float = 0.5
     confirm: list[str] = field(default_factory=list)
     max_file_mb: float = 4096.0
     max_line_mb: float = 64.0
@@ -176,7 +181,13 @@ class DatasetConfig:
             max_gap=self.max_gap,
             confirmed=self.confirm,
             categorical=self.categorical,
+            static=self.static_covariates,
         )
+
+    @property
+    def keeps_gaps(self) -> bool:
+        """Whether missing values stay missing."""
+        return self.fill is Fill.mask
 
     @property
     def as_text(self) -> list[str]:
@@ -185,8 +196,8 @@ class DatasetConfig:
 
     @property
     def hints(self) -> Hints:
-        """The given CSV format."""
-        return Hints(self.separator, self.decimal, self.thousands, self.encoding)
+        """The given format of files."""
+        return Hints(self.separator, self.decimal, self.thousands, self.encoding, self.sheet)
 
     def problems(self) -> list[str]:
         """All values out of range, one sentence each."""
@@ -196,6 +207,10 @@ class DatasetConfig:
             found.append(f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}")
         if self.max_gap is not None and self.max_gap < 1:
             found.append(f"dataset.max_gap: expected at least 1, found {self.max_gap}")
+        if self.max_gap is not None and self.fill is Fill.mask:
+            found.append("dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length")
+        if not 0 < self.min_observed <= 1:
+            found.append(f"dataset.min_observed: expected a share above 0 and at most 1, found {self.min_observed}")
         for name in ("max_file_mb", "max_line_mb"):
             if not getattr(self, name) > 0:
                 found.append(f"dataset.{name}: expected more than 0, found {getattr(self, name)}")

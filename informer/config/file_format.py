@@ -73,7 +73,11 @@ def _is_text_encoding(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Given CSV format; None is detected from the file.
+    """Given format of a file; None is detected from it.
+
+    Args:
+        separator, decimal, thousands, encoding: of CSV text.
+        sheet: of a workbook, its name or its number from 1; None: the first. CSV text has none.
 
     Raises:
         InputError: an invalid separator or encoding.
@@ -83,6 +87,7 @@ class Hints:
     decimal: str | None = None
     thousands: str | None = None
     encoding: str | None = None
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         for problem in hint_problems(self.separator, self.decimal, self.thousands, self.encoding):

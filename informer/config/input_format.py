@@ -17,6 +17,7 @@ class InputFormat:
     time_format: str | None = None
     timezone: str | None = None
     frequency: str | None = None
+    sheet: str | None = None
     separator: str | None = None
     decimal: str | None = None
     thousands: str | None = None
@@ -25,6 +26,7 @@ class InputFormat:
     duplicates: Duplicates | None = None
     fill: Fill | None = None
     max_gap: int | None = None
+    min_observed: float | None = None
     confirm: list[str] | None = None
     max_file_mb: float | None = None
     max_line_mb: float | None = None

@@ -6,11 +6,13 @@ from enum import Enum
 
 
 class Fill(Enum):
-    """Value of a missing cell: the last one before it, linear interpolation between its neighbours, or zero."""
+    """Value of a missing cell: the last one before it, linear interpolation between its neighbours, or zero; mask: it
+    stays missing."""
 
     ffill = "ffill"
     linear = "linear"
     zero = "zero"
+    mask = "mask"
 
 
 class Duplicates(Enum):
@@ -32,6 +34,7 @@ class Repairs:
         confirmed: names of repairs that may drop more than a few rows.
         categorical: columns of codes, which are never averaged: of duplicate rows they keep the first value, and where
             rows are missing they repeat the one before.
+        static: columns that are constant, which fill=mask therefore fills.
     """
 
     sort: bool = False
@@ -40,6 +43,12 @@ class Repairs:
     max_gap: int | None = None
     confirmed: Sequence[str] = ()
     categorical: Sequence[str] = ()
+    static: Sequence[str] = ()
+
+    @property
+    def keeps_gaps(self) -> bool:
+        """Whether missing values stay missing."""
+        return self.fill is Fill.mask
 
     def __bool__(self) -> bool:
         return self.sort or self.duplicates is not None or self.fill is not None
@@ -48,9 +57,16 @@ class Repairs:
     def advice(self) -> str:
         """How to handle the remaining empty cells and missing rows."""
         if self.fill is None:
-            return "set dataset.fill=ffill, linear or zero"
+            return "set dataset.fill=ffill, linear or zero, or mask, which keeps gaps"
+        if self.keeps_gaps:  # dates so far apart that they are wrong
+            return "more rows than dataset.fill=mask puts in: fix the dates"
         limit = "" if self.max_gap is None else f" within dataset.max_gap={self.max_gap}"
         return f"dataset.fill={self.fill.value} cannot fill it{limit}: fix the file"
+
+    @property
+    def for_cells(self) -> str | None:
+        """The same for empty cells only; None: they are no problem."""
+        return None if self.keeps_gaps else self.advice
 
 
 LONGEST_CELL = 131_072

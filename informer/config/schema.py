@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from informer.config.addresses import address_problems
 from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
 from informer.config.lengths import WindowSizes
+from informer.config.literal import PATHS
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
-from informer.config.training import LossConfig, OptimConfig, Precision, TrainerConfig
+from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, TrainerConfig
 from informer.errors import InputError
 from informer.runtime import device_problems
 
@@ -89,6 +91,10 @@ class TrainConfig:
         found = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
         if not 0 <= self.seed < 2**32:
             found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
+        if self.dataset.keeps_gaps and self.loss.kind is LossKind.spectral:
+            found.append(
+                "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
+            )
         if self.search:  # lengths and sizes are not chosen yet
             return found + self._search_problems()
         if self.trainer.time_budget_minutes is not None:
@@ -161,6 +167,7 @@ def check(config: Config) -> Config:
     """Raise one InputError with all problems of a configuration."""
     # comparisons with NaN are false, whatever range they ask for
     found = [f"{key}: expected a number, found nan" for key in _nans(config)] or config.problems()
+    found += address_problems(config, PATHS)
     if found:
         raise InputError("; ".join(found))
     return config

@@ -61,6 +61,8 @@ class TrainerConfig:
     collective_timeout_minutes: float = 10.0
     """How long a process waits for the others before the run ends."""
 
+    keep: bool = True
+    """Keep what `informer update` adds later rows to: the last rows (rows.csv), moments of linear maps (kept.pt)."""
     refit: bool = False
     """With linear maps: after the score fit these once more on the rows of all parts, for forecasts (refit.pt)."""
     combine: bool = False

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from informer.config.dataset import DatasetConfig
 from informer.errors import InputError
-from informer.files import write_atomic
+from informer.files import expanded, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -104,3 +105,25 @@ def _write(path: Path, blocks: Iterable[bytes]) -> None:
             f"{path.parent}: expected a writable folder for arrays, found: {reason}; set dataset.cache_dir"
         ) from error
     write_atomic(_checksum(path), digest.hexdigest())
+
+
+def dataset_cache(dataset: DatasetConfig, data_dir: Path, sha256: str) -> Cache:
+    """The arrays of these files with these settings."""
+    keys = (
+        "time_col",
+        "time_format",
+        "frequency",
+        "columns",
+        "series_col",
+        "separator",
+        "decimal",
+        "encoding",
+        "thousands",
+        "clock_col",
+        "timezone",
+        "exclude",
+        "sheet",
+    )
+    reading = {key: getattr(dataset, key) for key in keys}
+    folder = expanded(dataset.cache_dir) if dataset.cache_dir else data_dir / "cache"
+    return Cache.below(folder, {"sha256": sha256, **reading})

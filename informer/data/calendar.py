@@ -87,6 +87,11 @@ def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
     return (*(given.fields or usual(frequency)), *(HOLIDAY + place for place in given.holidays))
 
 
+def holiday_marks(frequency: Frequency, calendar: Marks) -> list[int]:
+    """Positions of the mark columns that say which rows are holidays."""
+    return [place for place, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
+
+
 def mark_sizes(frequency: Frequency, calendar: Marks) -> tuple[int, ...]:
     """One entry per mark column: the size of its embedding table, 1 if it is linear (timeF)."""
     linear = _calendar(calendar).kind is CalendarEmbed.timeF

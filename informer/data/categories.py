@@ -19,6 +19,8 @@ class Trained(NamedTuple):
     """Names of its series, in the order of their numbers; empty for a single one."""
     categories: Labels
     """By column, its categories in the order of their numbers."""
+    masked: tuple[int, ...] | None = None
+    """Places of its inputs that have an observed-mask column; None: it reads no gaps."""
 
 
 NUMBERS_ONLY = Trained((), {})
@@ -32,7 +34,7 @@ def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Lab
         place = panel[0].columns.index(name)
         parts = (one.values[split.train.start : split.train.stop] for one, split in zip(panel, splits, strict=True))
         numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
-        found[name] = tuple(sorted(own[number - 1] for number in numbers))
+        found[name] = tuple(sorted(own[number - 1] for number in numbers if number))
     return found
 
 

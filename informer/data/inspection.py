@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -16,14 +15,15 @@ from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
 from informer.config.overrides import changed_settings
 from informer.console import logging_to, say
-from informer.data.panel import series_tables
+from informer.data.long import LongTable
+from informer.data.proposals import NOTHING, Proposal, gap_lines
 from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
 from informer.data.read.report import Report
 from informer.data.read.source import Series, inspect_table, table_of_file, text_columns
 from informer.data.read.table import Table, name_of
-from informer.data.seasonality import find_seasons
+from informer.data.seasonality import bridged, find_seasons
 from informer.data.survey import series_column
 from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded
@@ -82,6 +82,7 @@ class Finding:
         columns: of numbers.
         advice: what trains on it, if anything does.
         is_short: its rows are sound and too few.
+        proposal: what further columns of the file may be.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Finding:
     columns: tuple[str, ...] = ()
     advice: Advice | None = None
     is_short: bool = False
+    proposal: Proposal = NOTHING
 
     @property
     def is_sound(self) -> bool:
@@ -108,15 +110,16 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
         if dataset.series_col is None:
             yield _finding(path, table, name_of(path), settings, console)
             return
+        proposal = Proposal.of(table, dataset, settings.target)
         with logging_to(console):
             table = table.without(text_columns([table], dataset))
-        parts = list(series_tables(table, dataset.series_col))
+        parts = list(LongTable.of(table, dataset.series_col).tables())
     except InputError as error:
         if alone:
             raise
         yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
         return
-    yield from (_finding(None, own, one, settings, console) for own, one in parts)
+    yield from (replace(_finding(None, own, one, settings, console), proposal=proposal) for own, one in parts)
 
 
 def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
@@ -124,12 +127,16 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
     with logging_to(console):
         series, report = inspect_table(table, settings.dataset, name, sizes=settings.sizes)
     key = None if series is None or path is None else series_column(table, settings.dataset)
+    command: list[str] = []
     if key is None:
         advice, verdict = _advice(table, name, settings, report)
-        command = [] if advice is None or path is None else _commands(path, *advice, target=settings.target)
+        if advice is not None and path is not None:
+            dataset = Proposal.of(table, settings.dataset, settings.target).added(advice[0])
+            command = _commands(path, dataset, advice[1], target=settings.target)
     else:
         advice, verdict = None, f"series:   {key!r} separates the series"
         known = replace(settings.dataset, series_col=key)
+        known = Proposal.of(table, known, settings.target).added(known)
         command = [
             *_forecast_lines(str(path), known, settings.target),
             "inspect:  each of them",
@@ -141,6 +148,7 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         lines=[
             *_facts(table, series, settings.dataset.categorical),
             *_problems(report),
+            *gap_lines(table, settings.dataset, name, report),
             *filter(None, [verdict]),
             *command,
         ],
@@ -187,7 +195,10 @@ def _advice_for_all(path: Path, found: Sequence[Finding], wanted: InspectConfig)
     elif len(kinds) > 1 or len({str(dataset.columns) for dataset, _ in advice}) > 1:
         yield "train:    one model needs the same columns and step in all; list common columns in dataset.columns"
     else:
-        yield from _commands(path, *_serving_all(advice, wanted.sizes), target=wanted.target)
+        dataset, sizes = _serving_all(advice, wanted.sizes)
+        if all(one.proposal == found[0].proposal for one in found):
+            dataset = found[0].proposal.added(dataset)
+        yield from _commands(path, dataset, sizes, target=wanted.target)
 
 
 def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
@@ -219,9 +230,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> I
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
     for column, values in [one for one in columns if one[0] not in categorical][-MOST_SEASONS:]:
-        # an estimate across gaps is enough to see a season
-        whole = pd.Series(values).where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0)
-        seasons = find_seasons(whole.to_numpy())
+        seasons = find_seasons(bridged(values))
         if seasons:
             found = ", ".join(f"{season.period} rows ({season.strength:.2f})" for season in seasons)
             yield f"seasons:  {column} repeats after {found}"

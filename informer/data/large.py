@@ -14,7 +14,8 @@ import pandas as pd
 from informer.config.dataset import DatasetConfig
 from informer.data.cache import Cache, is_whole, write_checked
 from informer.data.history import future_index
-from informer.data.panel import aligned, names_in, series_names
+from informer.data.long import series_codes
+from informer.data.panel import aligned, series_names
 from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series, inspect_table, prepared, text_columns
 from informer.data.read.table import Table, read_pieces
@@ -143,11 +144,11 @@ def _pieces(path: Path, config: DatasetConfig) -> Iterator[Table]:
 
 def _runs(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
     """Consecutive rows of one series, and its name."""
-    names = names_in(table, series_col)
-    borders = [0, *np.flatnonzero(names[1:] != names[:-1]) + 1, len(names)]
+    codes, names = series_codes(table, series_col)
+    borders = [0, *np.flatnonzero(np.diff(codes)) + 1, len(codes)]
     frame = table.frame.drop(columns=series_col)
     for begin, end in pairwise(borders):
-        name = str(names[begin])
+        name = names[codes[begin]]
         yield replace(table, name=f"{table.name}, {series_col} {name}", frame=frame[begin:end]), name
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
+from informer.data.long import LongTable, SoundSeries
 from informer.data.read.categories import CategoryReader
 from informer.data.read.dialect import Dialect
 from informer.data.read.report import Report
@@ -26,6 +27,9 @@ log = logging.getLogger(__name__)
 
 MOST = 3
 """Maximum number of problems and names in one line."""
+
+MOST_KEPT = 1 << 20
+"""Rows up to which times are kept as text too, to see whether the next file has the same."""
 
 
 def read_panel(
@@ -61,17 +65,37 @@ def _panel(
     least = sizes if config.short is Short.error else None
     for origin, name in tables:
         with report.gathering():
-            for table, one, own in reader.tables(origin, name, config):
-                with report.gathering():
-                    # the others must have the step of the first
-                    step = panel[0].frequency.code if panel else config.frequency
-                    series = series_from_table(table, replace(own, frequency=step), one, sizes=least)
-                    panel.append(aligned(series, panel[0]) if panel else series)
+            table, own = reader.whole(origin, config)
+            if own.series_col is not None:
+                _add_long(panel, LongTable.of(table, own.series_col), own, least, report)
+                continue
+            series = series_from_table(table, _stepping(own, panel), name, sizes=least)
+            panel.append(aligned(series, panel[0]) if panel else series)
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
     if repeated:
         raise InputError(f"{listed(repeated, MOST)}: series of that name in more than one file; rename one")
     return panel
+
+
+def _add_long(
+    panel: list[Series], long: LongTable, config: DatasetConfig, sizes: WindowSizes | None, report: Report
+) -> None:
+    """Append the series of a long table."""
+    sound = SoundSeries.of(long, config, panel[0]) if panel else None
+    for k, name in enumerate(long.names):
+        with report.gathering():
+            series = None if sound is None else sound.series(k, sizes)
+            if series is None:
+                series = series_from_table(long.table(k), _stepping(config, panel), name, sizes=sizes)
+            panel.append(aligned(series, panel[0]) if panel else series)
+            if len(panel) == 1:
+                sound = SoundSeries.of(long, config, panel[0])
+
+
+def _stepping(config: DatasetConfig, panel: Sequence[Series]) -> DatasetConfig:
+    """The others must have the step of the first."""
+    return replace(config, frequency=panel[0].frequency.code) if panel else config
 
 
 def panel_tables(table: Table, name: str, config: DatasetConfig) -> Iterator[tuple[Table, str, DatasetConfig]]:
@@ -139,6 +163,14 @@ class _Reader:
         self, origin: Path | Table, name: str, config: DatasetConfig
     ) -> Iterator[tuple[Table, str, DatasetConfig]]:
         """The rows of each series of a file, its name (`name` for a single series), and how to read them."""
+        table, config = self.whole(origin, config)
+        if config.series_col is None:
+            yield table, name, config
+        else:
+            yield from ((own, one, config) for own, one in LongTable.of(table, config.series_col).tables())
+
+    def whole(self, origin: Path | Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
+        """A file with its times parsed and its categories numbered, and how to read it."""
         table = origin if isinstance(origin, Table) else table_of_file(origin, config)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
@@ -146,12 +178,10 @@ class _Reader:
         table, config = self.categories.coded(table, config)
         if config.series_col is not None:
             table, config = self._timed(table, config)
-            table = table.without(text_columns([table], config))
-            yield from ((own, one, config) for own, one in series_tables(table, config.series_col or ""))
-            return
+            return table.without(text_columns([table], config)), config
         with suppress(InputError):  # reported with all other problems of the file
             table, config = self._timed(table, config)
-        yield table, name, config
+        return table, config
 
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """The table with its time column parsed, for all series at once, since parsing text is the slowest step."""
@@ -164,37 +194,24 @@ class _Reader:
                 time_col,
                 self.time_format,
                 timezone=config.timezone,
-                groups=None if config.series_col not in table.columns else table.frame[config.series_col].to_numpy(),
+                groups=_groups(table, config),
             )
             # a cell that is not a time is kept, so that it is reported with its series and original text
-            self.cells, self.times = cells, None if times.hasnans else pd.Series(times, index=cells.index)
-        if self.times is not None:
-            table = replace(table, frame=table.frame.assign(**{time_col: self.times}))
+            parsed = None if times.hasnans else pd.Series(times, index=cells.index)
+            # the cells of a long file take more space than its numbers
+            self.cells, self.times = (cells, parsed) if len(cells) <= MOST_KEPT else (None, None)
+        else:
+            parsed = self.times
+        if parsed is not None:
+            table = replace(table, frame=table.frame.assign(**{time_col: parsed}))
         return table, replace(config, time_col=time_col, time_format=self.time_format)
 
 
-def series_tables(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:
-    """The rows of each series named by a column, without that column, and the name.
-
-    Raises:
-        InputError: no such column, an empty cell in it, or no rows.
-    """
-    names = names_in(table, series_col)
-    for one, rows in table.frame.drop(columns=series_col).groupby(names, sort=False):
-        yield replace(table, name=f"{table.name}, {series_col} {one}", frame=rows), str(one)
-
-
-def names_in(table: Table, column: str) -> np.ndarray:
-    """The name of the series of each row."""
-    if column not in table.columns:
-        raise table.missing("dataset.series_col", column)
-    if not len(table.frame):
-        raise table.without_rows()
-    cells = table.frame[column]
-    empty = np.flatnonzero(cells.isna() | (cells.astype(str) == ""))
-    if len(empty):
-        raise InputError(f"{table.at(int(empty[0]), column)}: expected the name of a series, found an empty cell")
-    return cells.to_numpy()
+def _groups(table: Table, config: DatasetConfig) -> np.ndarray | None:
+    """The name of the series of each row, where local times need it."""
+    if config.timezone is None or config.series_col not in table.columns:
+        return None
+    return table.frame[config.series_col].to_numpy()
 
 
 def aligned(series: Series, first: Series) -> Series:

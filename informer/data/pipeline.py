@@ -1,21 +1,22 @@
 """From a dataset to windows on the device."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Int64
 
 from informer.config.dataset import DatasetConfig, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.data.cache import Cache
-from informer.data.calendar import Marks, mark_sizes
+from informer.data.cache import Cache, dataset_cache
+from informer.data.calendar import Marks, holiday_marks, mark_sizes
 from informer.data.categories import Trained, check_static, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
+from informer.data.gaps import masks_of
 from informer.data.large import mapped_panel
 from informer.data.panel import divide, read_panel, table_panel
+from informer.data.parts import Cutter
 from informer.data.provenance import Provenance, panel_sha256, provenance_of
 from informer.data.read.categories import CategoryReader, Labels
 from informer.data.read.download import find_files
@@ -27,7 +28,6 @@ from informer.data.split import Split
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError, listed
-from informer.files import expanded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,8 @@ class Data:
         calibration: windows of the later rows of the validation part, which are then not in `val`; None without.
         known: names of the training series, in the order of their numbers; empty for a single series.
         provenance: files and checksum.
+        choices: what was chosen on these rows for a linear forecast, so that it is chosen once.
+        masked: places of the inputs that have an observed-mask column; None: no values may be missing.
     """
 
     panel: list[Series]
@@ -65,6 +67,8 @@ class Data:
     calibration: Windows | None
     known: tuple[str, ...]
     provenance: Provenance
+    choices: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
+    masked: tuple[int, ...] | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -75,6 +79,16 @@ class Data:
     def targets(self) -> tuple[str, ...]:
         """Columns that the model forecasts."""
         return self.columns.targets
+
+    @property
+    def regressors(self) -> list[int]:
+        """Positions of the columns of numbers that are given over the horizon and vary within a series."""
+        return self.columns.positions([one for one in self.columns.future_covariates if one not in self.categories])
+
+    @property
+    def holidays(self) -> list[int]:
+        """Positions of the marks that say which rows are holidays."""
+        return holiday_marks(self.frequency, self.calendar)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +145,7 @@ def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, dat
     """
     paths = find_files(dataset, data_dir)
     provenance = provenance_of(paths, dataset)
-    cache = _cache(dataset, data_dir, provenance) if dataset.memmap else None
+    cache = dataset_cache(dataset, data_dir, provenance.sha256) if dataset.memmap else None
     categories = CategoryReader(roles.covariates)
     panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes, categories)
     if cache and (lost := [name for name in roles.covariates if name not in panel[0].columns]):
@@ -198,21 +212,19 @@ def lay_out(
         scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
         calendar, device: what marks each row, and where the rows are.
         calibration: share of the validation rows, from the end, used to calibrate intervals.
-        trained: the series and categories of training; None: those of this data.
+        trained: what the model was trained on; None: this data.
 
     Raises:
         InputError: problems in the split or the sizes.
     """
     panel, splits = divide(source.panel, dataset, sizes)
-    known, categories = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
+    masked = masks_of(panel, splits, keeps_gaps=dataset.keeps_gaps, trained=trained)
+    known, categories, _ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
 
-    def windows(name: str, parts: Sequence[range]) -> Windows:
-        starts = _starts(parts, store.first_rows.cpu().numpy(), sizes, (dataset.name, name))
-        return Windows.of_columns(store, source.columns, starts=torch.from_numpy(starts), sizes=sizes)
-
+    windows = Cutter.of(panel, store, source.columns, sizes, dataset)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
         panel=panel,
@@ -227,9 +239,10 @@ def lay_out(
         train=windows("train", [split.train for split in splits]),
         val=windows("val", val),
         test=windows("test", [split.test for split in splits]),
-        calibration=windows("calibration", later) if any(later) else None,
+        calibration=windows.or_none(later),
         known=tuple(known),
         provenance=source.provenance,
+        masked=masked,
     )
 
 
@@ -250,6 +263,12 @@ def _scalers(
         codes = source.columns.positions(list(source.labels))
         static = [one for one in source.columns.positions(source.columns.static_covariates) if one not in codes]
         fitted = PanelScaler.fit(scaler, training, codes=codes, static=static)
+        scalers = [one for one in (fitted.shared, *fitted.own.values()) if one is not None]
+        if unknown := sorted({source.columns.inputs[place] for one in scalers for place in one.unknown}):
+            raise InputError(
+                f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "
+                "dataset.exclude, or change dataset.split"
+            )
     return fitted, [fitted.of(name, rows) for name, rows in training.items()]
 
 
@@ -258,37 +277,3 @@ def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, rang
     cut = part.stop - int(len(part) * share)
     earlier, later = range(part.start, cut), range(cut, part.stop)
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))
-
-
-def _starts(
-    parts: Sequence[range], first_rows: Int64[np.ndarray, "s"], sizes: WindowSizes, names: tuple[str, str]
-) -> Int64[np.ndarray, "n"]:
-    """Store rows at which the windows of all series start whose targets are in these parts; `names`: of data, part."""
-    ranges = [sizes.starts(part) for part in parts]
-    counts = np.array([len(starts) for starts in ranges])
-    if not counts.sum():
-        raise InputError(f"{names[0]}: no series has a window in its {names[1]} part; use longer series")
-    firsts = first_rows + np.array([starts.start for starts in ranges])
-    # one count over all windows, minus the number of windows in previous series
-    return np.arange(counts.sum()) + np.repeat(firsts - (counts.cumsum() - counts), counts)
-
-
-def _cache(dataset: DatasetConfig, data_dir: Path, provenance: Provenance) -> Cache:
-    """The arrays of these files with these settings."""
-    keys = (
-        "time_col",
-        "time_format",
-        "frequency",
-        "columns",
-        "series_col",
-        "separator",
-        "decimal",
-        "encoding",
-        "thousands",
-        "clock_col",
-        "timezone",
-        "exclude",
-    )
-    reading = {key: getattr(dataset, key) for key in keys}
-    folder = expanded(dataset.cache_dir) if dataset.cache_dir else data_dir / "cache"
-    return Cache.below(folder, {"sha256": provenance.sha256, **reading})

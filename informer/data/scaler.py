@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from informer.config.dataset import ScalerConfig, ScalerKind
 from informer.errors import InputError, reason_of
@@ -35,17 +35,39 @@ class Scaler:
 
         Columns with only small values are fitted in units of a power of two, which is exact: squares of 1e-300
         underflow,
-        and scikit-learn treats a range below 1e-15 as rounding.
+        and scikit-learn treats a range below 1e-15 as rounding. Missing values (NaN) do not count; a column that has
+        nothing else has NaN for its center and scale.
         """
         n_columns = tables[0].shape[1]
         if kind is ScalerKind.none:
             return cls(kind, np.zeros(n_columns), np.ones(n_columns))
-        units = _units(tables)
+        low, high = _bounds(tables)
+        if np.isnan(low).any():
+            return cls._fit_observed(kind, tables, np.isnan(low))
+        units = _units(low, high)
         center, scale = _fitted(kind, tables, units)
         if units.any():
             center, scale = np.ldexp(center, -units), np.ldexp(scale, -units)
             scale = np.where(scale > 0, scale, 1.0)
         return cls(kind, center, scale)
+
+    @classmethod
+    def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, "c"]) -> "Scaler":
+        """The same where these columns have gaps: each of them by itself, on its observed values."""
+        found = cls(kind, np.full(len(gaps), np.nan), np.full(len(gaps), np.nan))
+        groups = [np.flatnonzero(~gaps), *np.flatnonzero(gaps)[:, None]]
+        for group in filter(len, groups):
+            own = [table[:, group] for table in tables]
+            own = [rows[~np.isnan(rows).any(axis=1)] for rows in own]
+            if any(map(len, own)):
+                part = cls.fit(kind, own)
+                found.center[group], found.scale[group] = part.center, part.scale
+        return found
+
+    @property
+    def unknown(self) -> list[int]:
+        """Columns of which nothing was observed."""
+        return [int(place) for place in np.flatnonzero(np.isnan(self.center))]
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units."""
@@ -116,14 +138,17 @@ class PanelScaler:
         codes: Sequence[int] = (),
         static: Sequence[int] = (),
     ) -> "PanelScaler":
-        """Fit on the training rows of each series, by name; a single series uses a shared scaler."""
+        """Fit on the training rows of each series, by name; a single series uses a shared scaler.
+
+        A series of which nothing was observed in a column has the scale of all series there.
+        """
         if not config.per_series or len(training) == 1:
             shared = Scaler.fit(config.kind, list(training.values())).without(codes)
             return cls(kind=config.kind, shared=shared, codes=codes)
         own = {name: Scaler.fit(config.kind, [rows]).without(codes) for name, rows in training.items()}
-        if static:
+        if static or any(scaler.unknown for scaler in own.values()):
             whole = Scaler.fit(config.kind, list(training.values()))
-            own = {name: scaler.taking(static, whole) for name, scaler in own.items()}
+            own = {name: scaler.taking([*static, *scaler.unknown], whole) for name, scaler in own.items()}
         return cls(kind=config.kind, own=own, codes=codes, static=static)
 
     def of(self, name: str, rows: Table) -> Scaler:
@@ -133,7 +158,8 @@ class PanelScaler:
         if name in self.own:
             return self.own[name]
         known = next(iter(self.own.values()))
-        return Scaler.fit(self.kind, [rows]).without(self.codes).taking(self.static, known)
+        found = Scaler.fit(self.kind, [rows]).without(self.codes)
+        return found.taking([*self.static, *found.unknown], known)
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""
@@ -172,6 +198,10 @@ class PanelScaler:
         n_columns = len((found.shared or next(iter(found.own.values()))).center)
         if not all(0 <= place < n_columns for place in (*codes, *static)):
             raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
+        for one in [*([found.shared] if found.shared else []), *found.own.values()]:
+            places = [place for place in codes if place < one.center.size]  # the number of columns is checked elsewhere
+            if (one.center[places] != 0).any() or (one.scale[places] != 1).any():
+                raise InputError("checkpoint: scaler: expected the numbers of categories unscaled, found them scaled")
         return found
 
 
@@ -205,10 +235,14 @@ def _fitted(kind: ScalerKind, tables: Sequence[Table], units: Units) -> tuple[np
     return np.concatenate([one.center_ for one in robust]), np.concatenate([one.scale_ for one in robust])
 
 
-def _units(tables: Sequence[Table]) -> Units:
-    """The power of two that scales a column's largest value to about 1; 0 for usual sizes, or a single value."""
+def _bounds(tables: Sequence[Table]) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
+    """The smallest and the largest value of each column; NaN for a column with gaps."""
     bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]
-    low, high = np.min([one for one, _ in bounds], axis=0), np.max([one for _, one in bounds], axis=0)
+    return np.min([one for one, _ in bounds], axis=0), np.max([one for _, one in bounds], axis=0)
+
+
+def _units(low: Float64[np.ndarray, "c"], high: Float64[np.ndarray, "c"]) -> Units:
+    """The power of two that scales a column's largest value to about 1; 0 for usual sizes, or a single value."""
     largest = np.maximum(np.abs(low), np.abs(high))
     return np.where((low < high) & (largest < SMALL), -np.frexp(largest)[1], 0).astype(np.int64)
 

@@ -7,6 +7,7 @@ proposes periods, including those of overtones; at a true period the autocorrela
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 
 CYCLES = 3
@@ -58,6 +59,12 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
     return selected[:most]
+
+
+def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
+    """Finite values, with an estimate across gaps, which will do to see a season."""
+    column = pd.Series(values)
+    return column.where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0).to_numpy()
 
 
 def autocorrelation(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:

@@ -58,7 +58,9 @@ def build_store(
     on_device = {name: _placed(torch.from_numpy(part), torch.device(device)) for name, part in parts.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
     home = "cpu" if cache else device
-    return Store(**on_device, **{name: torch.from_numpy(part).to(home) for name, part in large.items()})
+    has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # files of a cache have none
+    placed = {name: torch.from_numpy(part).to(home) for name, part in large.items()}
+    return Store(**on_device, **placed, has_gaps=has_gaps)
 
 
 def _placed(part: Tensor, device: torch.device) -> Tensor:
@@ -123,10 +125,10 @@ def _single(scaled: Float64[np.ndarray, "rows c"], name: str) -> Float32[np.ndar
     """Single precision, where the numbers fit."""
     with np.errstate(over="ignore"):  # seen by the check
         single = scaled.astype(np.float32)
-    if not np.isfinite(single).all():
+    if np.isinf(single).any():
         raise InputError(
             f"{name}: expected values that fit single precision when scaled, found larger ones (up to "
-            f"{np.abs(scaled).max():.3g}); use another scaler, or take them out of the data"
+            f"{np.nanmax(np.abs(scaled)):.3g}); use another scaler, or take them out of the data"
         )
     return single
 

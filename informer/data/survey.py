@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
 from informer.config.dataset import DatasetConfig
 from informer.data.panel import panel_tables
 from informer.data.read.advice import repaired_config
@@ -14,7 +11,7 @@ from informer.data.read.report import Problem
 from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.table import Table, name_of
 from informer.data.read.timestamps import find_time_column
-from informer.data.seasonality import Season, find_seasons
+from informer.data.seasonality import Season, bridged, find_seasons
 from informer.errors import InputError
 
 FEW = 10
@@ -155,11 +152,8 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
     looked = 0
     for series in _longest(panel):
         for column in columns:
-            values = pd.Series(series.values[:, series.columns.index(column)])
-            # an estimate over holes will do to see a season
-            whole = values.where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0)
             looked += 1
-            for season in find_seasons(whole.to_numpy()):
+            for season in find_seasons(bridged(series.values[:, series.columns.index(column)])):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
     found = [Season(period, total / looked) for period, total in strengths.items()]
     return sorted(found, key=lambda season: -season.strength)

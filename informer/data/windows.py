@@ -20,7 +20,7 @@ from informer.data.columns import Columns
 
 
 class Batch(NamedTuple):
-    """Scaled model inputs and targets; `target` has no rows if the future is not known.
+    """Scaled model inputs and targets; `target` has no rows if the future is not known; missing values are NaN.
 
     `center` and `scale` convert the targets of each window back to data units; `series` is the number of each window's
     series in training, -1 for a new one.
@@ -52,6 +52,7 @@ class Store:
         first_rows, first_marks: where each series starts in `values`, increasing, and in `marks`.
         center, scale: of each series and column: values * scale + center are data units.
         numbers: of each series in training; -1 for a new one.
+        has_gaps: some values are missing: NaN.
     """
 
     values: Float[Tensor, "rows c"]
@@ -61,6 +62,7 @@ class Store:
     center: Float64[Tensor, "s c"]
     scale: Float64[Tensor, "s c"]
     numbers: Int[Tensor, "s"]
+    has_gaps: bool = False
 
 
 class Windows:

@@ -6,12 +6,15 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from informer.data.windows import Batch, Windows
-from informer.errors import InputError
+from informer.errors import InputError, counted
+from informer.linear.known import NO_EFFECTS, KnownEffects
 from informer.linear.moments import window_products
+from informer.linear.observed import ObservedRows, scaled_up
+from informer.ops.gaps import carried, history_of
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 MAX_ROWS = 300_000
@@ -22,6 +25,9 @@ MAX_ROWS = 300_000
 @dataclass(frozen=True, slots=True)
 class SeasonalNaive:
     """The last season repeated; a season of 1 repeats the last value.
+
+    Where the value of a season ago is missing, the one of the season before it stands for it, and so on; without any
+    in the history, the last observed value; 0 (the mean of training) without that.
 
     Args:
         season: steps in one season.
@@ -50,7 +56,23 @@ class SeasonalNaive:
         steps = self.offset + torch.arange(batch.target.shape[1], device=batch.enc_x.device)
         lengths = torch.tensor(seasons, device=steps.device)
         rows = batch.enc_x.shape[1] - lengths + steps[:, None] % lengths
-        return batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
+        found = batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
+        if not bool(found.isnan().any()):
+            return found
+        history = batch.enc_x[:, :, list(self.positions)]
+        last = carried(history, ~history.isnan())[:, -1:]
+        each = (_of_season(history[:, :, i], rows[:, i], season) for i, season in enumerate(seasons))
+        found = torch.stack(list(each), dim=2)
+        return torch.where(found.isnan(), last, found)
+
+
+def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: int) -> Float[Tensor, "b h"]:
+    """The values of these rows, of the newest season in which they are observed; NaN where they are in none."""
+    found = history[:, rows]
+    for back in range(season, history.shape[1], season):
+        older = history[:, (rows - back).clamp(min=0)].masked_fill(rows < back, torch.nan)
+        found = torch.where(found.isnan(), older, found)
+    return found
 
 
 def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offset: int = 0) -> SeasonalNaive:
@@ -66,13 +88,15 @@ def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offse
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class RidgeForecast:
-    """forecast = mean + weight^T (history - mean), for each target from its own history.
+    """forecast = mean + weight^T (history - mean), for each target from its own history, less and plus what has a known
+    effect; a missing value of the history is the last observed one.
 
     Args:
         weight: the map shared by all columns.
         positions: the index of each target among the inputs.
         penalty: the L2 penalty chosen on validation.
         note: what a reader of its scores should know.
+        known: effects of columns and holidays that are given over the horizon.
     """
 
     weight: Float[Tensor, "seq_len pred_len"]
@@ -80,12 +104,21 @@ class RidgeForecast:
     penalty: float
     note: str = ""
     name: str = "ridge"
+    known: KnownEffects = NO_EFFECTS
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
-        history = batch.enc_x[:, :, list(self.positions)].transpose(1, 2)
-        mean = history.mean(dim=-1, keepdim=True)
-        return ((history - mean) @ self.weight.to(history) + mean).transpose(1, 2)
+        history, steps = batch.enc_x[:, :, list(self.positions)], self.weight.shape[1]
+        if not self.known.found:
+            return self._mapped(history)
+        # of a missing value of the horizon: the mean of training
+        ahead = self.known(batch.dec_x[:, -steps:].nan_to_num(0.0), batch.dec_mark[:, -steps:])
+        return self._mapped(history - self.known(batch.enc_x, batch.enc_mark)) + ahead
+
+    def _mapped(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
+        rows = history_of(history).transpose(1, 2)
+        mean = rows.mean(dim=-1, keepdim=True)
+        return ((rows - mean) @ self.weight.to(rows) + mean).transpose(1, 2)
 
 
 def fit_ridge(
@@ -95,16 +128,21 @@ def fit_ridge(
     *,
     penalties: Sequence[float] = PENALTIES,
     max_rows: int = MAX_ROWS,
+    known: KnownEffects = NO_EFFECTS,
 ) -> RidgeForecast:
     """Least squares with an L2 penalty on mean-free histories, in scaled units.
 
     Minimises |X W - Y|^2 + penalty |W|^2 over the rows (window, column) of `train`; the penalty is the one with the
     least squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) for any number of windows.
 
+    Args:
+        known: effects that histories are taken less of, and that are added to forecasts: the same as in the model, so
+            that the two differ in what they make of the past only.
+
     Raises:
         InputError: a part without windows.
     """
-    fitted, held_out = (_moments(part, positions, max_rows) for part in (train, val))
+    fitted, held_out = (_moments(part, known, positions, max_rows) for part in (train, val))
     design, response = fitted.as_rows()
     weights = {penalty: _solve(design, response, penalty) for penalty in penalties}
     best = min(weights, key=lambda penalty: held_out.rank(weights[penalty]))
@@ -112,7 +150,9 @@ def fit_ridge(
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
         f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
     )
-    return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note)
+    if known.found:
+        note += f", with the effects of {counted(len(known.found), 'known covariate')}"
+    return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 
 def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
@@ -144,20 +184,33 @@ class _Moments:
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
 
 
-def _moments(windows: Windows, positions: Sequence[int], max_rows: int) -> _Moments:
-    """Sums over evenly spaced windows, as many as `max_rows` allows."""
+def _moments(windows: Windows, known: KnownEffects, positions: Sequence[int], max_rows: int) -> _Moments:
+    """Sums over evenly spaced windows, as many as `max_rows` allows, of rows less known effects."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
     thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
-    sizes, values = windows.sizes, windows.store.values
+    sizes, values = windows.sizes, known.without(windows.store, positions).values
     kept = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
-    sums = np.zeros((len(kept), len(kept)))
+    sums, total = np.zeros((len(kept), len(kept))), 0
+    observed = np.zeros(sizes.pred_len)
     for first, count, stride in _evenly_spaced(thinned):
         last = first + stride * (count - 1) + sizes.rows
         for column in positions:
             rows = values[first:last, column].double().cpu().numpy()
             # constant columns then give zeros, and no other result changes: windows lose their own mean below
-            sums += window_products(rows - rows.mean(), sizes.rows, kept, stride=stride)
+            missing = np.isnan(rows)
+            rows = rows - (rows[~missing].mean() if not missing.all() else 0.0)
+            if missing.any():
+                places = stride * np.arange(count)
+                _, z, seen = ObservedRows.of(rows).windows(places, sizes.seq_len, kept[sizes.seq_len :])
+                sums, total, observed = sums + z.T @ z, total + len(z), observed + seen
+                continue
+            sums += window_products(rows, sizes.rows, kept, stride=stride)
+            total, observed = total + count, observed + count
+    if (observed < total).any():
+        if not observed.all():
+            raise InputError("ridge baseline: some step of the horizon is observed in no window; lower pred_len")
+        sums = scaled_up(sums, total, observed, sizes.seq_len)
     sums -= sums[: sizes.seq_len].mean(axis=0)
     sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
     own, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)

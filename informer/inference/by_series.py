@@ -16,7 +16,8 @@ MOST_WORST = 5
 def by_series(
     errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
 ) -> pd.DataFrame:
-    """One row per series and forecaster, the series with the highest scaled MSE of the model first.
+    """One row per series and forecaster, the series with the highest scaled MSE of the model first; each observed
+    value of a series counts alike, and a series without any is left out.
 
     Columns: series, windows, model, mse_scaled, mae_scaled, mae (in data units, over all targets), and skill, which is
     1 - MSE / MSE of the series' best baseline, for the model.
@@ -28,12 +29,13 @@ def by_series(
         model: name of the model among the errors.
     """
     counts = np.bincount(owners, minlength=len(series))
-    kept = np.flatnonzero(counts)
-    means = {
-        name: np.stack([np.bincount(owners, column, len(series)) for column in one.by_window().T], axis=1)[kept]
-        / counts[kept, None]
-        for name, one in errors.items()
-    }
+    shares = errors[model].shares()
+    totals = np.bincount(owners, shares, len(series))
+    kept = np.flatnonzero(totals)
+    means = {}
+    for name, one in errors.items():
+        sums = [np.bincount(owners, shares * column, len(series)) for column in one.by_window().T]
+        means[name] = np.stack(sums, axis=1)[kept] / totals[kept, None]
     rivals = np.min([values[:, 0] for name, values in means.items() if name != model], axis=0)
     worst = np.argsort(-means[model][:, 0], kind="stable")
     tables = []

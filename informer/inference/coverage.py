@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import final
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -17,17 +18,20 @@ REPORTED_LEVELS = (80, 95)
 
 @final
 class Means:
-    """Running means per step and column, by name."""
+    """Running means per step and column, by name, over the values that are observed."""
 
     def __init__(self) -> None:
         self.windows = 0
         self._sums: dict[str, Tensor] = {}
+        self._counts: Tensor | float = 0.0
 
-    def add(self, parts: Mapping[str, Float[Tensor, "b pred_len n"]]) -> None:
-        """Add the windows of one batch."""
-        sums = {name: to_float64(values).sum(dim=0).cpu() for name, values in parts.items()}
+    def add(self, parts: Mapping[str, Float[Tensor, "b pred_len n"]], actual: Float[Tensor, "b pred_len n"]) -> None:
+        """Add the windows of one batch; where the actual value is missing, nothing counts."""
+        missing = actual.isnan()
+        sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in parts.items()}
         self._sums = {name: self._sums.get(name, 0.0) + own for name, own in sums.items()}
-        self.windows += len(next(iter(parts.values())))
+        self._counts = self._counts + to_float64(~missing).sum(dim=0).cpu()
+        self.windows += len(actual)
 
     def overall(self) -> dict[str, float]:
         """Means over all steps and columns."""
@@ -42,7 +46,9 @@ class Means:
         return self._mean(-2)
 
     def _mean(self, *axes: int) -> Scores:
-        return {name: (sums.mean(dim=axes) / self.windows).flatten().tolist() for name, sums in self._sums.items()}
+        share = torch.as_tensor(self._counts / self.windows).mean(dim=axes)  # 1 where nothing is missing
+        means = {name: sums.mean(dim=axes) / self.windows / share for name, sums in self._sums.items()}
+        return {name: values.flatten().tolist() for name, values in means.items()}
 
 
 @final
@@ -81,20 +87,32 @@ class IntervalScores:
         output: Float[Tensor, "b pred_len n *q"],
         actual: Float[Tensor, "b pred_len n"],
         history: Float[Tensor, "b seq_len n"],
+        halves: Mapping[int, Float[Tensor, "b pred_len n"]] | None = None,
     ) -> None:
-        """Add the windows of one batch; `history` of the targets."""
+        """Add the windows of one batch.
+
+        Args:
+            output: of the model.
+            actual: values.
+            history: of the targets.
+            halves: half widths by level, where they are not those of the calibration.
+        """
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None
-            half = self._calibration.half_width(level).to(forecast) * self._calibration.unit(history).to(forecast)
-            means.add(_interval((forecast - actual).abs() <= half, 2 * half))
+            if halves is None:
+                half = self._calibration.half_width(level).to(forecast) * self._calibration.unit(history).to(forecast)
+            else:
+                half = halves[level].to(forecast)
+            means.add(_interval((forecast - actual).abs() <= half, 2 * half), actual)
         quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
-            means.add(_interval(inside, quantiles[high] - quantiles[low]))
+            means.add(_interval(inside, quantiles[high] - quantiles[low]), actual)
         for quantile, values in quantiles.items():
             below = 100.0 * (actual <= values).float()
-            self._quantiles[quantile].add({"pinball": pinball(values, actual, quantile), "coverage": below})
+            parts = {"pinball": pinball(values, actual, quantile), "coverage": below}
+            self._quantiles[quantile].add(parts, actual)
 
 
 def _interval(inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> dict[str, Tensor]:

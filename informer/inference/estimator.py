@@ -58,9 +58,14 @@ def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | Non
     how = Rolling(horizon=horizon, stride=stride)
     kept, firsts, _ = with_origins(model, panel, how)
     scores = RollingScores(model, kept, firsts, how)
-    tables = roll_panel(model, kept, horizon=horizon, stride=stride, levels=(), firsts=firsts, scores=scores)
+    tables = roll_panel(model, kept, how, firsts=firsts, scores=scores)
     assert sum(map(len, tables))
     return scores.evaluation().skill
+
+
+def levels_of(intervals: int | Sequence[int]) -> Sequence[int]:
+    """One level, or several."""
+    return (intervals,) if isinstance(intervals, int) else intervals
 
 
 def forecast_figure(

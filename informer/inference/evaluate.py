@@ -17,6 +17,7 @@ from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration
 from informer.inference.season import best_seasonal_naive
+from informer.linear.fold import effects_of
 from informer.metrics import Errors, MaseScale, seasonal_scale
 from informer.models.base import ForecastModel, model_output, point, quantiles_of
 
@@ -74,7 +75,7 @@ def fit_baselines(data: Data) -> list[Baseline]:
     positions = data.columns.positions(data.targets)
     return [
         best_seasonal_naive(data),
-        fit_ridge(data.train, data.val, positions),
+        fit_ridge(data.train, data.val, positions, known=effects_of(data)),
     ]
 
 

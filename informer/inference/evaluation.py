@@ -81,7 +81,8 @@ class Evaluation:
     @property
     def noise(self) -> Interval:
         """95 % interval of the skill: a paired bootstrap over blocks of windows; nan ends with too few of them."""
-        own, rival = (self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
+        weights = self.errors[self.model].shares()  # so that each observed value counts alike
+        own, rival = (weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
         return skill_interval(own, rival, block=self.block)
 
     @property

@@ -105,18 +105,27 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
     sizes = torch.tensor(dims["mark_sizes"])
     linear = checkpoint.calendar.kind is CalendarEmbed.timeF
     codes = torch.tensor([*dims.get("categories", ())] or [0] * dims["enc_in"])
+    n_masks = len(dims.get("masked") or ())
     arrays: list[Tensor] = []
     for rows in (dims["seq_len"], dims["label_len"] + dims["pred_len"]):
         marks = torch.rand(batch, rows, len(sizes), generator=draw)
         numbers = torch.randn(batch, rows, dims["enc_in"], generator=draw)
         drawn = (torch.rand(batch, rows, dims["enc_in"], generator=draw) * (codes + 1)).floor()
         arrays += [
-            torch.where(codes > 0, drawn, numbers),
+            _masked(torch.where(codes > 0, drawn, numbers), n_masks),
             marks - 0.5 if linear else (marks * sizes).floor(),
         ]
     if "series" in names:
         arrays.append(torch.randint(-1, dims["n_series"], (batch,), generator=draw))
     return tuple(arrays)
+
+
+def _masked(values: Tensor, n_masks: int) -> Tensor:
+    """Windows whose last columns say that every third value of others is missing."""
+    if n_masks:
+        values[:, :, -n_masks:] = 1.0
+        values[:, ::3, -n_masks:] = 0.0
+    return values
 
 
 def description(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -139,6 +148,7 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "targets": checkpoint.targets,
             "future_covariates": checkpoint.future_covariates,
             "static_covariates": checkpoint.static_covariates,
+            "with_observed_mask": [checkpoint.inputs[place] for place in dims.get("masked") or ()],
         },
         "categories": {
             name: {label: number for number, label in enumerate(own, start=1)}
@@ -154,6 +164,9 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
             "values)",
             "categories: by column, the number that enc_x and dec_x hold for each category, unscaled; 0 is any other",
+            "with_observed_mask: of these columns enc_x and dec_x hold 0 where a value is missing, and behind all "
+            "columns one for each that is 1 where it is observed and 0 where not (in the horizon of dec_x: 1 only for "
+            "known values of future covariates); other columns have a value in every row",
             "series: number of a window's series among those of training, from 0; -1 is another",
             "offset: rows between these two parts of dec_x and dec_mark, which are not included",
             "forecast: scaled values of the targets; x * scale + center gives original units",

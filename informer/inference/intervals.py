@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -59,15 +60,19 @@ class Variation:
     usual: Float[Tensor, "n"]
 
     def unit(self, found: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
-        """Of windows with these `differences`; 1 for usual ones."""
+        """Of windows with these `differences`; 1 for usual ones, and where no difference is observed."""
         usual = self.usual.to(found)
         relative = (found + LEAST * usual) / ((1 + LEAST) * usual)
-        return torch.where(usual > 0, relative, 1.0)[:, None] ** self.power
+        return torch.where((usual > 0) & ~found.isnan(), relative, 1.0)[:, None] ** self.power
 
 
 def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
-    """Mean absolute difference of rows that are `lag` apart."""
-    return (history[:, lag:] - history[:, :-lag]).abs().mean(dim=1) if history.shape[1] > lag else history[:, 0] * 0
+    """Mean absolute difference of rows that are `lag` apart, of those that are both observed; NaN without any."""
+    if history.shape[1] <= lag:
+        return torch.zeros_like(history[:, 0])
+    found = (history[:, lag:] - history[:, :-lag]).abs()
+    means = found.mean(dim=1)
+    return torch.where(means.isnan(), found.nanmean(dim=1), means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Calibration:
     """Half widths of conformal intervals.
 
     Args:
-        windows: number n of errors for each step and column.
+        windows: number n of errors for each step and column, the least of all where some actual values are missing.
         half_widths: scaled, by level, for a window that varies as usual; infinite if n is too small for the level.
         variation: of windows; None in files of before it was measured, whose intervals are the same for all.
     """
@@ -117,7 +122,10 @@ class Calibration:
         return state | {"lag": lag, "power": power, "usual": self.variation.usual}
 
 
-def rank(level: int, n: int) -> int:
+Count = TypeVar("Count", int, Tensor)
+
+
+def rank(level: int, n: Count) -> Count:
     """Rank of the half width among n errors, from 1; above n if there are too few."""
     return -(-(n + 1) * level // 100)
 
@@ -176,7 +184,7 @@ class Residuals:
     """Errors on windows that a model was not fitted on.
 
     Args:
-        errors: their sizes, scaled.
+        errors: their sizes, scaled; NaN where the actual value is missing.
         differences: of the windows' histories; see `differences`.
         lag: rows between them.
     """
@@ -187,26 +195,28 @@ class Residuals:
 
     def calibration(self) -> Calibration:
         """With the power of POWERS whose intervals have the least interval score over these windows."""
-        usual = self.differences.median(dim=0).values
+        usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
         found = [self._calibration(Variation(self.lag, power, usual)) for power in POWERS]
         return min(found, key=self._interval_score)
 
     def _calibration(self, variation: Variation) -> Calibration:
-        n = len(self.errors)
-        ordered = (self.errors / variation.unit(self.differences)).sort(dim=0).values
-        ordered = torch.cat([ordered, torch.full_like(ordered[:1], torch.inf)])
-        return Calibration(n, ordered[[min(rank(level, n), n + 1) - 1 for level in LEVELS]], variation)
+        counts = (~self.errors.isnan()).sum(dim=0)
+        relative = (self.errors / variation.unit(self.differences)).nan_to_num(torch.inf, posinf=torch.inf)
+        ordered = torch.cat([relative, torch.full_like(relative[:1], torch.inf)]).sort(dim=0).values
+        places = (rank(level, counts).minimum(counts + 1) - 1 for level in LEVELS)
+        half_widths = torch.cat([ordered.gather(0, place[None]) for place in places])
+        return Calibration(int(counts.min()), half_widths, variation)
 
     def _interval_score(self, found: Calibration) -> float:
         """Half of width + 2 / (1 - level) times what an error is beyond the end, mean over CHOSEN_AT, in units of each
         column's mean error (T. Gneiting and A. Raftery, "Strictly Proper Scoring Rules", 2007, equation 43)."""
         assert found.variation is not None, "see `_calibration`"
-        unit, size = found.variation.unit(self.differences), self.errors.mean(dim=(0, 1))
+        unit, size = found.variation.unit(self.differences), self.errors.nanmean(dim=(0, 1))
         total = 0.0
         for level in filter(found.holds, CHOSEN_AT):
             half = found.half_width(level) * unit
             score = half + (self.errors - half).clamp(min=0) / (1 - level / 100)
-            total += float((score.mean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).mean())
+            total += float((score.nanmean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).mean())
         return total
 
 

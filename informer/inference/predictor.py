@@ -148,7 +148,7 @@ class TrainedModel:
             more = self._batch(histories, futures)
             blocks.append(self.rows(more, self._output(more, pad_to)))
         values = np.concatenate(blocks, axis=1)[:, :horizon]
-        bands = self.bands(batch, first, widths)
+        bands = self.bands(batch, first, self.halves(batch, widths))
         return [
             Forecast(
                 series=one,
@@ -205,23 +205,29 @@ class TrainedModel:
         self,
         batch: Batch,
         output: Float[Tensor, "b pred_len n *q"],
-        widths: Mapping[int, Float64[np.ndarray, "pred_len n"]],
+        halves: Mapping[int, Float64[np.ndarray, "b pred_len n"]],
     ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
         """Extra columns of a batch's forecasts, in data units: the quantiles next to the median (q10), if the model has
-        any, and the ends of intervals of these `half_widths` (lo80, hi80)."""
+        any, and the ends of intervals of these `halves` (lo80, hi80)."""
         values = self.rows(batch, output)
         parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
         bands = {
             quantile_name(level): self.floored(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
         }
-        history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
         unit = _numpy(batch.scale)[:, None]
-        if self.calibration is not None:
-            unit = unit * _numpy(self.calibration.unit(history))
-        for level, width in widths.items():
-            half = width * unit
-            bands |= {f"lo{level}": self.floored(values - half), f"hi{level}": values + half}
+        for level, half in halves.items():
+            bands |= {f"lo{level}": self.floored(values - half * unit), f"hi{level}": values + half * unit}
         return bands
+
+    def halves(
+        self, batch: Batch, widths: Mapping[int, Float64[np.ndarray, "pred_len n"]]
+    ) -> dict[int, Float64[np.ndarray, "b pred_len n"]]:
+        """Scaled half widths of a batch's intervals, from those of windows that vary as usual."""
+        if self.calibration is None:
+            return {}
+        history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
+        unit = _numpy(self.calibration.unit(history))
+        return {level: width * unit for level, width in widths.items()}
 
     def floored(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
         """Values in data units, at least zero for targets that are not negative."""

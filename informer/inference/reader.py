@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
+import numpy as np
 import pandas as pd
 
 from informer.checkpoint.format import Checkpoint
@@ -16,12 +17,14 @@ from informer.config.input_format import InputFormat
 from informer.config.schema import check
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.future import Future, future_of_table
-from informer.data.panel import left_padded, series_tables
+from informer.data.gaps import NOT_READ, least_rows
+from informer.data.long import LongTable
+from informer.data.panel import left_padded
 from informer.data.read.categories import coded, unknown
 from informer.data.read.content import table_of_content
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
-from informer.data.read.source import Series, series_from_table, table_of_file
+from informer.data.read.source import Series, column_values, series_from_table, table_of_file
 from informer.data.read.table import Table, table_of_frame
 from informer.data.read.timestamps import find_format, find_time_column
 from informer.errors import InputError, listed
@@ -86,8 +89,14 @@ class Reader:
         if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
+        self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
+        self._reads_gaps = masked is not None
+        self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
+        self._has_told = False
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
+        self.min_observed = self._as_trained.min_observed
+        """Share of the rows of a history in which some target is observed."""
         self.most_series: int | None = None
         """Maximum number of series in a table; None: unlimited."""
 
@@ -177,19 +186,17 @@ class Reader:
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(table, config, name, history=history, trained_format=self._time_format)
+            if line := self._sparse(series, config) if ahead is None else None:
+                raise InputError(line)
             return [self._checked(series)]
-        found, report = [], Report()
+        found, report, sparse = list[Series](), Report(), list[str]()
         # by all rows: those of one series may be ambiguous
         time_col = find_time_column(table, config.time_col)
         time_format = find_format(table, time_col, config.time_format, trained=self._time_format)
         config = replace(config, time_col=time_col, time_format=time_format)
-        least = self._seq_len + (ahead or 0)
-        pads = config.short is Short.pad
-        parts = list(series_tables(table, series_col))
-        if self.most_series is not None and len(parts) > self.most_series:
-            raise InputError(
-                f"{table.name}: expected at most {self.most_series} series, found {len(parts)}; send fewer"
-            )
+        least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
+        parts = list(LongTable.of(table, series_col).tables())
+        self._check_number(len(parts), table.name)
         enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
         kept = [(own, one) for own, one in parts if len(own.frame) >= enough]
         short = [f"{one} ({len(own.frame)} rows)" for own, one in parts if len(own.frame) < enough]
@@ -197,15 +204,22 @@ class Reader:
             with report.gathering():
                 series = self._checked(series_from_table(own, config, one, history=history))
                 series = left_padded(series, least - len(series)) if pads and kept else series
-                found.append(replace(series, series_col=series_col))
+                if line := self._sparse(series, config) if ahead is None else None:
+                    sparse.append(line)
+                else:
+                    found.append(replace(series, series_col=series_col))
+        if sparse and not (found and (lenient or config.short is Short.skip)):
+            report.add(_and_more(sparse))
         report.refuse()
+        lines = [_and_more(sparse)] if sparse else []
         if kept and short:
             advice = "" if pads else "; dataset.short=pad repeats their first row"
-            line = f"{LEFT_OUT}: {table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}"
-            if not lenient:  # callers from Python see only the series
-                log.warning(line)
-            found[0] = replace(found[0], repairs=(line, *found[0].repairs))
-        return found
+            lines.append(f"{table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}")
+        return _with_left_out(found, lines, is_logged=not lenient)
+
+    def _check_number(self, n: int, name: str) -> None:
+        if self.most_series is not None and n > self.most_series:
+            raise InputError(f"{name}: expected at most {self.most_series} series, found {n}; send fewer")
 
     def _coded(self, table: Table) -> Table:
         """The table with numbers for the categories of training."""
@@ -222,14 +236,39 @@ class Reader:
             return Futures(name=table.name, shared=future_of_table(table, config, self._time_format))
         own = {
             one: future_of_table(part, config, self._time_format)
-            for part, one in series_tables(table, config.series_col)
+            for part, one in LongTable.of(table, config.series_col).tables()
         }
         return Futures(name=table.name, own=own)
 
     def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
         """How to read a table with these columns: as the training data, unless specified otherwise."""
         time_col = self._time_col if self._time_col in columns else None
-        return (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
+        config = (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
+        if config.keeps_gaps and not self._reads_gaps:
+            raise InputError(NOT_READ)
+        return config
+
+    def _tell_of_gaps(self, series: Series) -> None:
+        """Warn once of gaps in columns that had none in training."""
+        values = column_values(series, self._unmasked)[-self._seq_len :]
+        new = [name for name, gap in zip(self._unmasked, np.isnan(values).any(axis=0), strict=True) if gap]
+        if new and not self._has_told:
+            self._has_told = True
+            log.warning(
+                f"{series.name}: gaps in {listed(new)}, which had none in training: the model reads the last observed "
+                "value there"
+            )
+
+    def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
+        """The error of a history of which too few rows are observed to forecast from it; None: there are enough."""
+        values = column_values(series, self._targets)[-self._seq_len :]
+        observed = int((~np.isnan(values)).any(axis=1).sum())
+        if not config.keeps_gaps or observed >= least_rows(len(values), config.min_observed):
+            return None
+        return (
+            f"{series.name}: expected dataset.min_observed={config.min_observed:g} of the last {len(values)} rows with "
+            f"a value of {listed(self._targets)}, found {observed}; lower it to forecast anyway"
+        )
 
     def _checked(self, series: Series) -> Series:
         # a step different from training is the user's choice (`dataset.frequency`)
@@ -238,4 +277,18 @@ class Reader:
                 f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
                 f"{self._step.code} that the model was trained on; use a file of that step, or train on this one"
             )
+        self._tell_of_gaps(series)
         return series
+
+
+def _with_left_out(found: list[Series], lines: Sequence[str], *, is_logged: bool) -> list[Series]:
+    """The series, of which the first says which others were left out."""
+    lines = [f"{LEFT_OUT}: {line}" for line in lines]
+    for line in lines if is_logged else []:  # callers from Python see only the series
+        log.warning(line)
+    return [replace(found[0], repairs=(*lines, *found[0].repairs)), *found[1:]]
+
+
+def _and_more(lines: Sequence[str]) -> str:
+    """The first of some lines, and how many others there are."""
+    return lines[0] + (f" (and {len(lines) - 1} series more)" if len(lines) > 1 else "")

@@ -17,11 +17,13 @@ import torch
 from jaxtyping import Float64, Int64
 
 from informer.config.commands import Format
+from informer.data.gaps import observed_rows, seen_before
 from informer.data.read.source import Series, column_values
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.files import replacing, write_atomic
+from informer.inference.adaptive import Tracking
 from informer.inference.jobs.writing import Writer, need_pyarrow
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
@@ -43,16 +45,14 @@ MAX_ORIGINS = 256
 def roll_panel(
     model: TrainedModel,
     panel: Sequence[Series],
+    how: Rolling,
     *,
-    horizon: int | None = None,
-    stride: int | None,
-    levels: Sequence[int],
     firsts: Sequence[int] | None = None,
     scores: RollingScores | None = None,
 ) -> Iterator[pd.DataFrame]:
     """`roll` for each series of a table; if a column names them, it comes first."""
     for series, first in zip(panel, firsts or [0] * len(panel), strict=True):
-        for table in roll(model, series, horizon=horizon, stride=stride, levels=levels, first=first, scores=scores):
+        for table in roll(model, series, how, first=first, scores=scores):
             if series.series_col is not None:
                 table.insert(0, key_columns(series, table.columns)[0], series.name)
             yield table
@@ -61,10 +61,8 @@ def roll_panel(
 def roll(
     model: TrainedModel,
     series: Series,
+    how: Rolling,
     *,
-    horizon: int | None = None,
-    stride: int | None,
-    levels: Sequence[int],
     first: int = 0,
     scores: RollingScores | None,
 ) -> Iterator[pd.DataFrame]:
@@ -77,20 +75,18 @@ def roll(
     Args:
         series: with the model's columns; the first origin is the seq_len-th row, the last has enough rows after it for
             the horizon rounded up to pred_len.
-        horizon: rows to forecast; None: pred_len.
-        stride: rows between origins; None: pred_len.
-        levels: of intervals, in percent.
+        how: horizon, origins and intervals.
         first: first row of the window of the first origin.
         scores: collects the errors.
 
     Raises:
         InputError: there is no origin, the model was not calibrated for a level, or a forecast is not finite.
     """
-    steps = np.arange(model.check_horizon(horizon))
-    firsts, widths = origins(model, series, horizon=horizon, stride=stride, first=first), model.half_widths(levels)
+    steps = np.arange(model.check_horizon(how.horizon))
+    firsts, widths = origins(model, series, how, first=first), model.half_widths(how.levels)
+    tracking = Tracking(how.levels, how.delay(model)) if how.adaptive else None
     windows, targets = _windows(model, series, firsts), model.columns.targets
-    positions = model.columns.positions(targets)
-    truth = column_values(series, targets)
+    positions, truth = model.columns.positions(targets), column_values(series, targets)
     at_once = min(max(MAX_ROWS // (len(steps) * len(targets)), 1), MAX_ORIGINS)
     for chosen in torch.arange(len(windows)).split(at_once):
         batch = windows.batch(chosen)
@@ -100,9 +96,13 @@ def roll(
                 partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
                 targets=positions, horizon=len(steps),
             )  # fmt: skip
+        halves = {level: half[:, : len(steps)] for level, half in model.halves(batch, widths).items()}
+        if tracking is not None:
+            halves = tracking((ahead - actual)[:, : model.sizes.pred_len].abs().double().cpu().numpy(), halves)
         if scores is not None:
-            scores.add(output, ahead, actual, windows, chosen)
-        forecast, bands = model.floored(batch.in_units(ahead).cpu().numpy()), model.bands(batch, output, widths)
+            scores.add(output, ahead, actual, windows, chosen, halves)
+        forecast = model.floored(batch.in_units(ahead).cpu().numpy())
+        bands = model.bands(batch, output[:, : len(steps)], halves)
         if not all(np.isfinite(part).all() for part in (forecast, *bands.values())):
             raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
@@ -110,17 +110,17 @@ def roll(
         yield _table(model, series, rows, values | {"actual": truth[rows]})
 
 
-def origins(model: TrainedModel, series: Series, *, horizon: int | None, stride: int | None, first: int = 0) -> range:
-    """First rows of the windows of the origins.
+def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0) -> list[int]:
+    """First rows of the windows of the origins, of those with enough observed rows before them.
 
     Raises:
         InputError: there is none.
     """
     sizes = model.sizes
-    stride = sizes.pred_len if stride is None else stride
+    stride = sizes.pred_len if how.stride is None else how.stride
     if stride < 1:
         raise InputError(f"stride: expected at least 1, found {stride}")
-    needed = sizes.seq_len + model.reach(horizon)
+    needed = sizes.seq_len + model.reach(how.horizon)
     if len(series) < needed + first:
         blocks = (needed - sizes.first) // sizes.pred_len
         parts = "seq_len + model.offset" if sizes.offset else "seq_len"
@@ -129,10 +129,22 @@ def origins(model: TrainedModel, series: Series, *, horizon: int | None, stride:
             f"{series.name}: expected at least {parts} = {needed} rows for one origin, found {len(series) - first}"
             + (f" after the first {first}, which are only for training" if first else "")
         )
-    return range(first, len(series) - needed + 1, stride)
+    firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], _targets(model, series))
+    found = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
+    if not found:
+        raise InputError(
+            f"{series.name}: before no origin dataset.min_observed={model.reader.min_observed:g} of "
+            f"{sizes.seq_len} rows are observed"
+        )
+    return found
 
 
-def _windows(model: TrainedModel, series: Series, firsts: range) -> Windows:
+def _targets(model: TrainedModel, series: Series) -> list[int]:
+    """Places of the targets in the columns of a series."""
+    return [series.columns.index(name) for name in model.columns.targets]
+
+
+def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
     sizes = model.sizes
     model.tell_new([series.name])
     kept = narrowed([series], model.columns.inputs)
@@ -144,7 +156,7 @@ def _windows(model: TrainedModel, series: Series, firsts: range) -> Windows:
         device=model.device,
         known=model.checkpoint.series,
     )
-    return Windows.of_columns(store, model.columns, starts=torch.tensor(firsts), sizes=sizes)
+    return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=sizes)
 
 
 def _table(
@@ -197,9 +209,7 @@ def write_rolled(
     output = rolled_of(name, writer.format)
     panel, firsts, left_out = with_origins(model, panel, how)
     scores = RollingScores(model, panel, firsts, how)
-    pieces = roll_panel(
-        model, panel, horizon=how.horizon, stride=how.stride, levels=how.levels, firsts=firsts, scores=scores
-    )
+    pieces = roll_panel(model, panel, how, firsts=firsts, scores=scores)
     with replacing(writer.folder / output) as temporary, _open_table(temporary, writer.format) as append:
         for piece in pieces:
             append(piece)
@@ -221,7 +231,7 @@ def with_origins(
     for series in panel:
         try:
             first = first_origin(model, series, how.start)
-            origins(model, series, horizon=how.horizon, stride=how.stride, first=first)
+            origins(model, series, how, first=first)
         except InputError as error:
             errors.append(str(error))
             continue

@@ -1,16 +1,17 @@
 """Which origins of rolling forecasts are scored, next to which baselines: those of rows that training did not see."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from informer.checkpoint.restore import dims_in
 from informer.data.read.source import Series
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
@@ -21,6 +22,7 @@ from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
 from informer.inference.recursion import go_on
 from informer.inference.season import seasonal_naive_for
+from informer.linear.known import fit_known
 from informer.metrics import Errors, MaseScale, seasonal_scale
 
 log = logging.getLogger(__name__)
@@ -38,12 +40,20 @@ class Rolling:
         stride: rows between origins; None: pred_len.
         start: first forecast time; None: after the rows that the model was trained on.
         levels: of intervals, in percent.
+        adaptive: their widths follow the coverage that they had at earlier origins; see `informer.inference.adaptive`.
     """
 
     horizon: int | None = None
     stride: int | None = None
     start: str | None = None
     levels: Sequence[int] = ()
+    adaptive: bool = False
+
+    def delay(self, model: TrainedModel) -> int:
+        """Origins until the last actual value of a forecast, up to pred_len rows of it, is known."""
+        sizes = model.sizes
+        within = min(model.check_horizon(self.horizon), sizes.pred_len)
+        return -(-(sizes.offset + within) // (self.stride or sizes.pred_len))
 
 
 def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
@@ -54,14 +64,14 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     """
     first_target = model.sizes.first
     if start is not None:
-        row = int(series.timestamps.searchsorted(_moment(start, series, "from")))
+        row = int(series.timestamps.searchsorted(moment_in(start, series, "from")))
         if row >= len(series):
             raise InputError(f"from={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
         return max(row - first_target, 0)
     until, known = model.checkpoint.data.get("trained_until"), model.checkpoint.series
     if not isinstance(until, str) or (known and series.name not in known):
         return 0
-    row = int(series.timestamps.searchsorted(_moment(until, series, "trained_until"), side="right"))
+    row = int(series.timestamps.searchsorted(moment_in(until, series, "trained_until"), side="right"))
     if row >= len(series):
         raise InputError(
             f"{series.name}: the model was trained on rows up to {until}, and no row is later; to forecast rows of "
@@ -76,7 +86,7 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     return first
 
 
-def _moment(text: str, series: Series, setting: str) -> pd.Timestamp:
+def moment_in(text: str, series: Series, setting: str) -> pd.Timestamp:
     """A time in the zone of the series, or without one like its times."""
     try:
         moment = pd.Timestamp(text)
@@ -107,16 +117,13 @@ class RollingScores:
             for one, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
         ]
         kept = narrowed(training, model.columns.inputs)
-        self._baselines = _baselines(model, kept)
+        self._baselines = baselines_before(model, kept)
         scale = _mase_scale(model, kept)
         self._errors = {one.name: Errors(scale) for one in self._baselines}
         self._own = Errors(scale)
-        calibration = model.calibration
-        if calibration is not None:
-            calibration = replace(calibration, half_widths=calibration.half_widths[:, : self._within])
         horizon = model.check_horizon(how.horizon)
         self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
-        self._spread = IntervalScores(model.quantiles, calibration, how.levels)
+        self._spread = IntervalScores(model.quantiles, model.calibration, how.levels)
 
     def add(
         self,
@@ -125,11 +132,14 @@ class RollingScores:
         actual: Float[Tensor, "b horizon n"],
         windows: Windows,
         chosen: Int[Tensor, "b"],
+        halves: Mapping[int, Float64[np.ndarray, "b within n"]],
     ) -> None:
-        """Add windows: the model's output, its final forecast, and the actual values."""
+        """Add windows: the model's output, its final forecast, the actual values and half widths of intervals."""
         batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
         self._own.add(forecast, actual, center=batch.center, scale=batch.scale)
-        self._spread.add(output[:, : self._within], actual[:, : self._within], batch.enc_x[:, :, positions])
+        history, within = batch.enc_x[:, :, positions], slice(self._within)
+        tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
+        self._spread.add(output[:, within], actual[:, within], history, tensors)
         for one in self._baselines:
             ahead, _ = go_on(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
             self._errors[one.name].add(ahead, actual, center=batch.center, scale=batch.scale)
@@ -148,7 +158,7 @@ class RollingScores:
         )
 
 
-def _baselines(model: TrainedModel, training: Sequence[Series]) -> list[SeasonalNaive | RidgeForecast]:
+def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[SeasonalNaive | RidgeForecast]:
     """A seasonal naive, and ridge where the rows suffice for it; none without a window before the first origin."""
     sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
     store = build_store(
@@ -167,7 +177,11 @@ def _baselines(model: TrainedModel, training: Sequence[Series]) -> list[Seasonal
         for part in (early, later)
     )
     naive = seasonal_naive_for(training, model.columns, val if len(val) else train)
-    return [naive, fit_ridge(train, val, positions)] if len(train) and len(val) else [naive]
+    if not len(train) or not len(val):
+        return [naive]
+    dims, lag = dims_in(model.checkpoint), training[0].frequency.season
+    known = fit_known(train, val, positions, columns=dims.regressors, marks=dims.holidays, lag=lag)
+    return [naive, fit_ridge(train, val, positions, known=known)]
 
 
 def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:

@@ -79,6 +79,6 @@ def _errors(baselines: Sequence[SeasonalNaive], val: Windows) -> Float64[Tensor,
     for numbers in torch.arange(0, n, max(1, -(-n // MOST_WINDOWS))).split(256):
         batch = val.batch(numbers)
         sums = sums + torch.stack(
-            [(to_float64(one(batch)) - to_float64(batch.target)).square().sum(dim=(0, 1)).cpu() for one in baselines]
+            [(to_float64(one(batch)) - to_float64(batch.target)).square().nansum(dim=(0, 1)).cpu() for one in baselines]
         )
     return sums

@@ -10,7 +10,7 @@ import torch
 
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.restore import dims_in
+from informer.checkpoint.restore import dims_in, made_for
 from informer.config.commands import EvalDataset
 from informer.config.conversion import from_plain
 from informer.data.categories import Trained
@@ -53,9 +53,10 @@ def trained_data(
     with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as found:
         settings = replace(trained, data_dir=folder, dataset=found)
         scaler = PanelScaler.from_state(saved.scaler)
-        data = build_data(settings, device, scaler, trained=Trained(saved.series, saved.categories))
+        trained_on = Trained(saved.series, saved.categories, dims_in(saved).masked)
+        data = build_data(settings, device, scaler, trained=trained_on)
         path = data.provenance.path
-        if dims_of(data) != dims_in(saved) or data.frequency != Frequency.parse(saved.frequency):
+        if not made_for(saved, dims_of(data)) or data.frequency != Frequency.parse(saved.frequency):
             raise InputError(f"{path}: expected steps of {saved.frequency} as in training, found {data.frequency.code}")
         if data.provenance.sha256 != saved.data["sha256"]:
             log.warning(f"{path} has changed since training")

@@ -13,6 +13,7 @@ from einops import rearrange, repeat
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from informer.ops.gaps import unmasked, weights_of
 from informer.ops.products import linear
 
 EPSILON = 1e-5
@@ -62,6 +63,8 @@ class InputTransform(nn.Module):
         patch_len: int,
     ) -> None:
         super().__init__()
+        self.masked, self.masks, self.own_masks = list[int](), list[int](), list[int]()
+        self._targets = list(targets)
         self.instance_norm, self.channel_independent = instance_norm, channel_independent
         self.patch_len, self.label_len, self.n_targets = patch_len, label_len, len(targets)
         others = [i for i in range(n_inputs) if i not in set(targets)]
@@ -73,6 +76,21 @@ class InputTransform(nn.Module):
         self.register_buffer("shown", shown, persistent=False)
         self.register_buffer("given_ahead", given_ahead, persistent=False)
 
+    def with_gaps(self, masked: Sequence[int], masks: Sequence[int]) -> "InputTransform":
+        """This transform where columns have gaps: windows are centred and scaled by what is observed, and missing
+        values are zero after that.
+
+        Args:
+            masked, masks: positions of these columns, and of those that say what of them is observed.
+        """
+        self.masked, self.masks = list(masked), list(masks)
+        mask_of, n_inputs = dict(zip(masked, masks, strict=True)), self.shown.shape[1]
+        if set(self._targets) & set(masked):  # of targets without gaps: a column of ones behind all others
+            self.own_masks = [mask_of.get(place, n_inputs) for place in self._targets]
+            others = [i for i in range(n_inputs) if i not in {*self._targets, *self.own_masks}]
+            self.others = torch.tensor(others).long()
+        return self
+
     def forward(
         self,
         enc_x: Float[Tensor, "b seq_len c"],
@@ -83,11 +101,15 @@ class InputTransform(nn.Module):
     ) -> NetworkInputs:
         """Network inputs of these windows; the first `n_fed` rows of the horizon hold forecasts of the targets."""
         if self.instance_norm:
-            mean, scale = mean_std(enc_x)
+            mean, scale = self._mean_std(enc_x)
             mean, scale = mean.masked_fill(self.given_ahead, 0.0), scale.masked_fill(self.given_ahead, 1.0)
+            weights = [weights_of(x, self.masked, self.masks) if self.masked else None for x in (enc_x, dec_x)]
             enc_x, dec_x = (enc_x - mean) / scale, (dec_x - mean) / scale * self._shown(n_fed)
+            enc_x, dec_x = (x if w is None else x * w for x, w in zip((enc_x, dec_x), weights, strict=True))
         if self.channel_independent:
-            enc_x, dec_x = self._split_channels(enc_x), self._split_channels(dec_x)
+            shown = self._shown(n_fed)[:, self.targets[:1]]
+            enc_x = self._split_channels(enc_x, torch.ones_like(enc_x[0, :, :1]))
+            dec_x = self._split_channels(dec_x, shown)
             enc_mark, dec_mark = (repeat(x, "b l m -> (b n) l m", n=self.n_targets) for x in (enc_mark, dec_mark))
         if self.patch_len > 1:
             enc_x, dec_x = (rearrange(x, "b (t p) c -> b t (p c)", p=self.patch_len) for x in (enc_x, dec_x))
@@ -100,7 +122,20 @@ class InputTransform(nn.Module):
             out = rearrange(out, "b t (p c) ... -> b (t p) c ...", p=self.patch_len)
         if self.channel_independent:
             out = rearrange(out, "(b n) l 1 ... -> b l n ...", n=self.n_targets)
-        return out * with_quantile_axis(mean_std(self.target_columns(enc_x))[1], out) if self.instance_norm else out
+        if not self.instance_norm:
+            return out
+        scale = self._mean_std(enc_x)[1] if self.masked else mean_std(self.target_columns(enc_x))[1]
+        return out * with_quantile_axis(self.target_columns(scale) if self.masked else scale, out)
+
+    def target_means(self, enc_x: Float[Tensor, "b seq_len c"]) -> Float[Tensor, "b 1 n"]:
+        """Mean of each target's history, of what is observed."""
+        if self.masked:
+            return self.target_columns(self._mean_std(enc_x)[0])
+        return self.target_columns(enc_x).mean(dim=1, keepdim=True)
+
+    def target_history(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l n"]:
+        """The targets' columns, with the last observed value for one that is missing."""
+        return self.target_columns(unmasked(x, self.masked, self.masks))
 
     def target_columns(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l n"]:
         """The targets' columns."""
@@ -111,14 +146,29 @@ class InputTransform(nn.Module):
         token, fed, ahead = self.shown.tensor_split([self.label_len, self.label_len + n_fed])
         return torch.cat([token, fed.index_fill(1, self.targets, 1.0), ahead]) if n_fed else self.shown
 
-    def _split_channels(self, x: Tensor) -> Tensor:
+    def _mean_std(self, enc_x: Tensor) -> tuple[Tensor, Tensor]:
+        return mean_std(enc_x, weights_of(enc_x, self.masked, self.masks) if self.masked else None)
+
+    def _split_channels(self, x: Tensor, shown: Float[Tensor, "l 1"]) -> Tensor:
+        """`shown`: 1 in rows in which the targets are given, the mask of those without gaps."""
         others = repeat(x.index_select(2, self.others), "b l m -> (b n) l m", n=self.n_targets)
-        return torch.cat([rearrange(self.target_columns(x), "b l n -> (b n) l 1"), others], dim=2)
+        own = [rearrange(self.target_columns(x), "b l n -> (b n) l 1")]
+        if self.own_masks:
+            masks = torch.cat([x, shown.expand(len(x), -1, -1).to(x.dtype)], dim=2)[:, :, self.own_masks]
+            own.append(rearrange(masks, "b l n -> (b n) l 1"))
+        return torch.cat([*own, others], dim=2)
 
 
-def mean_std(history: Float[Tensor, "b l c"]) -> tuple[Float[Tensor, "b 1 c"], Float[Tensor, "b 1 c"]]:
-    """Mean and standard deviation of each column of each window."""
-    variance, mean = torch.var_mean(history, dim=1, keepdim=True, correction=0)
+def mean_std(
+    history: Float[Tensor, "b l c"], weights: Float[Tensor, "b l c"] | None = None
+) -> tuple[Float[Tensor, "b 1 c"], Float[Tensor, "b 1 c"]]:
+    """Mean and standard deviation of each column of each window, of values with a weight of 1; none: of all."""
+    if weights is None:
+        variance, mean = torch.var_mean(history, dim=1, keepdim=True, correction=0)
+    else:
+        n = weights.sum(dim=1, keepdim=True).clamp(min=1)
+        mean = (history * weights).sum(dim=1, keepdim=True) / n
+        variance = ((history - mean).square() * weights).sum(dim=1, keepdim=True) / n
     return mean, (variance + EPSILON).sqrt()
 
 

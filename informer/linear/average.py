@@ -130,11 +130,12 @@ def _error_products(maps: Sequence[Float64[np.ndarray, "z h"]], held: Moments, l
         return np.full((len(maps), len(maps)), np.nan)
     inputs = np.r_[0 : layout.seq_len, layout.seq_len + layout.steps : len(held.products)]
     future = np.arange(layout.seq_len, layout.seq_len + layout.steps)
-    gram, cross = held.products[np.ix_(inputs, inputs)], held.products[np.ix_(inputs, future)]
+    products = held.complete(layout.seq_len)
+    gram, cross = products[np.ix_(inputs, inputs)], products[np.ix_(inputs, future)]
     flat = np.stack([one.ravel() for one in maps])
     quadratic = flat @ np.stack([(gram @ one).ravel() for one in maps]).T
     linear = flat @ cross.ravel()
-    constant = float(held.products[future, future].sum())
+    constant = float(products[future, future].sum())
     return (quadratic - linear[:, None] - linear + constant) / (held.windows * layout.steps)
 
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, groupby
+from itertools import compress
 from math import inf, log2
 
 import numpy as np
@@ -19,11 +19,13 @@ from informer.linear.average import best_mean
 from informer.linear.blocks import Fold, folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.forecast import LinearForecast
-from informer.linear.held_out import fold_moments
-from informer.linear.moments import Moments, MomentSource, Once, Run, in_order, joined, runs_of
+from informer.linear.held_out import Channel, Once, fold_moments
+from informer.linear.known import NO_EFFECTS, KnownEffects
+from informer.linear.moments import Moments, MomentSource, Run, in_order, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig, lookback_grid
-from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, total
+from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, has_own_maps, total
 from informer.linear.solve import Layout, Strengths, blended, in_words, raw_map
+from informer.linear.sums import Sums
 from informer.linear.weights import series_weights
 from informer.models.linear import MOST_WEIGHTS, recent_rows
 
@@ -35,21 +37,20 @@ NO_SEASON = 24
 
 START = 3
 """Seasons of the lookback that the search begins with, where the horizon is not longer."""
-
 STEPS = 24
 """Steps of the horizon that strengths are chosen on, evenly spaced."""
-
 SELECTION_BYTES, SELECTION_FLOPS = 1_500_000_000, 1e10
 """Of the moments that strengths are chosen from, and of one trial; columns are thinned evenly beyond."""
 
 MOST_CHANNELS = 48
 """Columns, of all series together, that strengths are chosen on."""
-
 KEPT_BYTES = 1_000_000_000
 """Of moments that are kept for the second reading."""
 
 MOST_FLOPS = 2e12
 """Of solving for all maps: beyond this or MOST_WEIGHTS, all columns share one."""
+
+MomentsOf = Callable[[Channel], Moments]
 
 
 def fit_linear(
@@ -71,8 +72,8 @@ def fit_linear(
     strengths, why = fit.strengths()
     runs = fit.train if config.fit_on is FitOn.train else joined(fit.train, fit.val)
     fitted_on = "training" if config.fit_on is FitOn.train else "training and validation"
-    words = in_words(strengths)
-    return fit.fit(strengths, runs, f"linear: {words}{why}; fitted on {sum(map(len, runs))} windows of {fitted_on}")
+    note = f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, runs))} windows of {fitted_on}"
+    return fit.fit(strengths, runs, note)
 
 
 def prepare(
@@ -128,6 +129,8 @@ class LinearFit:
         season: rows of one season, the unit of age.
         repeated: rows that the seasonal naive repeats.
         config: what to offer.
+        weights: of each channel in the shared map; none: `series_weights` of the training windows.
+        known: effects that the rows are without.
     """
 
     store: Store
@@ -139,9 +142,11 @@ class LinearFit:
     season: int
     repeated: int
     config: LinearConfig
+    weights: Sequence[float] = ()
+    known: KnownEffects = NO_EFFECTS
 
     @property
-    def channels(self) -> list[tuple[int, int]]:
+    def channels(self) -> list[Channel]:
         """(series, column) of each map; a series without a window gets the shared one."""
         return [(series, column) for series in range(len(self.store.first_rows)) for column in self.positions]
 
@@ -155,7 +160,7 @@ class LinearFit:
             return list(self.config.chosen), ""
         choice, best = self.choose(left)
         kept, loss = best_mean(choice, best, self.config.average)
-        cut = ", cut short by the time there was" if choice.was_cut else ""
+        cut = ", cut short by the time there was" * choice.was_cut
         return kept, (
             f"; root mean squared error {loss:.4g} over {BLOCKS} blocks of training and validation, chosen from "
             f"{choice.n_trials} choices and means of them{cut}"
@@ -167,12 +172,13 @@ class LinearFit:
         source = self._source(steps)
         channels = self._thinned(len(source.kept) + len(self.features.groups))
         blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
-        channels, made = fold_moments(blocks, channels, lambda one, runs: self._moments(source, runs, [one])[0], left)
+        channels, made = fold_moments(blocks, channels, lambda one, runs: self._of(source, runs, one), left)
         lookbacks = list(self.config.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
-        wanted = max(START * self.season, self.sizes.pred_len)
-        start = min(lookbacks, key=lambda rows: abs(log2(rows / wanted)))
+        start = min(lookbacks, key=lambda rows: abs(log2(rows / max(START * self.season, self.sizes.pred_len))))
         choice = Choice(
-            CrossValidation(made, [column for _, column in channels], self._layout(steps), self._weights(channels)),
+            CrossValidation(
+                made, [column for _, column in channels], self._layout(steps), self.channel_weights(channels)
+            ),
             offered=self._offered(),
             lookbacks=lookbacks,
             start=start,
@@ -185,7 +191,18 @@ class LinearFit:
     def fit(self, strengths: Sequence[Strengths], runs: Sequence[Run], note: str = "") -> LinearForecast:
         """The mean of the maps of several strengths, fitted on `runs`."""
         source = self._source(np.arange(self.sizes.pred_len))
-        return self._fit(strengths, Once(lambda channel: self._moments(source, runs, [channel])[0], self._room), note)
+        return self._fit(strengths, Once(lambda channel: self._of(source, runs, channel), self._room), note)
+
+    def sums(self, strengths: Sequence[Strengths], runs: Sequence[Run]) -> Sums:
+        """The moments that maps of these strengths, fitted on `runs`, follow from."""
+        source, keeps = self._source(np.arange(self.sizes.pred_len)), has_own_maps(strengths)
+        return Sums.over(
+            self.channels, self.channel_weights(self.channels), keeps, lambda one: self._of(source, runs, one)
+        )
+
+    def fit_from(self, strengths: Sequence[Strengths], sums: Sums, note: str = "") -> LinearForecast:
+        """The same as `fit`, from the `sums` of the runs."""
+        return self._fit(strengths, sums.own.__getitem__, note, sums.pooled)
 
     def fit_without(
         self, strengths: Sequence[Strengths], blocks: Sequence[Fold]
@@ -199,13 +216,15 @@ class LinearFit:
             blocks: all folds of the same windows.
         """
         channels, usable = self.channels, [bool(block.held and block.fitted) for block in blocks]
-        windows = sum(len(run) for block in blocks for run in block.held)
-        is_short = windows < self.sizes.rows * len(blocks) * len(self.store.first_rows)
-        if is_short or 2 * len(blocks) * len(channels) > self._room:
+        least = self.sizes.rows * len(blocks) * len(self.store.first_rows)
+        if (
+            sum(len(run) for block in blocks for run in block.held) < least
+            or 2 * len(blocks) * len(channels) > self._room
+        ):
             yield from ((one, self.fit(strengths, one.fitted)) for one in compress(blocks, usable))
             return
         source = self._source(np.arange(self.sizes.pred_len))
-        _, made = fold_moments(blocks, channels, lambda one, runs: self._moments(source, runs, [one])[0], lambda: inf)
+        _, made = fold_moments(blocks, channels, lambda one, runs: self._of(source, runs, one), lambda: inf)
         for block, moments in compress(zip(blocks, made, strict=True), usable):
             own = dict(zip(channels, moments.fitted, strict=True))
             yield block, self._fit(strengths, own.__getitem__, "")
@@ -216,23 +235,21 @@ class LinearFit:
         return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
 
     def _fit(
-        self, strengths: Sequence[Strengths], moments: Callable[[tuple[int, int]], Moments], note: str
+        self, strengths: Sequence[Strengths], moments: MomentsOf, note: str, pooled: Moments | None = None
     ) -> LinearForecast:
-        """From the moments of each channel."""
+        """From the moments of each channel; `pooled` is their weighted sum, if it is known."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
-        pooled = total(map(moments, channels), self._weights(channels))
+        pooled = pooled or total(map(moments, channels), self.channel_weights(channels))
         shared = [fit_shared(pooled, layout, one) for one in strengths]
         by_series = len({series for series, _ in channels}) > 1
-        own = any(one.own < inf or one.penalty(Group.recent) < inf for one in strengths)
-        mixed = [blended(weight, layout, one) for weight, one in zip(shared, strengths, strict=True)]
+        own = has_own_maps(strengths)
+        pairs = list(zip(shared, strengths, strict=True))
+        mixed = [blended(weight, layout, one) for weight, one in pairs]
         maps = [] if own and not by_series else [raw_map(None, mixed, layout, strengths)]
         for channel in channels if own else []:
-            column = channel[1]
-            pairs = zip(shared, strengths, strict=True)
-            fitted = [
-                blended(fit_own(moments(channel), column, weight, layout, one), layout, one) for weight, one in pairs
-            ]
-            maps.append(raw_map(column, fitted, layout, strengths))
+            fits = (fit_own(moments(channel), channel[1], weight, layout, one) for weight, one in pairs)
+            fitted = [blended(weight, layout, one) for weight, one in zip(fits, strengths, strict=True)]
+            maps.append(raw_map(channel[1], fitted, layout, strengths))
         weight, level, extra = (torch.from_numpy(np.stack(part)) for part in zip(*maps, strict=True))
         return LinearForecast(
             positions=self.positions,
@@ -245,7 +262,10 @@ class LinearFit:
             note=note,
         )
 
-    def _weights(self, channels: Sequence[tuple[int, int]]) -> list[float]:
+    def channel_weights(self, channels: Sequence[Channel]) -> list[float]:
+        """How much each of them counts in the shared map."""
+        if known := dict(zip(self.channels, self.weights, strict=False)):
+            return [known[channel] for channel in channels]
         return series_weights(self.store, self.sizes, self.train, channels, period=self.repeated)
 
     def _layout(self, steps: np.ndarray) -> Layout:
@@ -254,8 +274,7 @@ class LinearFit:
 
     def _source(self, steps: np.ndarray) -> MomentSource:
         """Moments over these steps of the horizon."""
-        sizes = self.sizes
-        return MomentSource(self.store, sizes.seq_len, sizes.reach, self.features, sizes.offset + steps)
+        return MomentSource(self.store, self.sizes.seq_len, self.sizes.reach, self.features, self.sizes.offset + steps)
 
     def _offered(self) -> list[Group]:
         offered = [Group.bias, *(Group[cycle] for cycle in self.features.cycles)]
@@ -269,17 +288,13 @@ class LinearFit:
         weights = len(self.channels) * inputs * self.sizes.pred_len
         return weights <= MOST_WEIGHTS and weights * inputs + len(self.channels) * inputs**3 / 3 <= MOST_FLOPS
 
-    def _thinned(self, size: int) -> list[tuple[int, int]]:
+    def _thinned(self, size: int) -> list[Channel]:
         channels = self.channels
-        most = min(
-            SELECTION_BYTES / (16 * BLOCKS * size**2), max(12, SELECTION_FLOPS / (BLOCKS * size**3)), MOST_CHANNELS
-        )
+        affordable = max(12, SELECTION_FLOPS / (BLOCKS * size**3))
+        most = min(SELECTION_BYTES / (16 * BLOCKS * size**2), affordable, MOST_CHANNELS)
         return channels[:: -(-len(channels) // max(int(most), 1))]
 
-    def _moments(self, source: MomentSource, runs: Sequence[Run], channels: Sequence[tuple[int, int]]) -> list[Moments]:
-        made = []
-        for series, group in groupby(channels, key=lambda channel: channel[0]):
-            own = source.of_series(runs, series)
-            squares = source.feature_products(own)
-            made += [source.of(column, own, squares) for _, column in group]
-        return made
+    def _of(self, source: MomentSource, runs: Sequence[Run], channel: Channel) -> Moments:
+        """Moments of one channel."""
+        own = source.of_series(runs, channel[0])
+        return source.of(channel[1], own, source.feature_products(own))

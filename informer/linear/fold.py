@@ -1,20 +1,25 @@
 """The fit for `model.family=linear`: its maps laid out as the network's weights, whatever was chosen."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from informer.data.calendar import HOLIDAY, mark_fields
+from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.linear.features import cycle_turns
 from informer.linear.fit import LinearFit, prepare
 from informer.linear.forecast import LinearForecast
-from informer.linear.moments import joined, runs_of
+from informer.linear.known import KnownEffects, fit_known
+from informer.linear.moments import Run, joined, runs_of
 from informer.linear.offered import LinearConfig
 from informer.linear.solve import Strengths, in_words
 from informer.models.linear import HARMONICS, Linear, LinearModelConfig
+
+EFFECTS = "known effects"
+"""Their name among what was chosen on the rows of a dataset."""
 
 
 def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
@@ -39,7 +44,24 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
     if longest > data.sizes.seq_len:
         raise InputError(f"model.maps: expected a lookback of at most {data.sizes.seq_len} (seq_len), found {longest}")
     positions = data.columns.positions(data.targets)
-    return prepare(data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, config=offered)
+    fit = prepare(data.train, data.val, positions, frequency=data.frequency, calendar=data.calendar, config=offered)
+    known = effects_of(data)
+    return replace(fit, store=known.without(fit.store, positions), known=known)
+
+
+def effects_of(data: Data) -> KnownEffects:
+    """Of the columns and holidays that are given over the horizon; fitted once for the maps, intervals and ridge."""
+    if EFFECTS not in data.choices:
+        data.choices[EFFECTS] = fit_known(
+            data.train,
+            data.val,
+            data.columns.positions(data.targets),
+            columns=data.regressors,
+            marks=data.holidays,
+            lag=data.frequency.season,
+        )
+    found: KnownEffects = data.choices[EFFECTS]
+    return found
 
 
 def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
@@ -49,37 +71,49 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
         InputError: see `linear_fit`.
     """
     fit = linear_fit(model, config, data)
-    strengths, why = fit.strengths()
+    strengths, why = choice(fit, data)
     words = in_words(strengths)
     fold(fit.fit(strengths, fit.train), model)
+    fold_known(fit.known, model)
     notes = [f"linear: {words}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
     if config.own_maps and not model.has_own_maps:
         notes.append("one map for all: maps of their own for series and columns would have too many weights")
     if data.categories:
         notes.append(f"not read: {', '.join(data.categories)}, whose cells are categories")
-    past = [name for name in data.columns.future_covariates if name not in data.categories]
-    if past:
-        notes.append(f"only the past is read of {', '.join(past)}")
-    if days := [name for name in mark_fields(data.frequency, data.calendar) if name.startswith(HOLIDAY)]:
-        notes.append(f"linear maps do not read {', '.join(days)}: only networks do")
+    if fit.known.weight.size:
+        notes.append(known_in_words(fit.known, data))
     return "; ".join(notes)
 
 
-def refit_model(model: Linear, config: LinearModelConfig, data: Data) -> int:
-    """Fit the maps once more with the same strengths on the windows of all parts, test included.
+def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
+    """`fit.strengths`, made once for the same data and the same offer."""
+    key = repr((fit.config, fit.features, fit.positions))
+    if key not in data.choices:
+        data.choices[key] = fit.strengths()
+    return data.choices[key]
 
-    Returns:
-        How many windows they are.
 
-    Raises:
-        InputError: see `linear_fit`.
-    """
-    fit = linear_fit(model, config, data)
-    strengths, _ = fit.strengths()  # the same as before: they are chosen on training and validation
+def known_in_words(known: KnownEffects, data: Data) -> str:
+    """Which columns and holidays have an effect."""
+    fields = mark_fields(data.frequency, data.calendar)
+    names = [data.inputs[place] for place in known.columns] + [fields[place] for place in known.marks]
+    found = [names[place] for place in known.found]
+    return f"known ahead, with an effect on held-out blocks: {', '.join(found) or 'none'} of {', '.join(names)}"
+
+
+def all_runs(data: Data) -> list[Run]:
+    """The windows of all parts, and those between them."""
     parts = [part for part in (data.train, data.val, data.calibration, data.test) if part is not None]
-    runs = joined([], [run for part in parts for run in runs_of(part)])
-    fold(fit.fit(strengths, runs), model)
-    return sum(map(len, runs))
+    return joined([], [run for part in parts for run in runs_of(part)])
+
+
+@torch.no_grad()
+def fold_known(known: KnownEffects, model: Linear) -> None:
+    """Give the network the effects."""
+    if model.effects is not None:
+        model.effects.zero_()
+        weight = torch.from_numpy(known.weight).to(model.effects)
+        model.effects[: len(weight), list(model.positions)] = weight
 
 
 @torch.no_grad()

@@ -65,4 +65,20 @@ def spread(n: int) -> list[int]:
 def _without(whole: Moments, *parts: Moments) -> Moments:
     """Of the windows that are in none of the parts; exactly zero where there are none."""
     rest = whole - reduce(add, parts)
-    return rest if rest.windows else Moments(np.zeros_like(rest.products), 0)
+    return rest if rest.is_known else Moments(np.zeros_like(rest.products), 0)
+
+
+class Once:
+    """Computes each thing once, as long as there is room for it."""
+
+    def __init__(self, compute: Callable[[tuple[int, int]], Moments], most: int) -> None:
+        self._compute, self._most = compute, most
+        self._known: dict[tuple[int, int], Moments] = {}
+
+    def __call__(self, channel: tuple[int, int]) -> Moments:
+        if channel in self._known:
+            return self._known[channel]
+        made = self._compute(channel)
+        if len(self._known) < self._most:
+            self._known[channel] = made
+        return made

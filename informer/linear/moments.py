@@ -5,7 +5,7 @@ rows but one, so that the products of history and future come from running sums 
 O((seq_len + pred_len)^2) whatever the number of windows, instead of from a matrix product over all of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from informer.data.windows import Store, Windows
 from informer.linear.features import OriginFeatures
+from informer.linear.observed import ObservedRows, carried_rows, scaled_up
 
 _SIZE = 8192
 """Rows of a Fourier transform, unless a window is longer than an eighth of that."""
@@ -57,20 +58,43 @@ def runs_of(windows: Windows) -> list[Run]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Moments:
-    """sum z z^T over windows of one column, z = [history, future, features]; sums of several add up."""
+    """sum z z^T over windows of one column, z = [history, future, features]; sums of several add up.
+
+    `observed`: in how many of the windows each row of the future is observed, where it is 0 in the others; None: in
+    all. See `informer.linear.observed`.
+    """
 
     products: Float64[np.ndarray, "z z"]
     windows: int | float
+    observed: Float64[np.ndarray, "h"] | None = None
+
+    def complete(self, first: int) -> Float64[np.ndarray, "z z"]:
+        """The products as if all rows of the future, from place `first` on, were observed in every window."""
+        if self.observed is None:
+            return self.products
+        return scaled_up(self.products, self.windows, self.observed, first)
 
     def times(self, weight: float) -> "Moments":
         """As if each window counted so many times."""
-        return self if weight == 1 else Moments(weight * self.products, weight * self.windows)
+        observed = None if self.observed is None else weight * self.observed
+        return self if weight == 1 else Moments(weight * self.products, weight * self.windows, observed)
 
     def __add__(self, other: "Moments") -> "Moments":
-        return Moments(self.products + other.products, self.windows + other.windows)
+        return Moments(self.products + other.products, self.windows + other.windows, self._counts(other, 1))
 
     def __sub__(self, other: "Moments") -> "Moments":
-        return Moments(self.products - other.products, self.windows - other.windows)
+        return Moments(self.products - other.products, self.windows - other.windows, self._counts(other, -1))
+
+    def _counts(self, other: "Moments", sign: int) -> Float64[np.ndarray, "h"] | None:
+        if self.observed is None and other.observed is None:
+            return None
+        own, its = (one.windows if one.observed is None else one.observed for one in (self, other))
+        return np.asarray(own + sign * its, dtype=np.float64)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every row of the future was observed at least once."""
+        return bool(self.windows) and (self.observed is None or bool((self.observed > 0.5).all()))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,6 +115,7 @@ class MomentSource:
     steps: np.ndarray | None = None
     _spectra: dict[Run, np.ndarray] = field(default_factory=dict)
     _squares: dict[tuple[Run, ...], np.ndarray] = field(default_factory=dict)
+    _latest: dict[tuple[int, int], ObservedRows | None] = field(default_factory=dict)
     _grouped: dict[int, tuple[Sequence[Run], dict[int, list[Run]]]] = field(default_factory=dict)
 
     @property
@@ -123,6 +148,9 @@ class MomentSource:
 
     def of(self, column: int, runs: Sequence[Run], feature_products: Float64[np.ndarray, "e e"]) -> Moments:
         """Moments of one column over runs; `feature_products` is that of the same runs."""
+        rows = self._rows_of(column, runs)
+        if rows is not None:
+            return self._observed(rows, runs)
         n, kept = self.seq_len + self.reach, self.kept
         own = np.zeros((len(kept), len(kept)))
         for run in runs:
@@ -130,6 +158,32 @@ class MomentSource:
         mixed = self._mixed(column, runs)[:, kept]
         products = np.block([[own, mixed.T], [mixed, feature_products]])
         return Moments(products, sum(map(len, runs)))
+
+    def _observed(self, rows: ObservedRows, runs: Sequence[Run]) -> Moments:
+        """The same of a column with gaps, of the series that runs are of."""
+        kept = self.kept
+        total = np.zeros((len(kept) + len(self.features.groups),) * 2)
+        windows, counts = 0, np.zeros(len(kept) - self.seq_len)
+        for part in self._chunks(runs):
+            starts = np.arange(part.first, part.stop) - int(self.store.first_rows[part.series])
+            chosen, z, observed = rows.windows(starts, self.seq_len, kept[self.seq_len :])
+            z = np.hstack([z, self._features(part).numpy()[chosen]])
+            total += z.T @ z
+            windows, counts = windows + len(chosen), counts + observed
+        found = Moments(total, windows, counts)
+        return found if found.is_known else Moments(np.zeros_like(total), 0)
+
+    def _rows_of(self, column: int, runs: Sequence[Run]) -> ObservedRows | None:
+        """Rows of a column of the series that runs are of; None where nothing is missing."""
+        if not self.store.has_gaps or not runs:
+            return None
+        key = runs[0].series, column
+        if key not in self._latest:
+            self._latest.clear()
+            ends = [*self.store.first_rows[1:].tolist(), len(self.store.values)]
+            rows = self.store.values[int(self.store.first_rows[key[0]]) : ends[key[0]], column].double().cpu().numpy()
+            self._latest[key] = ObservedRows.of(rows) if np.isnan(rows).any() else None
+        return self._latest[key]
 
     def _mixed(self, column: int, runs: Sequence[Run]) -> Float64[np.ndarray, "e n"]:
         """sum e z^T over windows z: where many follow each other a correlation, which the Fourier transform makes a
@@ -180,7 +234,10 @@ class MomentSource:
             return self.features.compose(
                 torch.empty(len(run), 0, len(self.features.columns), dtype=torch.float64), mark
             )
-        rows = store.values[run.first : run.stop + self.seq_len - 1].double().cpu()
+        # of gaps, also the rows before, from which a value may be carried
+        first = max(run.first - self.seq_len, int(store.first_rows[run.series])) if store.has_gaps else run.first
+        rows = store.values[first : run.stop + self.seq_len - 1].double().cpu()
+        rows = torch.from_numpy(carried_rows(rows.numpy()))[run.first - first :] if store.has_gaps else rows
         rows = rows[:, self.features.columns] if self.features.left_out else rows
         sums = torch.cat([rows.new_zeros(1, rows.shape[1]), rows.cumsum(0)])
         mean = (sums[self.seq_len :] - sums[: -self.seq_len]) / self.seq_len
@@ -223,22 +280,6 @@ def window_products(
         products[row, row:] = diagonals[row, : n - row]
         products[row:, row] = diagonals[row, : n - row]
     return products[np.ix_(kept, kept)]
-
-
-class Once:
-    """Computes each thing once, as long as there is room for it."""
-
-    def __init__(self, compute: Callable[[tuple[int, int]], Moments], most: int) -> None:
-        self._compute, self._most = compute, most
-        self._known: dict[tuple[int, int], Moments] = {}
-
-    def __call__(self, channel: tuple[int, int]) -> Moments:
-        if channel in self._known:
-            return self._known[channel]
-        made = self._compute(channel)
-        if len(self._known) < self._most:
-            self._known[channel] = made
-        return made
 
 
 def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:

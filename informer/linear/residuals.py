@@ -14,7 +14,7 @@ import torch
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
 from informer.linear.blocks import folds
-from informer.linear.fold import fold, linear_fit
+from informer.linear.fold import choice, fold, linear_fit
 from informer.linear.moments import Run, joined, runs_of
 from informer.models.linear import Linear, LinearModelConfig
 
@@ -41,7 +41,7 @@ def held_out_blocks(
         InputError: see `linear_fit`.
     """
     fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
-    strengths, _ = fit.strengths()
+    strengths, _ = choice(fit, data)
     parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
     runs = joined([], [run for part in parts for run in runs_of(part)])
     for block, fitted in fit.fit_without(strengths, folds(runs, n_blocks, data.sizes.pred_len)):

@@ -70,6 +70,11 @@ def reads_others(column: int, layout: Layout, strengths: Strengths) -> bool:
     return len(layout.read(column, strengths)) > len(layout.read(None, strengths))
 
 
+def has_own_maps(strengths: Sequence[Strengths]) -> bool:
+    """Whether any of them gives columns or series maps of their own."""
+    return any(one.own < inf or one.penalty(Group.recent) < inf for one in strengths)
+
+
 def spread(
     shared: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
 ) -> Float64[np.ndarray, "q h"]:

@@ -175,7 +175,8 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     """Of a lookback and a normalisation, from the moments of raw windows of the longest lookback."""
     n, lookback = layout.seq_len, strengths.lookback
     rows = np.concatenate([np.arange(n - lookback, n + layout.steps), n + layout.steps + features])
-    z = moments.products[np.ix_(rows, rows)]
+    products = moments.complete(n)
+    z = products[np.ix_(rows, rows)]
     reference = np.zeros(len(rows))
     if strengths.last:
         reference[lookback - 1] = 1
@@ -192,7 +193,7 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     target = float(z[future, future].sum())
     if strengths.penalty(Group.level) == inf:
         return Normal(gram, cross, target, moments.windows)
-    level = moments.products[:n].mean(axis=0)
+    level = products[:n].mean(axis=0)
     square = float(level[:n].mean())
     level = level[rows]
     level = level - shifted * float(level @ reference)

@@ -38,10 +38,11 @@ def series_weights(
 
 
 def _naive_error(store: Store, sizes: WindowSizes, runs: Sequence[Run], column: int, period: int) -> float:
-    """Mean squared change from one season to the next over the rows of these windows; NaN if there is none."""
+    """Mean squared change from one season to the next over the observed rows of these windows; NaN if there is none."""
     if not runs:
         return nan
     rows = store.values[runs[0].first : runs[-1].stop + sizes.rows - 1, column].double()
     if len(rows) <= period:
         return nan
-    return float((rows[period:] - rows[:-period]).square().mean())
+    changes = (rows[period:] - rows[:-period]).square()
+    return float(changes[~changes.isnan()].mean())

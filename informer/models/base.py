@@ -6,7 +6,7 @@ A family is one file here (a class with the dataclass of its configuration) and 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -18,6 +18,7 @@ from informer.config import families
 from informer.config.model import ModelConfig
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.categories import CategoryLayout
+from informer.ops.gaps import ObservedMask
 from informer.quantiles import MEDIAN
 
 
@@ -43,6 +44,27 @@ class ModelDims:
     categories: tuple[int, ...] = ()
     """One entry a value column: the number of its categories, 0 where it holds numbers; empty: all hold numbers. A code
     is from 1 to that number, or 0 for a category that training did not have."""
+    masked: tuple[int, ...] | None = None
+    """Positions of the value columns with gaps: for each there is one more column, behind all others, that is 1 where
+    the value is observed and 0 where it is missing, as the value then is. None: no value is ever missing."""
+    regressors: tuple[int, ...] = ()
+    """Positions of the value columns of numbers that are given over the horizon and vary within a series."""
+    holidays: tuple[int, ...] = ()
+    """Positions of the marks that say which rows are holidays."""
+
+    @property
+    def n_masks(self) -> int:
+        """Columns that say what is observed; they are the last of `enc_in`."""
+        return len(self.masked or ())
+
+    @property
+    def masks(self) -> tuple[int, ...]:
+        """Their positions, in the order of `masked`."""
+        return tuple(range(self.enc_in - self.n_masks, self.enc_in))
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a checkpoint: what is set."""
+        return {name: size for name, size in asdict(self).items() if size is not None}
 
     @property
     def target_positions(self) -> tuple[int, ...]:
@@ -51,7 +73,7 @@ class ModelDims:
 
     @property
     def embedded(self) -> "ModelDims":
-        """The sizes behind `CategoryColumns`, which has vectors in place of codes."""
+        """The sizes behind `CategoryColumns`, which has vectors in place of codes, without `masked`."""
         if not self.categories:
             return self
         layout = CategoryLayout(self.categories)
@@ -61,13 +83,15 @@ class ModelDims:
             targets=layout.positions(self.target_positions),
             known=layout.positions(self.known),
             categories=(),
+            masked=None,
+            regressors=(),
         )
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """Positions of the value columns that hold numbers."""
         sizes = self.categories or (0,) * self.enc_in
-        return tuple(place for place, size in enumerate(sizes) if not size)
+        return tuple(place for place, size in enumerate(sizes) if not size and place not in self.masks)
 
     @property
     def dec_len(self) -> int:
@@ -118,6 +142,8 @@ class ForecastModel(nn.Module, ABC):
 
     non_negative: tuple[int, ...] = ()
     """Places of the targets whose forecasts do not go below zero in data units; a batch then has center and scale."""
+    observed: ObservedMask | None = None
+    """What makes inputs of windows with missing values; None: no value is ever missing."""
     reads_series: bool = False
     """`forward` takes a fifth argument, `series` [b]: the number of each window's series among those of training, -1 of
     another."""
@@ -126,6 +152,9 @@ class ForecastModel(nn.Module, ABC):
     def __init__(self, config: Any, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()) -> None:
         super().__init__()
         self.quantiles = tuple(quantiles)
+        if dims.masked is not None:
+            known = tuple(place for place in dims.masked if place in dims.known)
+            self.observed = ObservedMask(dims.masked, known, dims.label_len)
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -144,10 +173,14 @@ class ForecastModel(nn.Module, ABC):
         """Forecast of the scaled targets, or all its quantiles where the network has any.
 
         Args:
-            enc_x, enc_mark: history and its calendar marks.
+            enc_x, enc_mark: history and its calendar marks; see `ModelDims.masked` for values that are missing.
             dec_x, dec_mark: the last label_len rows of the history, then the horizon, zeros but for the columns that
                 are known ahead; marks of those rows.
         """
+
+    def inputs(self, batch: "Inputs") -> tuple[Tensor, Tensor]:
+        """Values that encoder and decoder read of a batch, with what says where they are missing."""
+        return (batch.enc_x, batch.dec_x) if self.observed is None else self.observed(batch.enc_x, batch.dec_x)
 
     @property
     def family(self) -> str:
@@ -213,7 +246,11 @@ def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False
 
     `with_actual`: in training, of a network that learns from the actual values.
     """
-    inputs = tuple(getattr(batch, name) for name in inputs_of(network))
+    given = {name: getattr(batch, name) for name in inputs_of(network)}
+    inside = getattr(network, "module", network)
+    if isinstance(inside, ForecastModel) and inside.observed is not None:
+        given["enc_x"], given["dec_x"] = inside.inputs(batch)
+    inputs = tuple(given.values())
     if with_actual:
         return network(*inputs, batch.target)
     output, places = network(*inputs), getattr(network, "non_negative", ())

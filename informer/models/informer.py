@@ -140,7 +140,8 @@ class Informer(ForecastModel):
         self.series_columns = SeriesColumns(dims.n_series, width) if width else None
         self.reads_series = width > 0
         read = dims.embedded
-        inside = _inside(replace(read, enc_in=read.enc_in + width), config)
+        n_masks = len({*dims.target_positions} & {*(dims.masked or ())})  # of targets
+        inside = _inside(replace(read, enc_in=read.enc_in + width, masked=None), config, n_masks)
         blueprint = _Blueprint(config, inside, attentions)
         self.decoding, self.step, self.floor = config.decoding, config.patch_len, config.floor
         self.input_transform = _input_transform(config, dims)
@@ -202,7 +203,7 @@ class Informer(ForecastModel):
         if self.decoding is Decoding.one_pass:
             forecast = self._decode(memory, inside, enc_x, start)
             is_bounded = self.floor and not self.training  # which would not learn where it is below
-            return floored(forecast, self.input_transform.target_columns(enc_x)) if is_bounded else forecast
+            return floored(forecast, self.input_transform.target_history(enc_x)) if is_bounded else forecast
 
         def decode(fed: Tensor, n_fed: int) -> Tensor:
             return self._decode(memory, self.input_transform(enc_x, enc_mark, fed, dec_mark, n_fed), enc_x, start)
@@ -214,6 +215,7 @@ class Informer(ForecastModel):
             step=self.step,
             targets=self.input_transform.targets,
             point=partial(point, quantiles=self.quantiles),
+            masks=[place for place in self.input_transform.own_masks if place < enc_x.shape[2]],
         )
 
     def _decode(
@@ -229,11 +231,9 @@ class Informer(ForecastModel):
         if start is not None:
             return forecast + with_quantile_axis(start, forecast)
         if self.skip is not None:
-            return forecast + with_quantile_axis(self.skip(self.input_transform.target_columns(enc_x)), forecast)
+            return forecast + with_quantile_axis(self.skip(self.input_transform.target_history(enc_x)), forecast)
         if self.input_transform.instance_norm:
-            return forecast + with_quantile_axis(
-                self.input_transform.target_columns(enc_x).mean(dim=1, keepdim=True), forecast
-            )
+            return forecast + with_quantile_axis(self.input_transform.target_means(enc_x), forecast)
         return forecast
 
 
@@ -242,24 +242,27 @@ def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
     layout, inside = CategoryLayout(dims.categories), dims.embedded
     n_inputs = inside.enc_in + config.series_embedding
     vectors = (*layout.positions(layout.codes), *range(inside.enc_in, n_inputs))
+    columns = layout if dims.categories else CategoryLayout((0,) * dims.enc_in)
+    masks = columns.positions(dims.masks)  # which are not normalised either
     return InputTransform(
         n_inputs=n_inputs,
         targets=inside.target_positions,
-        known=sorted({*inside.known, *vectors}),
+        known=sorted({*inside.known, *vectors, *masks}),
         label_len=dims.label_len,
         pred_len=dims.pred_len,
         instance_norm=config.instance_norm,
         channel_independent=config.channel_independent,
         patch_len=config.patch_len,
-    )
+    ).with_gaps(columns.positions(dims.masked or ()), masks)
 
 
-def _inside(dims: ModelDims, config: InformerConfig) -> ModelDims:
-    """The sizes of what the network itself reads and writes, behind `InputTransform`."""
+def _inside(dims: ModelDims, config: InformerConfig, n_masks: int) -> ModelDims:
+    """The sizes of what the network itself reads and writes, behind `InputTransform`; `n_masks`: targets with gaps."""
     rows, apart = config.patch_len, config.channel_independent
+    single = 1 + min(n_masks, 1) + dims.enc_in - dims.c_out - n_masks
     return replace(
         dims,
-        enc_in=rows * (1 + dims.enc_in - dims.c_out if apart else dims.enc_in),
+        enc_in=rows * (single if apart else dims.enc_in),
         c_out=rows * (1 if apart else dims.c_out),
         seq_len=dims.seq_len // rows,
         label_len=dims.label_len // rows,

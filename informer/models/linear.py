@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from informer.config.model import MOST_ROWS, ModelConfig
 from informer.errors import InputError
 from informer.models.base import Attentions, ForecastModel, ModelDims
+from informer.ops.gaps import unmasked
 
 HARMONICS = {"day": 6, "week": 3, "year": 2}
 """Sine and cosine pairs of each cycle of the calendar."""
@@ -66,10 +67,13 @@ def floored(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]
 class Linear(ForecastModel):
     """forecast = own^T history + calendar^T date + others^T recent, for each column with weights of its own.
 
+    Where columns or holidays are given over the horizon, histories are taken less their effects, effects^T known, which
+    are added to the forecast.
+
     With several series map 0 is shared by all, for a series that training did not have, and then there is one a series
     and column. `history` is the column's own, `date` a constant with sines and cosines of the time of day, week and
     year at the window's last row, `recent` the last rows of all columns of numbers, each less its mean over the window.
-    Weights are zero until they are fitted.
+    Weights are zero until they are fitted. A missing value counts as the last observed one (`carried`).
 
     Args:
         config: what the fit offers.
@@ -84,6 +88,7 @@ class Linear(ForecastModel):
     READS_CATEGORIES = True
     CONFIG = LinearModelConfig
 
+    effects: nn.Parameter | None
     turns: Tensor
     phase: Tensor
 
@@ -96,6 +101,7 @@ class Linear(ForecastModel):
         self.positions, self.floor = dims.target_positions, config.floor
         n_calendar = 1 + 2 * sum(HARMONICS.values())
         self.read = dims.numbers  # a code is no quantity
+        self.masked, self.masks = dims.masked or (), dims.masks
         recent = recent_rows(len(self.read), dims.seq_len) if config.own_maps and config.other_columns else 0
         n_inputs = dims.seq_len + n_calendar + recent * len(self.read)
         many = dims.n_series > 1
@@ -107,6 +113,9 @@ class Linear(ForecastModel):
         self.own = nn.Parameter(torch.zeros(maps, dims.seq_len, dims.pred_len))
         self.calendar = nn.Parameter(torch.zeros(maps, n_calendar, dims.pred_len))
         self.others = nn.Parameter(torch.zeros(maps, self.recent * len(self.read), dims.pred_len))
+        self.regressors, self.holidays, self.effects = dims.regressors, dims.holidays, None
+        if n_known := len(dims.regressors) + len(dims.holidays):
+            self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # of targets; others have none
         # turns of each cycle since it began, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
         self.register_buffer("phase", torch.zeros(len(HARMONICS)))
@@ -123,11 +132,32 @@ class Linear(ForecastModel):
 
         Args:
             enc_x, enc_mark: history and its calendar marks.
-            dec_x, dec_mark: not read.
+            dec_x, dec_mark: read for what is given over the horizon.
             series: number of each window's series among those of training; -1, or None for all: another.
         """
-        forecast = self._mapped(enc_x, enc_mark, series)
+        history, ahead = self.without_effects(enc_x, enc_mark, dec_x, dec_mark)
+        forecast = self._mapped(history, enc_mark, series) + ahead
+        if self.floor:
+            enc_x = unmasked(enc_x, self.masked, self.masks)
         return floored(forecast, enc_x[:, :, list(self.positions)]) if self.floor else forecast
+
+    def without_effects(
+        self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor
+    ) -> tuple[Float[Tensor, "b seq_len c"], Float[Tensor, "b pred_len n"] | float]:
+        """The history, without gaps and less the effects of what is given over the horizon, and these effects on the
+        targets there."""
+        whole = unmasked(enc_x, self.masked, self.masks)
+        if self.effects is None:
+            return whole, 0.0
+        steps = self.own.shape[2]
+        ahead = self._effects(dec_x[:, -steps:], dec_mark[:, -steps:])
+        left = enc_x - self._effects(whole, enc_mark)  # carried after that, as it was where the maps are fitted
+        return unmasked(left, self.masked, self.masks), ahead[:, :, list(self.positions)]
+
+    def _effects(self, x: Float[Tensor, "b l c"], mark: Float[Tensor, "b l m"]) -> Float[Tensor, "b l c"]:
+        assert self.effects is not None, "see `without_effects`"
+        known = torch.cat([x[:, :, list(self.regressors)], mark[:, :, list(self.holidays)].to(x)], dim=2)
+        return known @ self.effects
 
     def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
         features = self._calendar(enc_mark[:, -1])

@@ -6,8 +6,8 @@ Jointly Learning to Align and Translate"; with LSTM cells the predecessor that Z
   c_j = sum_i a_ji h_i,  a_j = attention of the query W_a s_j to the keys U_a h_i
   y_j = W_o [s_j; c_j] + b
 
-y_0 is the last row of the history, known_j what is known ahead. Cost: O(seq_len + pred_len) steps, one after the other,
-and attention of one query in each of pred_len.
+y_0 is the last row of the history, or the last value that is observed, known_j what is known ahead. Cost:
+O(seq_len + pred_len) steps, one after the other, and attention of one query in each of pred_len.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from informer.attention.base import AttentionSpec
 from informer.config.model import CalendarEmbed, ModelConfig
 from informer.layers.attention_layer import AttentionLayer
-from informer.layers.categories import CategoryColumns
+from informer.layers.categories import CategoryColumns, CategoryLayout
 from informer.layers.embedding import CalendarEmbedding
 from informer.layers.quantile_head import QuantileHead
 from informer.models.base import Attentions, ForecastModel, ModelDims, point
 from informer.ops.dropout import Dropout
+from informer.ops.gaps import unmasked
 from informer.ops.products import Linear
 
 
@@ -95,6 +96,8 @@ class Lstma(ForecastModel):
     ) -> None:
         super().__init__(config, dims, attentions, quantiles)
         self.categories = CategoryColumns(dims.categories) if dims.categories else None
+        layout = CategoryLayout(dims.categories or (0,) * dims.enc_in)
+        self.masked, self.masks = layout.positions(dims.masked or ()), layout.positions(dims.masks)
         dims = dims.embedded
         width, self.pred_len = config.d_model, dims.pred_len
         self.teacher_range = config.teacher_forcing, config.teacher_forcing_end
@@ -142,7 +145,10 @@ class Lstma(ForecastModel):
         known = dec_x[:, -self.pred_len :].index_select(2, self.known)
         marks = dec_mark[:, -self.pred_len :]
         is_taught = None if actual is None else torch.rand(actual.shape[:2], device=actual.device) < self.teaching
-        before, rows = enc_x[:, -1:].index_select(2, self.targets), list[Tensor]()
+        if actual is not None and is_taught is not None:
+            is_taught = is_taught[:, :, None] & ~actual.isnan()  # a value that is missing teaches nothing
+        last = unmasked(enc_x, self.masked, self.masks)[:, -1:]
+        before, rows = last.index_select(2, self.targets), list[Tensor]()
         for j in range(self.pred_len):
             read = self.dec_value(torch.cat([before, known[:, j : j + 1]], dim=2))
             embedded = self.dropout(_embedded(read, self.dec_calendar, marks[:, j : j + 1]))
@@ -151,7 +157,7 @@ class Lstma(ForecastModel):
             rows.append(self.head(self.dropout(torch.cat([s, context], dim=2))))
             before = point(rows[-1], self.quantiles).to(enc_x.dtype)
             if actual is not None and is_taught is not None:
-                before = torch.where(is_taught[:, j, None, None], actual[:, j : j + 1].to(before.dtype), before)
+                before = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(before.dtype), before)
         return torch.cat(rows, dim=1)
 
 

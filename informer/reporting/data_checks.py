@@ -33,8 +33,10 @@ def _all(data: Data) -> Iterator[list[tuple[float, str]]]:
             if column in (*data.categories, *data.columns.static_covariates):
                 continue  # numbers that are no quantities, or constant as they should be
             where = f"{series.name}, {column}" if several else column
-            train, test = (series.values[part.start : part.stop, c] for part in (split.train, split.test))
-            yield list(_problems(where, train, test))
+            values = (series.values[part.start : part.stop, c] for part in (split.train, split.test))
+            train, test = (part[~np.isnan(part)] for part in values)
+            if len(train) and len(test):
+                yield list(_problems(where, train, test))
 
 
 def _problems(

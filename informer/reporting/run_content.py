@@ -222,8 +222,8 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     content.residuals = Residuals(
         edges=EDGES.tolist(),
         counts=done.counts.tolist(),
-        bias_by_step=(done.residual_sum.mean(axis=1) / total).tolist(),
-        bias_by_column=(done.residual_sum.mean(axis=0) / total).tolist(),
+        bias_by_step=(done.residual_sum.sum(axis=1) / done.cell_counts.sum(axis=1)).tolist(),
+        bias_by_column=(done.residual_sum.sum(axis=0) / done.cell_counts.sum(axis=0)).tolist(),
     )
     if has_start:
         content.profiles.append(contribution(content.model, done, note))

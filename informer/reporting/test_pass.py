@@ -33,7 +33,7 @@ def chosen_windows(n: int, most: int = MAX_WINDOWS) -> Tensor:
 
 
 class TestPass:
-    """Sums over windows; `mse` and `mae` are scaled.
+    """Sums over the observed values of windows; `mse` and `mae` are scaled.
 
     Args:
         data: its test windows are forecast.
@@ -55,7 +55,9 @@ class TestPass:
         }
         self.slot_counts = {"hour": np.zeros(24), "weekday": np.zeros(7), "month": np.zeros(12)}
         self.by_cell = {name: {power: np.zeros((p, n)) for power in (1, 2)} for name in names}
+        self.cell_counts = np.zeros((p, n))
         self.by_series = {name: np.zeros((s, n)) for name in names}
+        self.series_counts = np.zeros((s, n))
         self.series_windows = np.zeros(s, dtype=np.int64)
         self.window_mse: dict[str, list[np.ndarray]] = {name: [] for name in names}
         self.residual_sum = np.zeros((p, n))
@@ -72,9 +74,13 @@ class TestPass:
             rows = first[:, None] + np.arange(sizes.pred_len)
             series = windows.series(part).cpu().numpy()
             self.series_windows += np.bincount(series, minlength=len(self.series_windows))
+            observed = ~batch.target.isnan().cpu().numpy()
+            self.cell_counts += observed.sum(axis=0)
+            np.add.at(self.series_counts, series, observed.sum(axis=1))
             slots = {"hour": self._hour[rows], "weekday": self._weekday[rows], "month": self._month[rows]}
             for axis, places in slots.items():
-                self.slot_counts[axis] += np.bincount(places.ravel(), minlength=len(self.slot_counts[axis]))
+                known = places[observed.any(axis=2)]
+                self.slot_counts[axis] += np.bincount(known, minlength=len(self.slot_counts[axis]))
             for name, forecast in forecasts.items():
                 error = (to_float64(forecast(batch)) - to_float64(batch.target)).cpu().numpy()
                 if name == self.names[0]:
@@ -83,8 +89,8 @@ class TestPass:
             self.windows += len(part)
 
     def _add_residuals(self, error: Float64[np.ndarray, "b pred_len n"]) -> None:
-        self.residual_sum += error.sum(axis=0)
-        self.counts += np.histogram(np.clip(error, EDGES[0], EDGES[-1]), bins=EDGES)[0]
+        self.residual_sum += np.nansum(error, axis=0)
+        self.counts += np.histogram(np.clip(error[~np.isnan(error)], EDGES[0], EDGES[-1]), bins=EDGES)[0]
 
     def _add(
         self,
@@ -93,15 +99,16 @@ class TestPass:
         series: Int64[np.ndarray, "b"],
         slots: Mapping[str, np.ndarray],
     ) -> None:
-        size = np.abs(error)
+        missing = np.isnan(error)
+        size, n_known = np.where(missing, 0.0, np.abs(error)), np.maximum((~missing).sum(axis=2), 1)
         for power, values in ((1, size), (2, size**2)):
             self.by_cell[name][power] += values.sum(axis=0)
-            by_row = values.mean(axis=2).ravel()
+            by_row = (values.sum(axis=2) / n_known).ravel()
             for axis, places in slots.items():
                 sums = self._slots[name][power][axis]
                 sums += np.bincount(places.ravel(), weights=by_row, minlength=len(sums))
         squared = size**2
-        np.add.at(self.by_series[name], series, squared.mean(axis=1))
+        np.add.at(self.by_series[name], series, squared.sum(axis=1))
         self.window_mse[name].append(squared.mean(axis=(1, 2)))
 
     def by_slot(self, name: str, power: int, axis: str) -> Float64[np.ndarray, "_"]:
@@ -110,13 +117,13 @@ class TestPass:
         return np.divide(self._slots[name][power][axis], counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
     def series_mse(self, name: str) -> Float64[np.ndarray, "s n"]:
-        """Scaled MSE of each series and column; NaN for a series without windows here."""
-        counts = self.series_windows[:, None]
+        """Scaled MSE of each series and column; NaN where nothing is observed here."""
+        counts = self.series_counts
         sums = self.by_series[name]
         return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
     def windows_mse(self, name: str) -> Float64[np.ndarray, "w"]:
-        """Scaled MSE of each window, in order."""
+        """Scaled MSE of each window, in order; where values are missing, times the share that is observed."""
         return np.concatenate(self.window_mse[name])
 
 

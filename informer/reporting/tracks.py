@@ -221,7 +221,7 @@ def _forecasts(
     output = model_output(model.model, batch)
     lines = {name: model.rows(batch, output)}
     lines |= {key: batch.in_units(forecast(batch)).cpu().numpy() for key, forecast in baselines.items()}
-    ends = model.bands(batch, output, model.half_widths(_levels(model)))
+    ends = model.bands(batch, output, model.halves(batch, model.half_widths(_levels(model))))
     return lines, paired_bands(ends)
 
 

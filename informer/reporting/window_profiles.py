@@ -40,9 +40,9 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
 
 def contribution(model: str, done: TestPass, note: str) -> Profile:
     """The error with and without the network."""
+    counts = done.cell_counts.sum(axis=1)
     mse, mae = (
-        {name: (done.by_cell[name][power].mean(axis=1) / done.windows).tolist() for name in (model, START)}
-        for power in (2, 1)
+        {name: (done.by_cell[name][power].sum(axis=1) / counts).tolist() for name in (model, START)} for power in (2, 1)
     )
     full, start = (float(np.mean(mse[name])) for name in (model, START))
     change = 1.0 - full / start if start > 0 else 0.0

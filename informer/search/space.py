@@ -14,7 +14,7 @@ from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import SEARCHED, TrainConfig, check
 from informer.data.panel import divide
 from informer.data.pipeline import Source
-from informer.data.seasonality import find_seasons
+from informer.data.seasonality import bridged, find_seasons
 from informer.data.split import cut_rows
 from informer.errors import InputError
 
@@ -112,7 +112,7 @@ def seasons(settings: TrainConfig, source: Source) -> list[int]:
     """Rows of the seasons in the targets' training rows, the clearest first, and of the calendar's."""
     strengths: dict[int, float] = defaultdict(float)
     for values in _training_columns(settings, source):
-        for season in find_seasons(values):
+        for season in find_seasons(bridged(values)):
             strengths[season.period] += season.strength
     found = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*found, source.panel[0].frequency.season]))

@@ -16,7 +16,7 @@ from informer.serving.batching import Batcher, Options, Task
 from informer.serving.tables import FRAME, Body, read_tasks, to_body
 
 MOST_NAMES = 100
-"""Names of series that a description lists."""
+"""Names of series, and categories of a column, that a description lists."""
 
 
 class Busy(InputError):
@@ -111,6 +111,8 @@ class Service:
             "targets": list(model.columns.targets),
             "inputs": list(model.columns.inputs),
             "future_covariates": list(model.columns.future_covariates),
+            "static_covariates": list(model.columns.static_covariates),
+            "categories": {name: list(known)[:MOST_NAMES] for name, known in checkpoint.categories.items()},
             "time_column": checkpoint.data["time_col"],
             "series_column": checkpoint.config["dataset"].get("series_col"),
             "series": checkpoint.series[:MOST_NAMES],

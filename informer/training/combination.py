@@ -36,8 +36,9 @@ from informer.linear.weights import series_weights
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.models.linear import Linear, floored
+from informer.ops.gaps import history_of
 from informer.training.linear_skip import maps_of
-from informer.training.loss import Loss, build_loss
+from informer.training.loss import Loss, build_loss, observed_share
 
 log = logging.getLogger("informer.train")
 
@@ -158,14 +159,15 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     offered = _offered(has_network=has_network, has_naive=repeated is not None) if is_linear else [Shares(1.0, 0.0)]
     parts = [part for part in (data.val, data.calibration) if part is not None]
     parts = parts[-1:] if has_network else parts
-    loss, batch_size = build_loss(settings.loss), settings.trainer.eval_batch_size
+    batch_size = settings.trainer.eval_batch_size
+    loss = build_loss(settings.loss, has_gaps=data.val.store.has_gaps)
     losses, counts = [], []
     with _unbounded(model) as floor:
         asked = _Asked(model, maps, repeated, offered, floor)
         units = _units(data)
         for batch, series in (one for part in parts for one in _batches(part, batch_size)):
             losses.append(_losses(asked, batch, units[series.to(units.device)], loss))
-            counts.append(len(batch.target))
+            counts.append(observed_share(batch.target) if data.val.store.has_gaps else len(batch.target))
     found = np.concatenate(losses, axis=1) if losses else np.zeros((len(offered), 0))
     windows = sum(map(len, parts))
     each = windows / len({int(series) for part in parts for series in part.series(torch.arange(len(part)))})
@@ -258,8 +260,11 @@ def _unbounded(model: ForecastModel) -> Iterator[bool]:
 def _losses(asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss) -> Float64[np.ndarray, "shares 1"]:
     """Loss of each average of model, linear maps and seasonal naive over one batch, errors in units of their own."""
     whole, linear = (model_output(model, batch).float() for model in asked[:2])
-    history = batch.enc_x[:, :, list(asked.maps.positions)]
-    naive = torch.zeros_like(linear) if asked.repeated is None else history[:, asked.repeated.to(history.device)]
+    history, naive = history_of(batch.enc_x[:, :, list(asked.maps.positions)]), torch.zeros_like(linear)
+    if asked.repeated is not None:  # what `apply` makes of it: known effects are those of the horizon
+        enc_x, dec_x = asked.maps.inputs(batch)
+        left, ahead = asked.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
+        naive = left[:, :, list(asked.maps.positions)][:, asked.repeated.to(history.device)] + ahead
     linear, naive = (with_quantile_axis(one, whole) for one in (linear, naive))
     forecasts = (one.network * whole + one.linear * linear + one.naive * naive for one in asked.offered)
     bounded = (floored(one, history) if asked.floor else one for one in forecasts)

@@ -14,7 +14,7 @@ from informer.inference.intervals import Calibration, lag_of, residuals
 from informer.metrics import pinball
 from informer.models.base import ForecastModel, model_output, point, quantiles_of
 from informer.plots import plot_attention
-from informer.training.loss import Loss
+from informer.training.loss import Loss, observed_share
 from informer.training.tracker import Tracker
 from informer.training.validation import picture
 
@@ -53,18 +53,20 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     quantiles, calibration = quantiles_of(model), _calibration(model, data, batch_size)
     if not quantiles and calibration is None:
         return {}
-    scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0
+    scores, losses, n = IntervalScores(quantiles, calibration), dict.fromkeys(map(str, REPORTED_LEVELS), 0.0), 0.0
     for batch in data.val.thinned(MOST_WINDOWS).batches(batch_size):
         output = model_output(model, batch).float()
         history = batch.enc_x[:, :, data.columns.positions(data.targets)]
         scores.add(output, batch.target, history)
-        forecast, n = point(output, quantiles), n + len(batch.target)
+        forecast, counted = point(output, quantiles), observed_share(batch.target)
+        n += counted
+        known = ~batch.target.isnan()
         for level in REPORTED_LEVELS:
             if calibration is not None and calibration.holds(level):
                 half = (calibration.half_width(level) * calibration.unit(history).cpu()).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
-                both = sum(pinball(end, batch.target, share).mean() for end, share in ends)
-                losses[str(level)] += float(both) / 2 * len(batch.target)
+                both = sum(pinball(end, batch.target, share)[known].mean() for end, share in ends)
+                losses[str(level)] += float(both) / 2 * counted
     found: dict[str, float] = {}
     for name, means in scores.intervals.items():
         overall = means.overall()
@@ -94,14 +96,16 @@ def reference_losses(
     baselines: Sequence[Baseline], data: Data, loss: Loss, *, n_quantiles: int, batch_size: int
 ) -> dict[str, float]:
     """The validation loss of each baseline, by name; with a quantile loss its forecast counts as every quantile."""
-    sums = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0)
+    sums, n = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0), 0.0
     for batch in data.val.batches(batch_size):
+        counted = observed_share(batch.target) if data.val.store.has_gaps else len(batch.target)
+        n += counted
         for baseline in baselines:
             forecast = baseline(batch)
             if n_quantiles:
                 forecast = forecast.unsqueeze(-1).expand(*forecast.shape, n_quantiles)
-            sums[tag_of(baseline.name)] += float(loss(forecast.float(), batch.target)) * len(batch.target)
-    return {name: value / len(data.val) for name, value in sums.items()}
+            sums[tag_of(baseline.name)] += float(loss(forecast.float(), batch.target)) * counted
+    return {name: value / n for name, value in sums.items()}
 
 
 def tag_of(name: str) -> str:

@@ -120,6 +120,7 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
         least, zeros, n, whole = math.inf, 0, 0, True
         for series, split in zip(data.panel, data.splits, strict=True):
             values = np.asarray(series.values[split.train.start : split.train.stop, place])
+            values = values[~np.isnan(values)]
             least, n = min(least, values.min(initial=math.inf)), n + len(values)
             zeros, whole = zeros + int((values == 0).sum()), whole and bool((values == np.round(values)).all())
         if least >= 0 and n and (whole or zeros >= FEWEST_ZEROS * n):
@@ -137,7 +138,8 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
     """The entries common to all checkpoints of a run."""
     return {
         "config": conversion.to_plain(settings),
-        "dims": asdict(dims_of(data)),
+        # without gaps that stay, as before there were any
+        "dims": dims_of(data).to_plain(),
         "inputs": list(data.inputs),
         "targets": list(data.targets),
         "future_covariates": list(data.columns.future_covariates),

@@ -49,7 +49,7 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
         mark_sizes=dims_of(data).mark_sizes,
         same_calendar=mark_fields(data.frequency, data.calendar) == there,
         slots=_slots(settings),
-        trained=Trained(data.known, data.categories),
+        trained=Trained(data.known, data.categories, data.masked),
     )
 
 

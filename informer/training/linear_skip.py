@@ -11,8 +11,8 @@ from informer.config.model import LinearSkip, ModelConfig
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import RidgeForecast, fit_ridge
-from informer.inference.intervals import Calibration, joined, lag_of, residuals
-from informer.linear.fold import fit_model, refit_model
+from informer.inference.intervals import Calibration, Residuals, joined, lag_of, residuals
+from informer.linear.fold import fit_model
 from informer.linear.residuals import held_out_blocks
 from informer.models.base import ForecastModel
 from informer.models.informer import Informer
@@ -30,26 +30,27 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
     maps = maps_of(model)
     if maps is None:
         return None
-    return fit_model(maps, _offered(config), data)
+    return fit_model(maps, offered(config), data)
 
 
-def _offered(config: ModelConfig) -> LinearModelConfig:
+def offered(config: ModelConfig) -> LinearModelConfig:
+    """What the closed-form fit of a model offers."""
     return config if isinstance(config, LinearModelConfig) else LinearModelConfig(maps=config.maps)
-
-
-def refit(model: ForecastModel, settings: TrainConfig, data: Data) -> int:
-    """Fit the linear maps once more, on the windows of all parts, and leave what a network adds to them; returns how
-    many windows they are."""
-    maps = maps_of(model)
-    assert maps is not None, "see TrainConfig.problems"
-    return refit_model(maps, _offered(settings.model), data)
 
 
 def calibrated(
     model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
 ) -> Calibration | None:
-    """Intervals of a model in eval mode: from blocks of training and validation where it has linear maps that were not
-    trained further, else from the rows that are kept for it; None without.
+    """Intervals of a model in eval mode, from `calibration_errors`; None without."""
+    found = calibration_errors(model, settings, data, finish=finish)
+    return None if found is None else found.calibration()
+
+
+def calibration_errors(
+    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
+) -> Residuals | None:
+    """Errors that intervals come from: on blocks of training and validation where the model has linear maps that were
+    not trained further, else on the rows that are kept for it; None without.
 
     What a network adds to the maps is not known on blocks that it was trained on: there the errors are those of the
     maps, times the ratio of the model's errors to theirs on the rows that are kept.
@@ -67,14 +68,19 @@ def calibrated(
     )
     maps, own, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
     if not n_blocks or maps is None or (isinstance(model, Linear) and settings.trainer.max_steps != 0):
-        return errors_of(model, own).calibration() if own else None
-    blocks = held_out_blocks(maps, _offered(settings.model), data, n_blocks=n_blocks, finish=finish)
+        return _enough(errors_of(model, own)) if own else None
+    blocks = held_out_blocks(maps, offered(settings.model), data, n_blocks=n_blocks, finish=finish)
     found = joined([errors_of(fitted, held) for fitted, held in blocks])
     if own and model is not maps:
-        whole, of_maps = (errors_of(one, own).errors.mean() for one in (model, maps))
+        whole, of_maps = (errors_of(one, own).errors.nanmean() for one in (model, maps))
         if of_maps > 0:  # maps without an error, as on constant columns, have no ratio
             found = replace(found, errors=found.errors * (whole / of_maps))
-    return found.calibration()
+    return _enough(found)
+
+
+def _enough(found: Residuals) -> Residuals | None:
+    """None where some step of some target has no error, since nothing of it is observed."""
+    return found if bool(found.errors.isfinite().any(dim=0).all()) else None
 
 
 def maps_of(model: ForecastModel) -> Linear | None:

@@ -14,8 +14,9 @@ from informer.metrics import pinball
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def build_loss(config: LossConfig) -> Loss:
-    """A function from network output and actual values to one number."""
+def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
+    """A function from network output and actual values to one number; `has_gaps`: actual values may be missing (NaN),
+    and then do not count."""
     losses: dict[LossKind, Loss] = {
         LossKind.mse: F.mse_loss,
         LossKind.mae: F.l1_loss,
@@ -23,7 +24,23 @@ def build_loss(config: LossConfig) -> Loss:
         LossKind.spectral: partial(spectral, alpha=config.alpha),
         LossKind.quantile: partial(mean_pinball, levels=config.quantiles),
     }
-    return losses[config.kind]
+    return partial(observed_loss, whole=losses[config.kind]) if has_gaps else losses[config.kind]
+
+
+def observed_loss(
+    output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"], *, whole: Loss
+) -> Float[Tensor, ""]:
+    """`whole` of the forecasts whose actual value is observed; a spectral loss, which needs all rows of a horizon, is
+    refused with gaps (see `TrainConfig.problems`)."""
+    observed = ~actual.isnan()
+    if bool(observed.all()):
+        return whole(output, actual)
+    return whole(output[observed][:, None, None], actual[observed][:, None, None])
+
+
+def observed_share(actual: Float[Tensor, "b pred_len n"]) -> float:
+    """Windows of a batch, each counted as the share of its actual values that is observed."""
+    return float((~actual.isnan()).sum()) / actual[0].numel()
 
 
 def spectral(

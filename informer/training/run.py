@@ -17,9 +17,9 @@ from rich.console import Console
 
 from informer import checkpoint, progress
 from informer.build import build_data, dims_of, resolve_decoder
-from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint
-from informer.checkpoint.paths import LOG, LOSSES, REFIT
-from informer.checkpoint.restore import dims_in, restore_model
+from informer.checkpoint.format import COMBINED, Checkpoint
+from informer.checkpoint.paths import LOG, LOSSES
+from informer.checkpoint.restore import made_for, restore_model
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
@@ -27,6 +27,7 @@ from informer.data.pipeline import Data, Source
 from informer.errors import InputError
 from informer.inference.evaluate import Baseline, fit_baselines, score
 from informer.inference.evaluation import Evaluation
+from informer.inference.intervals import Residuals
 from informer.models.base import ForecastModel
 from informer.progress import Status
 from informer.runtime import pick_device, provenance, seed_everything, set_deterministic
@@ -38,7 +39,8 @@ from informer.training.curves import reference_losses, tag_of
 from informer.training.describe import better_command, checkpoint_facts, data_facts, log_gain, log_run
 from informer.training.distributed import Processes
 from informer.training.initial import initial_network
-from informer.training.linear_skip import calibrated, refit
+from informer.training.keeping import close
+from informer.training.linear_skip import calibration_errors
 from informer.training.loop import fit
 from informer.training.loss import build_loss
 from informer.training.losses import LossFile
@@ -129,9 +131,9 @@ def train_and_score(settings: TrainConfig, place: Place, source: Source, last: C
         stopping = _train(settings, model, data, place, tracker, last)
         log_gain(settings, stopping)
         progress.report(Status(doing="scoring on held-out rows"))
-        evaluation = _score_best(settings, data, place, baselines())
-        if settings.trainer.refit:
-            evaluation = replace(evaluation, notes=(*evaluation.notes, _refit(settings, data, place)))
+        evaluation, errors = _score_best(settings, data, place, baselines())
+        if note := close(settings, data, place.folder.path, errors):
+            evaluation = replace(evaluation, notes=(*evaluation.notes, note))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, _final_metrics(evaluation, stopping), stopping.epochs)
         _conclude(evaluation, place)
@@ -142,7 +144,7 @@ def train_and_score(settings: TrainConfig, place: Place, source: Source, last: C
 
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
-    if dims_of(data) != dims_in(last):
+    if not made_for(last, dims_of(data)):
         raise InputError(f"resume: expected data that the network of {checkpoint.LAST} was made for, found others")
     if data.provenance.sha256 != last.data["sha256"]:
         raise InputError(
@@ -184,7 +186,8 @@ def _sinks(settings: TrainConfig, place: Place, last: Checkpoint | None) -> dict
 
 def _references(settings: TrainConfig, data: Data, baselines: Sequence[Baseline]) -> dict[str, float]:
     quantiles, batch_size = len(settings.loss.quantiles), settings.trainer.eval_batch_size
-    return reference_losses(baselines, data, build_loss(settings.loss), n_quantiles=quantiles, batch_size=batch_size)
+    loss = build_loss(settings.loss, has_gaps=data.val.store.has_gaps)
+    return reference_losses(baselines, data, loss, n_quantiles=quantiles, batch_size=batch_size)
 
 
 def _tracker(
@@ -245,8 +248,11 @@ def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -
     return save if place.processes.is_main else lambda state, is_best: None
 
 
-def _score_best(settings: TrainConfig, data: Data, place: Place, baselines: Sequence[Baseline]) -> Evaluation:
-    """The best checkpoint on the test part, after it has been given its weights and its intervals."""
+def _score_best(
+    settings: TrainConfig, data: Data, place: Place, baselines: Sequence[Baseline]
+) -> tuple[Evaluation, Residuals | None]:
+    """The best checkpoint on the test part, after it has been given its weights and its intervals, and the errors that
+    these come from."""
     path, batch_size = place.folder.path / checkpoint.BEST, settings.trainer.eval_batch_size
     saved = checkpoint.load(path)
     place.folder.check_own(settings, saved, checkpoint.BEST)
@@ -256,25 +262,11 @@ def _score_best(settings: TrainConfig, data: Data, place: Place, baselines: Sequ
     config = checkpoint_facts(settings, data)["config"]
     is_continued, saved = saved.config != config, replace(saved, config=config)
     best = restore_model(saved).to(place.device)
-    calibration = calibrated(best, settings, data, finish=combiner(saved, data))
+    errors = calibration_errors(best, settings, data, finish=combiner(saved, data))
+    calibration = None if errors is None else errors.calibration()
     if calibration is not None or COMBINED in saved.data or is_continued:
         checkpoint.save(path, replace(saved, calibration=None if calibration is None else calibration.state()))
-    return score(best, data, batch_size=batch_size, calibration=calibration, baselines=baselines)
-
-
-def _refit(settings: TrainConfig, data: Data, place: Place) -> str:
-    """Save the model fitted once more, on the rows of all parts; returns what a reader of the scores should know."""
-    saved = checkpoint.load(place.folder.path)
-    model = restore_model(saved)
-    windows = refit(model, settings, data)
-    combiner(saved, data)(model)
-    facts = saved.data | {REFITTED: windows}
-    content = replace(saved, weights=model.state_dict(), data=facts)
-    checkpoint.save(place.folder.path / REFIT, content)
-    return (
-        f"{REFIT}, which predict uses: fitted once more with the same settings, on {windows} windows of all parts; the "
-        "scores are of the model before"
-    )
+    return score(best, data, batch_size=batch_size, calibration=calibration, baselines=baselines), errors
 
 
 def _final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:

@@ -16,6 +16,7 @@ from informer.checkpoint.paths import (
     EVENTS,
     FACTS,
     FILES,
+    KEPT,
     LAST,
     LATEST,
     LOG,
@@ -122,6 +123,11 @@ class RunFolder:
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
         if not path.exists() or not folder.holds_a_run:
             raise InputError(f"resume={path}: expected a run directory or its {LAST}, found no run there")
+        if "parent" in folder.facts():
+            raise InputError(
+                f"resume={path}: made by informer update, which has no training to continue; add later rows with "
+                f"informer update checkpoint={folder.path} input=FILE, or start from it with init_from={folder.path}"
+            )
         return folder
 
     @property
@@ -202,8 +208,11 @@ class RunFolder:
     def finish(self) -> None:
         """Note the digests of the checkpoints, which nothing changes from now on; each is read again for that."""
         from informer.checkpoint.format import written_digest  # imports torch
+        from informer.checkpoint.safe_load import read
 
         digests = {name: written_digest(self.path / name) for name in (BEST, LAST)}
+        if (self.path / KEPT).exists():
+            digests[KEPT] = read(self.path / KEPT)["digest"]
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, saved: "Checkpoint", name: str) -> None:

@@ -72,7 +72,7 @@ class Session:
             data=data,
             state=state,
             network=processes.wrap(model),
-            loss=build_loss(settings.loss),
+            loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
             tracker=tracker,
             checkpointer=checkpointer,
             processes=processes,

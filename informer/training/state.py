@@ -64,10 +64,7 @@ class State:
         check_training(training)
         if (self.average is not None) != (AVERAGE in training):
             raise InputError(f"{STATE}: expected {AVERAGE} exactly with optim.ema, found another")
-        # its settings are those of the configuration
-        groups = self.optimizer.state_dict()["param_groups"]
-        moments = _checked_moments(training["optimizer"], self.optimizer)
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.continue_optimizer(training)
         vars(self.stopping).update(training["stopping"] | {"patience": self.stopping.patience})
         self.progress = Progress(**training["progress"])
         if self.average is not None:
@@ -78,6 +75,16 @@ class State:
                 torch.cuda.set_rng_state(training["rng"]["cuda"])
         except RuntimeError as error:
             raise InputError(f"{STATE}: rng: {reason_of(error)}") from error
+
+    def continue_optimizer(self, training: Mapping[str, Any]) -> None:
+        """Take over the optimiser's moments, and not its settings, which are those of the configuration.
+
+        Raises:
+            InputError: they are those of another network.
+        """
+        groups = self.optimizer.state_dict()["param_groups"]
+        moments = _checked_moments(training["optimizer"], self.optimizer)
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
 STATE = "checkpoint: state of training"

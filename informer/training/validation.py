@@ -11,7 +11,7 @@ from informer.data.windows import Windows
 from informer.models.base import model_forecast, model_output
 from informer.plots import plot_windows
 from informer.training.distributed import Processes
-from informer.training.loss import Loss
+from informer.training.loss import Loss, observed_share
 
 
 @torch.inference_mode()
@@ -24,18 +24,22 @@ def mean_loss(
     processes: Processes,
     pause: Callable[[], None] = lambda: None,
 ) -> float:
-    """Loss in eval mode with equal weight per window; `pause` is called between batches.
+    """Loss in eval mode with equal weight per observed value; `pause` is called between batches.
 
     Each process evaluates some of the batches; the result is bit-identical for any number of processes.
     """
     model.eval()
     batches = torch.arange(len(windows)).split(batch_size)
     sums = torch.zeros(len(batches), device=windows.starts.device)
+    counts = torch.zeros_like(sums)
     for i in range(processes.rank, len(batches), processes.size):
         batch = windows.batch(batches[i])
-        sums[i] = loss(model_output(model, batch).float(), batch.target) * len(batches[i])
+        counted = observed_share(batch.target) if windows.store.has_gaps else len(batches[i])
+        counts[i] = counted
+        sums[i] = loss(model_output(model, batch).float(), batch.target) * counted
         pause()
-    return processes.sum(sums).sum().item() / len(windows)
+    n = processes.sum(counts).sum().item() if windows.store.has_gaps else len(windows)
+    return processes.sum(sums).sum().item() / n
 
 
 @torch.inference_mode()

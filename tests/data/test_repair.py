@@ -31,7 +31,8 @@ def test_holes_are_filled_as_pandas_fills_them(freq: str, fill: Fill, zone: str 
     frame = made(60, freq)
     frame["date"] = frame["date"].dt.tz_localize(zone)
     grid = holed(frame).set_index("date").reindex(frame["date"])
-    oracle = {Fill.ffill: grid.ffill, Fill.linear: grid.interpolate, Fill.zero: lambda: grid.fillna(0)}[fill]()
+    fills = {Fill.ffill: grid.ffill, Fill.linear: grid.interpolate, Fill.zero: lambda: grid.fillna(0)}
+    oracle = {**fills, Fill.mask: lambda: grid}[fill]()
     series = series_from_frame(holed(frame), DatasetConfig(fill=fill), "mine")
     assert (series.timestamps == pd.DatetimeIndex(frame["date"])).all()
     np.testing.assert_allclose(series.values, oracle, rtol=1e-12)

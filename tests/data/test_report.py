@@ -16,7 +16,7 @@ from informer.errors import ReportError
 
 SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)
 NUMBER = "or exclude the column with dataset.exclude"
-FILL = "set dataset.fill=ffill, linear or zero"
+FILL = "set dataset.fill=ffill, linear or zero, or mask, which keeps gaps"
 
 
 def told(path: Path, config: DatasetConfig | None = None, sizes: WindowSizes | None = None) -> list[str]:

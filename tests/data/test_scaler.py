@@ -7,6 +7,7 @@ import pytest
 
 from informer.config.dataset import ScalerConfig, ScalerKind
 from informer.data.scaler import PanelScaler, Scaler
+from informer.errors import InputError
 
 VALUES = np.random.default_rng(3).normal([5.0, -200.0, 1e-3], [1.0, 30.0, 1e-4], (57, 3))
 
@@ -69,6 +70,18 @@ def test_a_series_alone_gives_its_scaler_to_all() -> None:
     found = fitted.of("newer", VALUES[:3]).transform(VALUES)
     np.testing.assert_allclose(found, expected(ScalerKind.standard, VALUES), atol=1e-12)
     assert not fitted.is_new("newer")
+
+
+@pytest.mark.parametrize(("part", "value"), [("center", -1.0), ("center", -(2.0**63)), ("scale", 0.5)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_scaled_categories_are_refused(part: str, value: float, shared: bool) -> None:
+    """Red if a file can move the codes of categories to rows that their table does not have."""
+    one = {"kind": "standard", "center": [3.0, 0.0], "scale": [2.0, 1.0]}
+    state = {"kind": "standard", "shared": one if shared else None, "own": {} if shared else {"a": one}, "codes": [1]}
+    assert PanelScaler.from_state(state).codes == [1]
+    one[part] = [one[part][0], value]
+    with pytest.raises(InputError, match="expected the numbers of categories unscaled"):
+        PanelScaler.from_state(state)
 
 
 @pytest.mark.parametrize("kind", ScalerKind)

@@ -12,8 +12,9 @@ import pytest
 from entry_points import Trained, call
 
 from informer.config.dataset import DatasetConfig
+from informer.config.file_format import Hints
 from informer.config.reading import Limits
-from informer.data.read.source import read_series
+from informer.data.read.source import read_series, series_from_table
 from informer.data.read.table import read_pieces, read_table
 from informer.errors import InputError
 
@@ -44,12 +45,49 @@ def serials() -> list[float]:
 @pytest.mark.parametrize("kind", ["dates", "serials", "text"])
 def test_dates_numbers_of_days_and_text_are_times(kind: str, tmp_path: Path) -> None:
     times = {"dates": [time.to_pydatetime() for time in TIMES], "serials": serials(), "text": list(map(str, TIMES))}
-    config = DatasetConfig(time_format="excel" if kind == "serials" else None)  # which the error without it names
-    series = read_series(save(tmp_path / "a.xlsx", table(times[kind]), others=2), config)
+    series = read_series(save(tmp_path / "a.xlsx", table(times[kind]), others=2), DatasetConfig())
+    assert series.time_format == {"serials": "excel", "dates": "ISO8601", "text": "ISO8601"}[kind]
     assert list(series.timestamps) == list(TIMES)
     assert series.columns == ("load",)
     np.testing.assert_array_equal(series.values[:, 0], VALUES)
     assert series.name == "a"
+
+
+def test_numbers_that_may_be_something_else_are_asked_for(tmp_path: Path) -> None:
+    """Red if years, digits of dates or seconds pass for days, or days in a text file are guessed."""
+    for first in (2_020, 20_240_131, 1.7e9, 12, 73_050):
+        with pytest.raises(InputError, match="expected dates, found numbers such as"):
+            read_series(save(tmp_path / "a.xlsx", table([first + place for place in range(40)])), DatasetConfig())
+    text = tmp_path / "a.csv"
+    pd.DataFrame({"date": serials(), "load": VALUES}).to_csv(text, index=False)
+    with pytest.raises(InputError, match=r"would begin at 2024-02-28 00:00:00: dataset\.time_format=excel"):
+        read_series(text, DatasetConfig())
+    found = series_from_table(read_table(text), DatasetConfig(frequency="h"), "a", history=9, trained_format="excel")
+    assert list(found.timestamps) == list(TIMES[-9:])
+
+
+@pytest.mark.parametrize("wanted", ["b", "2", "3"])
+def test_a_chosen_sheet_by_name_or_number(wanted: str, tmp_path: Path) -> None:
+    """Sheets a, b, 2: a name comes before a number."""
+    book = openpyxl.Workbook()
+    book.active.title = "a"
+    for factor, name in enumerate(("a", "b", "2")):
+        sheet = book["a"] if name == "a" else book.create_sheet(name)
+        for row in table(list(map(str, TIMES))):
+            sheet.append([row[0], row[1] if row[1] == "load" else row[1] + factor])
+    book.save(tmp_path / "a.xlsx")
+    series = read_series(tmp_path / "a.xlsx", DatasetConfig(sheet=wanted))
+    np.testing.assert_allclose(series.values[:, 0], VALUES + {"b": 1, "2": 2, "3": 2}[wanted])
+
+
+@pytest.mark.parametrize("wanted", ["c", "3", "0", "-1", "00000000000001", "x\x1b[31m" + "y" * 500])
+def test_a_sheet_that_is_not_there_is_one_line(wanted: str, tmp_path: Path) -> None:
+    path = save(tmp_path / "a.xlsx", [["a", "b"]], others=1)
+    with pytest.raises(
+        InputError, match=r"dataset\.sheet=.*one of its sheets \(Sheet, other 0\) or a number up to 2"
+    ) as caught:
+        read_table(path, Hints(sheet=wanted))
+    assert len(str(caught.value)) < 400
 
 
 def test_days_and_names_with_zeros_stay(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from entry_points import ROOT, SMALL, Outcome, Trained, call, script
 from forgery import content_of, write_forged
 
 from informer import Forecaster, checkpoint
+from informer.checkpoint.digest import content_digest
 from informer.checkpoint.format import Checkpoint, to_safetensors
 from informer.errors import InputError
+from informer.training.keeping import written_digest
 
 STORED = Path(__file__).with_name("format_2")
 N_FLIPS = 150
@@ -89,6 +91,13 @@ def test_a_tensor_that_asks_for_gradients(files: dict[str, Path], tmp_path: Path
         checkpoint.load(tmp_path / "changed.pt")
 
 
+def test_the_stride_of_a_single_number_is_no_content() -> None:
+    """Red if a bit of a .pt file, the stride of an array of one number, ends in a traceback."""
+    odd = torch.full((40,), 2.5).as_strided((1,), (33,))
+    assert content_digest({"x": odd}) == content_digest({"x": torch.tensor([2.5])})
+    assert content_digest({"x": odd}) != content_digest({"x": torch.tensor([2.0])})
+
+
 def test_a_digest_cannot_be_left_out(files: dict[str, Path], tmp_path: Path) -> None:
     """Red if today's format is read without a digest, or an older one with something that it never had."""
     content = content_of(files[".pt"])
@@ -147,7 +156,8 @@ def run(trained: Trained, folder: Path) -> Path:
 
 def test_the_digests_are_noted_in_the_run(run: Path) -> None:
     noted = json.loads((run / "run.json").read_text())["digests"]
-    assert noted == {name: checkpoint.load(run / name).digest for name in ("best.pt", "last.pt")}
+    expected = {name: checkpoint.load(run / name).digest for name in ("best.pt", "last.pt")}
+    assert noted == expected | {"kept.pt": written_digest(run)}
 
 
 def test_a_checkpoint_of_another_run_in_a_run_directory(run: Path, other: Path) -> None:

@@ -36,8 +36,8 @@ def test_no_change_is_a_traceback(fuzz: ModuleType, name: str, cases: int) -> No
 
 def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> None:
     """Red if a text of the right kind but with no meaning is used: a zone such as `a, newline, b` opened a file."""
-    checkpoints, mutations = map(importlib.import_module, ("fuzz_checkpoint", "mutations"))
-    whole, wrong = checkpoints.entries("best.pt"), []
+    checkpoints, runs, mutations = map(importlib.import_module, ("fuzz_checkpoint", "fuzz_runs", "mutations"))
+    whole, wrong = runs.entries("best.pt"), []
     for key in ("time_col", "time_format", "timezone", "path"):
         for text in (value for value in mutations.REPLACEMENTS if isinstance(value, str)):
             checkpoints.write(tmp_path / "changed.pt", mutations.mutated(whole, ("data", key), text))
@@ -49,13 +49,14 @@ def test_texts_that_are_used_as_they_are(fuzz: ModuleType, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["numbers", "columns", "maps"])
 @pytest.mark.parametrize("name", ["best.pt", "last.pt", "config.yaml", "run.json"])
-def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: str, tmp_path: Path) -> None:
+def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: str, kind: str, tmp_path: Path) -> None:
     """Red if one is used before its kind was looked at; drawn cases reach each entry only now and then."""
     checkpoints, runs, mutations = map(importlib.import_module, ("fuzz_checkpoint", "fuzz_run_dir", "mutations"))
-    run = Path(shutil.copytree(checkpoints.run(), tmp_path / "run"))
+    run = Path(shutil.copytree(importlib.import_module("fuzz_runs").run(kind), tmp_path / "run"))
     (run / "metrics.json").unlink()
-    whole = checkpoints.entries(name) if name == "best.pt" else runs.content(run, name)
+    whole = runs.content_of(run, name)
     before = (run / name).read_bytes()
     rng, wrong = np.random.default_rng(0), []
     places = list(mutations.places(whole))
@@ -69,7 +70,7 @@ def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: st
             try:
                 if name == "best.pt":
                     checkpoints.write(run / name, changed)
-                    checkpoints.use(run / name)
+                    checkpoints.use(run / name, kind)
                 else:
                     runs.write(run, name, changed)
                     runs.begin_to_resume(run)
@@ -84,11 +85,12 @@ def test_every_entry_may_be_missing_or_something_else(fuzz: ModuleType, name: st
 def test_the_oracle_of_flipped_bits(fuzz: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Red if other content counts as the same: without its digest a file loads with another number."""
     module = importlib.import_module("fuzz_checkpoint")
-    content = module.entries("best.pt")
+    runs = importlib.import_module("fuzz_runs")
+    content = runs.entries("best.pt")
     name = next(name for name, weight in content["weights"].items() if weight.is_floating_point())
     content = content | {"weights": content["weights"] | {name: content["weights"][name] + 1e-3}}
     module.write(tmp_path / "other.pt", content)
-    saved = module.checkpoint.load(module.run() / "best.pt")
+    saved = module.checkpoint.load(runs.run() / "best.pt")
     assert module.is_same(saved, saved)
     assert not module.is_same(module.checkpoint.load(tmp_path / "other.pt"), saved)
 

@@ -22,7 +22,7 @@ def scripts() -> ModuleType:
 @pytest.fixture
 def run(scripts: ModuleType, folder: Path) -> Path:
     """A run that is not finished, here."""
-    shutil.copytree(scripts.fuzz_checkpoint.run(), "run")
+    shutil.copytree(scripts.fuzz_runs.run(), "run")
     Path("run/metrics.json").unlink()
     return Path("run")
 
@@ -86,7 +86,7 @@ def test_entries_that_are_used_before_the_configuration_is_built(
 ) -> None:
     """Red if one of them ends in another error than the one line; a list that nothing reads may be used."""
     checkpoints = scripts.fuzz_checkpoint
-    content = scripts.mutations.mutated(checkpoints.entries("best.pt"), ("config", *keys), value)
+    content = scripts.mutations.mutated(scripts.fuzz_runs.entries("best.pt"), ("config", *keys), value)
     checkpoints.write(tmp_path / "changed.pt", content)
     if keys == ("trainer", "freeze"):
         checkpoints.use(tmp_path / "changed.pt")

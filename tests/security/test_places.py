@@ -25,11 +25,12 @@ Tree = Callable[[Path], dict[str, bytes | None]]
 BODY = (ROOT / "data" / "sample.csv").read_bytes()
 SHA256 = hashlib.sha256(BODY).hexdigest()
 READING = {
+    "sheet",
     *("name", "series_col", "short", "memmap", "time_col", "clock_col", "time_format", "frequency", "split"),
     *("columns", "calendar", "holidays", "exclude", "exclude_files", "target", "categorical", "static_covariates"),
     *("confirm", "timezone"),
     *("separator", "decimal", "thousands", "encoding", "max_line_mb", "max_file_mb", "max_cell"),
-    *("sort", "duplicates", "fill", "max_gap"),
+    *("sort", "duplicates", "fill", "max_gap", "min_observed"),
 }
 """Fields of a dataset that say how it is read."""
 

@@ -90,7 +90,10 @@ def test_a_spreadsheets_days(step: str, digits: int, tmp_path: Path) -> None:
     days = 45355 + (times - times[0]) / pd.Timedelta("1D")
     pd.DataFrame({"date": [f"{day:.{digits}f}" for day in days], "a": 1.5}).to_csv(tmp_path / "f.csv", index=False)
     assert list(read_series(tmp_path / "f.csv", DatasetConfig(time_format="excel")).timestamps) == list(times)
-    with pytest.raises(InputError, match=r"expected dates, found numbers such as 45355.*excel for spreadsheet dates"):
+    with pytest.raises(
+        InputError,
+        match=r"numbers such as 45355.*at 2024-03-04 00:00:00: dataset\.time_format=excel",
+    ):
         read_series(tmp_path / "f.csv", DatasetConfig())
 
 

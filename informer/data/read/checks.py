@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int
+from jaxtyping import Bool, Float64, Int
 
 from informer.data.read.frequency import Frequency
 from informer.data.read.number_marks import are_smoother_as_thousands, grouping_advice
@@ -133,20 +133,27 @@ def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], 
         )
 
 
-def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str, report: Report) -> None:
+def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str | None, report: Report) -> None:
     """Every value must be a number in the range of the network's float32.
 
     Args:
         text: by column, its text cells, indexed by line number.
-        advice: what to do about empty cells.
+        advice: what to do about empty cells; None: they may be empty.
     """
-    sound = (np.abs(rows.values) <= LARGEST).all(axis=0)
+    sound = are_sound(rows.values)
     for place, column in enumerate(rows.columns):
         if not sound[place] or column in text:  # a text cell may have been filled
             _check_column(rows, place, text.get(column, pd.Series(dtype=object)), advice, report)
 
 
-def _check_column(rows: Rows, place: int, text: pd.Series, advice: str, report: Report) -> None:
+def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
+    """Whether every value of a column is a number in range; without a second array of the size of the first."""
+    if not len(values):
+        return np.ones(values.shape[1], dtype=bool)
+    return (values.max(axis=0) <= LARGEST) & (values.min(axis=0) >= -LARGEST)
+
+
+def _check_column(rows: Rows, place: int, text: pd.Series, advice: str | None, report: Report) -> None:
     column, values = rows.columns[place], rows.values[:, place]
     worded = np.isin(rows.lines, text.index)
     empty, infinite = np.isnan(values) & ~worded, np.isinf(values)
@@ -161,7 +168,7 @@ def _check_column(rows: Rows, place: int, text: pd.Series, advice: str, report: 
                 f"{_decimal_advice(found)}, {leave_out}",
                 column=column,
             )
-    if empty.any():
+    if empty.any() and advice is not None:
         report.add(
             f"{rows.at(int(empty.argmax()), column)}: expected a number, found an empty cell or NaN"
             f"{several(int(empty.sum()), 'such cells')}; {advice}, {leave_out}",
@@ -196,9 +203,11 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
 
 def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
     """A warning for each constant column, which is of no use to a model, unless it is one that `may_be`."""
-    still = rows.values.min(axis=0) == rows.values.max(axis=0) if len(rows) > 1 else []
+    # of gaps, which may be a whole column: neither number
+    low, high = np.fmin.reduce(rows.values), np.fmax.reduce(rows.values)
+    still = low == high if len(rows) > 1 else []
     return [
-        f"{rows.name}, column {rows.columns[place]!r}: {rows.values[0, place]:g} in every row; "
+        f"{rows.name}, column {rows.columns[place]!r}: {low[place]:g} in every row; "
         "exclude it with dataset.exclude unless it will change"
         for place in np.flatnonzero(still)
         if rows.columns[place] not in may_be

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from informer.data.read.cells import distinct, is_kept_once, written
 from informer.data.read.date_text import date_formats, has_clock
 from informer.data.read.table import Table
 
@@ -24,10 +25,10 @@ def find_clock_column(table: Table, time_col: str, apart: Collection[str]) -> st
         apart: columns with other roles.
     """
     dates = table.frame[time_col]
-    if not len(dates) or not isinstance(dates.dtype, pd.StringDtype):
+    if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_kept_once(dates)):
         return None
     formats = date_formats(str(dates.iloc[0]).strip())
-    if not formats or has_clock(str(dates.iloc[0])) or not (dates == dates.shift()).any():
+    if not formats or has_clock(str(dates.iloc[0])) or not (written(dates) == written(dates).shift()).any():
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
     named = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
@@ -43,5 +44,5 @@ def joined(table: Table, time_col: str, clock_col: str) -> Table:
 
 
 def _has_clocks(cells: pd.Series) -> bool:
-    text = cells.dropna()
+    text = distinct(cells).dropna()
     return isinstance(text.dtype, pd.StringDtype) and len(text) > 0 and bool(text.str.fullmatch(CLOCK).all())

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from informer.config.file_format import ISO
+from informer.data.read.cells import distinct
 from informer.data.read.date_text import order
 from informer.data.read.frequency import Frequency
 from informer.data.read.table import Table, shown
@@ -18,6 +19,9 @@ from informer.errors import InputError
 
 HEAD = 10_000
 """Rows checked first: they settle most columns."""
+
+PIECE = 1 << 18
+"""Rows whose dates are cut out at once."""
 
 FEWEST = 3
 """Distinct times needed to determine a step."""
@@ -54,7 +58,9 @@ def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, t
 
 def _has_day_above_12(cells: pd.Series) -> bool:
     """Fast check of ISO dates: whether the last part is a day in some row, and the middle one a month in all."""
-    dates = pd.Series(cells.astype(str).str.slice(0, 10).unique())
+    texts = distinct(cells)
+    pieces = (texts.iloc[begin : begin + PIECE].astype(str).str.slice(0, 10) for begin in range(0, len(texts), PIECE))
+    dates = pd.Series(pd.concat([piece.drop_duplicates() for piece in pieces]).unique())
     parts = dates.str.extract(r"^\s*\d{4}-(\d\d)-(\d\d)").astype(float)
     return bool((parts[1] > 12).any() and not (parts[0] > 12).any())
 

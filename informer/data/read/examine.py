@@ -68,11 +68,12 @@ def examine(table: Table, time_col: str, columns: Sequence[str], demands: ReadSp
         time_format = find_format(table, time_col, demands.time_format, trained=demands.trained_format)
         times = parse_timestamps(table, time_col, time_format, timezone=demands.timezone)
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
-        whole = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), table.lines)
         rows, text = read_cells(recent, time_col, columns, times[len(times) - len(recent.frame) :])
+        lines = rows.lines if recent is table else table.lines
+        whole = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
         return _examine_rows(rows, whole, unread, text, demands, time_format, report)
     rows, text = read_cells(recent, time_col, columns, timeless(len(recent.frame)))
-    check_cells(rows, text, demands.repairs.advice, report)
+    check_cells(rows, text, demands.repairs.for_cells, report)
     return None
 
 
@@ -115,5 +116,5 @@ def _examine_rows(
             frequency = choose_step(ordered, demands.frequency)
             if not changes:
                 check_steps(ordered, frequency, unread.index.to_numpy(), demands.repairs.advice, report)
-    check_cells(read, text, demands.repairs.advice, report)
+    check_cells(read, text, demands.repairs.for_cells, report)
     return Examined(ordered, frequency, time_format, len(read) + len(unread))

@@ -70,10 +70,17 @@ def _how() -> str:
 
 
 def _narwhal(data: Given) -> Any:
-    """The narwhals frame of a table of any library that it knows; None for anything else."""
+    """The narwhals frame of a table of any library that it knows; None for anything else.
+
+    Raises:
+        InputError: column names repeat.
+    """
     import narwhals  # pandas tables need none of it
 
-    found = narwhals.from_native(data, pass_through=True)
+    try:
+        found = narwhals.from_native(data, pass_through=True)
+    except narwhals.exceptions.DuplicateError as error:
+        raise InputError(f"column names repeat ({' '.join(str(error).split())}); rename them") from error
     return found if isinstance(found, narwhals.DataFrame | narwhals.LazyFrame) else None
 
 

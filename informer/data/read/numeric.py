@@ -15,6 +15,7 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
+from informer.data.read.cells import distinct, is_kept_once
 from informer.data.read.dialect import Dialect
 from informer.data.read.number_marks import without_thousands
 from informer.data.read.table import Table
@@ -36,6 +37,12 @@ def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "
     return values, texts
 
 
+def are_plain(table: Table, columns: Sequence[str]) -> bool:
+    """Whether all these columns are numbers of numpy's, so that no cell is text."""
+    types = dict(zip(table.frame.columns, table.frame.dtypes, strict=True))
+    return all(_is_plain_type(types[column]) for column in columns)
+
+
 def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
     """Those of the columns that are meant as numbers: some cell is one, or none has a letter."""
     # not by cells: of a hundred thousand columns, each takes pandas a while to find
@@ -48,7 +55,7 @@ def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
 
 def has_numbers(table: Table, column: str) -> bool:
     """Whether some cell is a number."""
-    cells = table.frame[column]
+    cells = distinct(table.frame[column])
     if is_numeric_dtype(cells):
         return bool(cells.notna().any())
     return _may_be_text(cells) and not np.isnan(_to_numbers(cells.dropna(), table.dialect)).all()
@@ -56,7 +63,7 @@ def has_numbers(table: Table, column: str) -> bool:
 
 def has_words(table: Table, column: str) -> bool:
     """Whether some cell has a letter, or all are of a type other than text and numbers, such as times."""
-    cells = table.frame[column]
+    cells = distinct(table.frame[column])
     if is_numeric_dtype(cells):
         return False
     return not _may_be_text(cells) or bool(cells.dropna().astype(str).str.contains(r"[^\s\d.,'\u2019+-]").any())
@@ -93,6 +100,9 @@ def _is_plain_type(dtype: object) -> bool:
 def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
     if _is_plain(cells):
         return cells.to_numpy(dtype=np.float64)
+    if is_kept_once(cells):
+        codes, texts = pd.factorize(cells)
+        return np.append(_to_numbers(pd.Series(texts.astype(str)), dialect), np.nan)[codes]
     if is_bool_dtype(cells):
         cells = cells.astype("float64")
     elif not is_numeric_dtype(cells):

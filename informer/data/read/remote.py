@@ -4,6 +4,7 @@ Only what a command names gets here. What a checkpoint or a saved configuration 
 """
 
 import atexit
+import posixpath
 import re
 import shutil
 import tempfile
@@ -15,13 +16,13 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
+from informer.config.addresses import SCHEMES
 from informer.config.dataset import DatasetConfig
 from informer.config.reading import Limits
 from informer.data.read.limits import check_size
 from informer.errors import SHOWN_AS, InputError
 from informer.files import make_folder
 
-SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
 WEB = ("https", "http")
 PIECE = 1 << 20
 
@@ -165,10 +166,11 @@ def reaching(address: str) -> Iterator[None]:
             f"{address}: an address of another place needs packages: pip install 'informer[remote]'"
         ) from None
     except Exception as error:  # each store has errors of its own
-        status = getattr(error, "status", getattr(error.__cause__, "status", None))  # the answer of a web server
-        if isinstance(error, FileNotFoundError) and status in (None, 404):
+        cause = error.__cause__ if address.startswith(WEB) else None  # fsspec calls everything a missing file there
+        status = getattr(error, "status", getattr(cause, "status", None))  # the answer of a web server
+        if isinstance(error, FileNotFoundError) and (status == 404 or cause is None):
             raise InputError(f"{address}: no such file, check the address") from None
-        what = type(error).__name__ if status is None else f"answer {status}"
+        what = type(cause or error).__name__ if status is None else f"answer {status}"
         raise InputError(
             f"{address}: cannot be reached ({what}); check the address, the network and the store's credentials"
         ) from None
@@ -176,4 +178,11 @@ def reaching(address: str) -> Iterator[None]:
 
 def matches(address: str, wanted: str) -> bool:
     """Whether what is at an address would be read as `wanted`: as the file, in the folder, or by the pattern."""
-    return address == wanted or fnmatch(address, wanted) or address.rpartition("/")[0] == wanted.rstrip("/")
+    (store, path), (other, pattern) = _location(address), _location(wanted)
+    return store is other and (path == pattern or fnmatch(path, pattern) or posixpath.dirname(path) == pattern)
+
+
+def _location(address: str) -> tuple[type, str]:
+    """The kind of store, and the path in it: one for all spellings of an address (gs and gcs, doubled `/`, `..`)."""
+    store, path = store_of(address)
+    return type(store), posixpath.normpath(f"/{path.lstrip('/')}")

@@ -40,7 +40,8 @@ def repair(rows: Rows, repairs: Repairs, frequency: str | None, report: Report) 
     new = np.zeros(len(rows), dtype=bool)
     if step is not None:
         rows, new = _with_missing_rows(rows, step, repairs, report)
-    return _filled(rows, new, repairs, repairs.fill, report)
+    fill = _kept if repairs.keeps_gaps else _filled
+    return fill(rows, new, repairs, report)
 
 
 def _sorted(rows: Rows, report: Report) -> Rows:
@@ -109,9 +110,27 @@ def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: 
     return pd.DatetimeIndex(times[:0].append([*pieces, times[done:]]))
 
 
-def _filled(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, fill: Fill, report: Report) -> Rows:
+def _kept(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Report) -> Rows:
+    """Gaps as they are, but for static columns, which have one value, and codes of categories, which become 0."""
     empty = np.isnan(rows.values)
     if not empty.any():
+        return rows
+    values, codes, static = rows.values.copy(), rows.places(repairs.categorical), rows.places(repairs.static)
+    values[:, static] = pd.DataFrame(values[:, static]).ffill().bfill()
+    values[:, codes] = np.nan_to_num(values[:, codes])
+    kept = np.isnan(values) & ~new[:, None]
+    if kept.any():
+        row = int(kept.any(axis=1).argmax())
+        report.repairs.append(
+            f"{rows.name}: fill=mask keeps {kept.sum()} empty cells missing, first row {rows.lines[row]}, column "
+            f"{rows.columns[int(kept[row].argmax())]!r}"
+        )
+    return replace(rows, values=values)
+
+
+def _filled(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Report) -> Rows:
+    empty, fill = np.isnan(rows.values), repairs.fill
+    if not empty.any() or fill is None:
         return rows
     frame = pd.DataFrame(rows.values)
     filled = {

@@ -273,11 +273,16 @@ def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tup
 
 def _unused(table: Table, columns: Sequence[str]) -> str:
     """A line on text columns, and the setting that reads those whose cells repeat."""
-    numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
-    repeated = {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
+    repeated = repeated_text(table, columns)
     shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
     proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
     return f"{table.name}: text columns not used: {', '.join(shown)}{proposed}"
+
+
+def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
+    """Those of the columns of text whose cells repeat so much that they may be categories, and how many they have."""
+    numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
+    return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
 
 
 def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:

@@ -20,6 +20,8 @@ from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.config.file_format import NO_HINTS, Hints
 from informer.config.reading import Limits
+from informer.data.read import assemble
+from informer.data.read.assemble import MixedColumnError, assembled, without_blank_end
 from informer.data.read.broken_rows import find_broken_row, rows_before
 from informer.data.read.cells import as_written, check_lengths
 from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding, sampled_lines
@@ -45,7 +47,8 @@ class Table:
 
     `first_row` is the number of its first row: 2 in a CSV file (line 1 is the header), else 0. `dialect` is how the
     file is written, `repeated` the names that more than one column has there, `doubts` are columns whose numbers may be
-    a thousand times as large. The index of `frame` counts the rows of the file, of which it may hold some.
+    a thousand times as large, `of_sheet` whether it is a sheet of a workbook. The index of `frame` counts the rows of
+    the file, of which it may hold some.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Table:
     dialect: Dialect = COMMON
     repeated: tuple[str, ...] = ()
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    of_sheet: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -107,11 +111,11 @@ def name_of(path: Path) -> str:
 
 
 def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
-    """The cells of a CSV file with a header, packed by gzip or not, a parquet file, or the first sheet of a workbook.
+    """The cells of a CSV file with a header, packed by gzip or not, a parquet file, or a sheet of a workbook.
 
     Args:
         path: of the file; its content says what it is.
-        hints: how CSV text is written, as far as it is known.
+        hints: how it is written, as far as it is known.
         as_text: columns to read as they are written, 001 and NA too: names of series, categories.
         limits: what the file may hold.
 
@@ -119,7 +123,7 @@ def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (),
         InputError: no such file, nothing in it, not text, no header, rows longer than it, or more than `limits`.
     """
     with read_errors(path, hints.encoding), open_table(path, limits) as (file, start):
-        table = _typed_table(path, file, start, as_text, limits) or csv_table(path, file, hints, as_text)
+        table = _typed_table(path, file, start, hints, as_text, limits) or csv_table(path, file, hints, as_text)
         check_lengths(path, table.frame, limits)
     return table
 
@@ -135,7 +139,7 @@ def read_pieces(
         InputError: see `read_table`.
     """
     with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
-        if (whole := _typed_table(path, file, start, as_text, limits)) is not None:
+        if (whole := _typed_table(path, file, start, hints, as_text, limits)) is not None:
             yield whole
             return
         header, n_rows, first = file.readline(), 0, None
@@ -207,6 +211,14 @@ def _doubts(content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame) -
 
 
 def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+    try:
+        return _frame(content, dialect, chunksize=assemble.ROWS, **special)
+    except MixedColumnError:
+        return _frame(content, dialect, **special)
+
+
+def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
+    """The cells; with a chunksize those of every column must be of one kind, else it is a MixedColumnError."""
     content.seek(0)
     with warnings.catch_warnings():
         # pandas warns, and drops cells, where rows are longer than the header
@@ -225,20 +237,12 @@ def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
                 low_memory=False,
                 **special,
             ) as reader:
-                frame = reader.read()
+                frame = assembled(reader) if "chunksize" in special else reader.read()
         except (ParserError, ParserWarning) as error:
             broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
             raise broken or ParserError(str(error)) from error
     frame.columns = frame.columns.astype(object)  # names in an index of Arrow strings are found slowly
-    return _without_blank_end(frame)
-
-
-def _without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without the blank rows that spreadsheets leave at the end of a file."""
-    if not len(frame) or pd.notna(frame[frame.columns[0]].array[-1]):
-        return frame
-    filled = np.flatnonzero(frame.notna().any(axis=1))
-    return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
+    return without_blank_end(frame)
 
 
 def _repeated(names: Sequence[str]) -> tuple[str, ...]:
@@ -246,15 +250,15 @@ def _repeated(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _typed_table(
-    path: Path, file: io.BufferedIOBase, start: bytes, as_text: Sequence[str], limits: Limits
+    path: Path, file: io.BufferedIOBase, start: bytes, hints: Hints, as_text: Sequence[str], limits: Limits
 ) -> Table | None:
     """The cells of a file that is no text, by how it starts; None: it is text, or nothing that is known."""
     if start == PARQUET:
         return _parquet_table(path, file, limits)
     if start == ZIP and is_workbook(file):
-        content, skipped = sheet_text(path, file, limits)
+        content, skipped = sheet_text(path, file, hints.sheet, limits)
         table = csv_table(path, content, WRITTEN, as_text)
-        return replace(table, first_row=table.first_row + skipped)
+        return replace(table, first_row=table.first_row + skipped, of_sheet=True)
     return None
 
 

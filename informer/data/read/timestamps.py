@@ -1,5 +1,6 @@
 """The time column of a table: which it is, and how to read its text."""
 
+import logging
 import re
 from dataclasses import replace
 from typing import Literal
@@ -10,11 +11,14 @@ from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_numeric_dtype
 
 from informer.config.file_format import EPOCHS, EXCEL, ISO, format_problems
+from informer.data.read.cells import is_kept_once, written
 from informer.data.read.date_order import settle
 from informer.data.read.date_text import date_formats
 from informer.data.read.table import Table, shown
 from informer.data.read.zone import in_zone, with_offsets
 from informer.errors import InputError, listed
+
+log = logging.getLogger(__name__)
 
 NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
 """Column names (any case) for a time column."""
@@ -28,8 +32,14 @@ EXCEL_TO_1970 = 25_569
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
+USUAL_DAYS = (18_264, 73_051)
+"""Spreadsheet days from 1950 to 2099: numbers in a column of times that are taken for days."""
+
 _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
+
+PIECE = 1 << 18
+"""Cells that are text at once: as objects they take several times their space."""
 
 _WORD = r"^\s*(?:[A-Za-z]+|[+-].*)\s*$"
 """Cells that pandas reads as a time under any format (now, today), and years with a sign."""
@@ -70,6 +80,14 @@ def find_format(table: Table, column: str, wanted: str | None, *, trained: str |
         raise InputError(problem)
     if wanted is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
         return wanted
+
+    if (
+        is_numeric_dtype(table.frame[column])
+        and _looks_like_days(table.frame[column])
+        and (table.of_sheet or trained == EXCEL)
+    ):
+        log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
+        return EXCEL
 
     def parse(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
         return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
@@ -112,14 +130,27 @@ def _looks_dated(cells: pd.Series) -> bool:
     return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.iloc[0]).strip()))
 
 
+def _looks_like_days(cells: pd.Series) -> bool:
+    """Whether all numbers of a column lie in USUAL_DAYS, which no years, dates as digits or counts since 1970 do."""
+    days = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
+    days = days[np.isfinite(days)]
+    return len(days) > 0 and bool((days >= USUAL_DAYS[0]).all() and (days < USUAL_DAYS[1]).all())
+
+
 def _formats(table: Table, column: str) -> tuple[str, ...]:
     """Formats of the first cell; May is both a full and a short month name, so another month has to decide."""
     cells = table.frame[column]
     if is_numeric_dtype(cells):
+        what = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
+        if _looks_like_days(cells):
+            begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
+            raise InputError(
+                f"{what}; if they are days of a spreadsheet, which would begin at {begin}: dataset.time_format=excel; "
+                "otherwise name the time column with dataset.time_col"
+            )
         raise InputError(
-            f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}; "
-            "set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), or "
-            "name the time column with dataset.time_col"
+            f"{what}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "
+            "or name the time column with dataset.time_col"
         )
     first = str(cells.iloc[0]).strip()
     formats = date_formats(first)
@@ -155,20 +186,31 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
 
 def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
-    text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
-    no_date = text.str.match(_WORD).to_numpy(dtype=bool, na_value=True)
-    # most times occur once, so a cache would cost more than it saves
+    codes, texts = None, cells
+    if is_kept_once(cells):
+        codes, once = pd.factorize(cells)
+        texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for -1, an empty cell
+    begins = range(0, max(len(texts), 1), PIECE)
     try:
-        times = pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", cache=False)
+        pieces = [_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins]
+        times = pieces[0].append(pieces[1:])
+        if not isinstance(times, pd.DatetimeIndex) or len({str(piece.tz) for piece in pieces}) > 1:
+            raise ValueError("several offsets from UTC")
     except ValueError:
         if time_format != ISO and "%z" not in time_format:
             raise
-        return with_offsets(text, time_format, table, column)
+        return with_offsets(written(cells).astype(str), time_format, table, column)
+    return times if codes is None else times[codes]
+
+
+def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
+    text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
+    no_date = text.str.match(_WORD).to_numpy(dtype=bool, na_value=True)
+    # most times occur once, so a cache would cost more than it saves
+    times = pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", cache=False)
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
-    if re.search(r"(?<!%)[Zz]$", time_format):
-        times = times.tz_localize("UTC")
-    return times
+    return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
 
 
 def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:

@@ -1,11 +1,11 @@
-"""The first sheet of an Excel workbook (.xlsx) as CSV text, so that one reader checks both."""
+"""A sheet of an Excel workbook (.xlsx) as CSV text, so that one reader checks both."""
 
 import csv
 import io
 import logging
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from warnings import catch_warnings
 from informer.config.file_format import Hints
 from informer.config.reading import Limits
 from informer.data.read.limits import check_size
-from informer.errors import InputError, reason_of
+from informer.errors import InputError, listed, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +39,17 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
         file.seek(0)
 
 
-def sheet_text(path: Path, file: io.BufferedIOBase, limits: Limits) -> tuple[io.BytesIO, int]:
-    """The first sheet, and the number of blank rows above its first one.
+def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: Limits) -> tuple[io.BytesIO, int]:
+    """A sheet, and the number of blank rows above its first one.
 
     Dates are written as ISO 8601, formulas as the values that the file holds of them.
 
+    Args:
+        wanted: the name of the sheet, or its number from 1 where none is called so; None: the first.
+
     Raises:
-        InputError: openpyxl is not installed, the workbook is damaged or empty, or more than `limits`.
+        InputError: openpyxl is not installed, the workbook is damaged, empty or without that sheet, or more than
+            `limits`.
     """
     if find_spec("openpyxl") is None:
         raise InputError(f"{path}: an Excel workbook needs openpyxl: pip install 'informer[excel]'")
@@ -53,7 +57,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, limits: Limits) -> tuple[io.
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
         _check_unpacked(path, file, limits)
-        for number, row in enumerate(_rows(path, file)):
+        for number, row in enumerate(_rows(path, file, wanted)):
             if number >= MOST_ROWS:
                 raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
             cells = [_written(cell) for cell in row]
@@ -66,7 +70,8 @@ def sheet_text(path: Path, file: io.BufferedIOBase, limits: Limits) -> tuple[io.
             if skipped is not None:
                 writer.writerow(cells)
     if skipped is None:
-        raise InputError(f"{path}: the first sheet is empty, expected a header and rows")
+        which = "first sheet" if wanted is None else f"sheet {wanted!r}"
+        raise InputError(f"{path}: the {which} is empty, expected a header and rows")
     return io.BytesIO(text.getvalue().encode()), skipped
 
 
@@ -77,20 +82,33 @@ def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None
     file.seek(0)
 
 
-def _rows(path: Path, file: io.BufferedIOBase) -> Iterator[tuple[object, ...]]:
+def _rows(path: Path, file: io.BufferedIOBase, wanted: str | None) -> Iterator[tuple[object, ...]]:
     import openpyxl
 
     with catch_warnings(record=True) as caught:  # of styles and extensions, which are not read
         book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         if not book.worksheets:
             raise InputError(f"{path}: a workbook without a sheet of cells")
-        sheet = book.worksheets[0]
-        if len(book.worksheets) > 1:
-            log.info(f"{path.name}: reads the sheet {sheet.title!r}, the first of {len(book.worksheets)}")
+        names = [sheet.title for sheet in book.worksheets]
+        sheet = book.worksheets[_place(path, names, wanted)]
+        if len(names) > 1:
+            log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
         sheet.reset_dimensions()  # which a file may overstate
         yield from sheet.iter_rows(values_only=True)
     for one in caught:
         log.debug(f"{path.name}: {one.message}")
+
+
+def _place(path: Path, names: Sequence[str], wanted: str | None) -> int:
+    """Of the wanted sheet among these."""
+    if wanted is None:
+        return 0
+    if wanted in names:
+        return names.index(wanted)
+    if wanted.isdecimal() and len(wanted) < 5 and 1 <= int(wanted) <= len(names):
+        return int(wanted) - 1
+    known = f"one of its sheets ({listed(names)}) or a number up to {len(names)}"
+    raise InputError(f"{path}: dataset.sheet={wanted[:80]}: expected {known}")
 
 
 def _written(cell: object) -> str:

@@ -44,9 +44,7 @@ class Job:
             they are
             in the files themselves.
         horizon: rows to forecast; None: pred_len.
-        rolling: forecast from origins throughout each file instead of after its end.
-        stride: rows between two of these origins; None: pred_len.
-        start: first forecast time of these; None: after the rows that the model was trained on.
+        rolling: forecast from origins throughout each file; None: after its end.
         levels: of intervals, in percent.
         writer: writes the forecasts.
         batch_size: series per batch of the model.
@@ -57,9 +55,7 @@ class Job:
     written: InputFormat
     future: Path | Mapping[str, Path] | None
     horizon: int | None
-    rolling: bool = False
-    stride: int | None = None
-    start: str | None = None
+    rolling: Rolling | None = None
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int
@@ -113,9 +109,7 @@ class Job:
             "future": {name: file_sha256(path) for name, path in futures.items()},
             "written": asdict(self.written),
             "horizon": self.horizon,
-            "rolling": self.rolling,
-            "stride": self.stride,
-            "start": self.start,
+            "rolling": None if self.rolling is None else asdict(self.rolling),
             "levels": self.levels,
             "format": self.writer.format.value,
             "digits": self.writer.digits,
@@ -232,12 +226,12 @@ def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: S
 
 def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
     """Forecast from all origins of one file, and write the table."""
+    assert job.rolling is not None, "see `forecast_files`"
     rows = {source: _new_row(source)}
     with _noting(job, rows, source):
         panel = model.reader.file(source.path, job.written, source.name, ahead=model.reach(job.horizon))
         rows[source] = _read(rows[source], panel)
-        how = Rolling(horizon=job.horizon, stride=job.stride, start=job.start, levels=job.levels)
-        output, left_out = write_rolled(model, panel, source.name, how=how, writer=job.writer)
+        output, left_out = write_rolled(model, panel, source.name, how=job.rolling, writer=job.writer)
         message = "\n".join(filter(None, [rows[source].message, *left_out]))
         rows[source] = replace(rows[source], output=output, message=message)
     return rows[source]

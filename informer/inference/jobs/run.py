@@ -25,6 +25,7 @@ from informer.inference.jobs.summary import ERROR, SUMMARY, Journal
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling import metrics_of
+from informer.inference.rolling_scores import Rolling
 from informer.locking import only_writer
 
 MOST = 3
@@ -67,8 +68,16 @@ def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:
 
 
 def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> Job:
-    rolling = settings.mode is Mode.rolling
-    plots = not many and not rolling if settings.plots is None else settings.plots
+    levels, rolling = tuple(settings.intervals), None
+    if settings.mode is Mode.rolling:
+        rolling = Rolling(
+            horizon=settings.horizon,
+            stride=settings.stride,
+            start=settings.from_date,
+            levels=levels,
+            adaptive=settings.adaptive,
+        )
+    plots = not many and rolling is None if settings.plots is None else settings.plots
     wanted = tuple(dict.fromkeys(settings.plot_series))
     unknown = [name for name in wanted if many and name not in {source.name for source in sources}]
     if unknown:
@@ -80,9 +89,7 @@ def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> J
         future=None if settings.future is None else match_futures(settings.future, sources),
         horizon=settings.horizon,
         rolling=rolling,
-        stride=settings.stride,
-        start=settings.from_date,
-        levels=tuple(settings.intervals),
+        levels=levels,
         writer=Writer(
             folder=Path(settings.output),
             format=settings.format,

@@ -1,0 +1,41 @@
+"""Addresses of other places (`s3://`, `https://`, ...): which there are, and the settings that take one."""
+
+import re
+from typing import Any
+
+SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
+
+TAKEN_BY = {
+    "TrainConfig": ("dataset.path",),
+    "EvalConfig": ("dataset.path",),
+    "PredictConfig": ("input", "future", "output"),
+}
+"""By configuration, the keys that may be addresses."""
+
+_ANY = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+)://")
+
+
+def address_problems(config: Any, paths: set[str]) -> list[str]:
+    """A sentence for each of these keys whose value is an address and may not be one, or of a kind that is unknown.
+
+    Without it a folder called `s3:` would be made here. The rest of an address, which may contain a password, is not
+    shown.
+    """
+    taken = TAKEN_BY.get(type(config).__name__, ())
+    found = []
+    for key in sorted(paths):
+        value = config
+        for part in key.split("."):
+            value = getattr(value, part, None)
+        scheme = _ANY.match(value) if isinstance(value, str) else None
+        if scheme is None:
+            continue
+        if key not in taken:
+            found.append(
+                f"{key}: expected a path of this machine, found an address ({scheme[0]}...); addresses are read as "
+                "dataset.path by train and eval, and as input and future by predict, which can also write to one"
+            )
+        elif scheme[1] not in SCHEMES:
+            known = ", ".join(f"{one}://" for one in SCHEMES)
+            found.append(f"{key}: expected a path of this machine or one of {known}, found {scheme[0]}...")
+    return found

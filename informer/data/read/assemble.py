@@ -1,0 +1,194 @@
+"""The chunks of a long CSV file as one frame: numbers go where they stay, text that repeats is kept once.
+
+pandas joins the cells of a file at the end, when it holds them twice. Here each chunk is copied into arrays for all
+rows, and given back.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+
+from informer.data.read.cells import kept_once
+
+ROWS = 1 << 17
+"""Rows of a chunk."""
+
+REPEATED = 4
+"""Rows for each distinct text, on average, from which on texts are kept once."""
+
+EXACT = 1 << 53
+"""Integers below are exact in double precision."""
+
+GROWTH = 8
+"""Arrays grow by one part in so many, in place where the system can."""
+
+
+class MixedColumnError(ValueError):
+    """A column that changes its type between chunks: only the whole file says what it is."""
+
+
+def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """One frame; a single chunk stays as it is.
+
+    Args:
+        chunks: of equal columns, in order; at least one.
+
+    Raises:
+        MixedColumnError: read the file at once instead.
+    """
+    rest = iter(chunks)
+    first = next(rest)
+    second = next(rest, None)
+    if second is None:
+        return first
+    parts = _Parts.of(first)
+    for chunk in chain([first, second], rest):
+        parts.add(chunk)
+    return parts.frame()
+
+
+def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without the blank rows that spreadsheets leave at the end of a file."""
+    if not len(frame) or pd.notna(frame[frame.columns[0]].array[-1]):
+        return frame
+    filled = np.flatnonzero(frame.notna().any(axis=1))
+    return frame.iloc[: filled[-1] + 1 if len(filled) else 0]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """An array that rows are added to; its memory grows in place."""
+
+    array: np.ndarray
+    n: int = 0
+
+    def add(self, values: np.ndarray) -> None:
+        end = self.n + len(values)
+        if end > len(self.array):
+            self.array.resize(
+                (max(end, len(self.array) + len(self.array) // GROWTH), *self.array.shape[1:]), refcheck=False
+            )
+        self.array[self.n : end] = values
+        self.n = end
+
+    def filled(self) -> np.ndarray:
+        self.array.resize((self.n, *self.array.shape[1:]), refcheck=False)
+        return self.array
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """Texts that repeat: each once, and its number in each row; -1 for an empty cell."""
+
+    codes: _Rows
+    known: dict[str, int] = field(default_factory=dict)
+
+    def add(self, cells: pd.Series) -> None:
+        places, texts = pd.factorize(cells)
+        numbers = [self.known.setdefault(text, len(self.known)) for text in texts]
+        self.codes.add(np.append(np.array(numbers, dtype=np.int32), np.int32(-1))[places])
+
+    def column(self) -> pd.Series:
+        return kept_once(self.codes.filled(), list(self.known))
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What is known of each column, by its place: names may repeat.
+
+    Args:
+        columns: of the file.
+        places: of the columns that have decimals in the first chunk, together in `numbers`.
+        whole: columns of integers.
+        repeated, texts: columns of text.
+    """
+
+    columns: pd.Index
+    places: list[int]
+    numbers: _Rows
+    whole: dict[int, _Rows]
+    repeated: dict[int, _Repeated]
+    texts: dict[int, list[pd.Series]]
+
+    @classmethod
+    def of(cls, first: pd.DataFrame) -> "_Parts":
+        kinds = list(map(_kind, first.dtypes))
+        found: dict[str, list[int]] = {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in "fit"}
+        again = [i for i in found["t"] if _repeats(first.iloc[:, i])]
+        n = len(first) * 2
+        return cls(
+            columns=first.columns,
+            places=found["f"],
+            numbers=_Rows(np.empty((n, len(found["f"])))),
+            whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in found["i"]},
+            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int32))) for i in again},
+            texts={i: [] for i in found["t"] if i not in again},
+        )
+
+    def add(self, chunk: pd.DataFrame) -> None:
+        kinds = list(map(_kind, chunk.dtypes))
+        for i in self.places:
+            if kinds[i] == "t" or (kinds[i] == "i" and not _is_exact(chunk.iloc[:, i])):
+                raise MixedColumnError
+        self.numbers.add(chunk.iloc[:, self.places].to_numpy(dtype=np.float64))
+        for i, rows in self.whole.items():
+            self.whole[i] = _widened(rows, chunk.iloc[:, i], kinds[i])
+        for i in (*self.repeated, *self.texts):
+            if kinds[i] != "t":
+                raise MixedColumnError
+        for i, repeated in self.repeated.items():
+            repeated.add(chunk.iloc[:, i])
+        for i, texts in self.texts.items():
+            texts.append(chunk.iloc[:, i])
+
+    def frame(self) -> pd.DataFrame:
+        """All rows; the numbers stay where they are."""
+        frame = pd.DataFrame(self.numbers.filled(), columns=self.places, copy=False)
+        for i, cells in sorted(self._others()):
+            frame.insert(i, i, cells)
+        return frame.set_axis(self.columns, axis="columns")
+
+    def _others(self) -> Iterator[tuple[int, pd.Series]]:
+        yield from ((i, pd.Series(rows.filled(), copy=False)) for i, rows in self.whole.items())
+        yield from ((i, repeated.column()) for i, repeated in self.repeated.items())
+        yield from ((i, pd.concat(texts, ignore_index=True)) for i, texts in self.texts.items())
+
+
+def _kind(dtype: object) -> str:
+    """f, i or t: decimals, integers, text.
+
+    Raises:
+        MixedColumnError: something else.
+    """
+    if isinstance(dtype, pd.StringDtype):
+        return "t"
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        return "f"
+    if dtype == np.int64:
+        return "i"
+    raise MixedColumnError
+
+
+def _repeats(cells: pd.Series) -> bool:
+    return cells.nunique() * REPEATED <= len(cells)
+
+
+def _is_exact(cells: pd.Series) -> bool:
+    values = cells.to_numpy()
+    return values.min() > -EXACT and values.max() < EXACT
+
+
+def _widened(rows: _Rows, cells: pd.Series, kind: str) -> _Rows:
+    """A column of integers with the cells of a further chunk: of decimals, as soon as one has some."""
+    if kind == "t" or (kind == "i" and rows.array.dtype.kind == "f" and not _is_exact(cells)):
+        raise MixedColumnError
+    if kind == "f" and rows.array.dtype.kind == "i":
+        known = pd.Series(rows.filled())
+        if rows.n and not _is_exact(known):
+            raise MixedColumnError
+        rows = _Rows(rows.array.astype(np.float64), rows.n)
+    rows.add(cells.to_numpy())
+    return rows

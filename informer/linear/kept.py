@@ -1,0 +1,186 @@
+"""What a linear fit keeps, so that later rows can be added to it without the earlier ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.data.windows import Store
+from informer.errors import InputError
+from informer.linear.features import OriginFeatures
+from informer.linear.fit import LinearFit
+from informer.linear.held_out import Channel
+from informer.linear.moments import Moments, Run
+from informer.linear.offered import LinearConfig
+from informer.linear.select import has_own_maps
+from informer.linear.solve import Strengths
+from informer.linear.sums import Sums, packed, unpacked
+
+MOST_BYTES = 1 << 26
+"""Of the moments that are kept: 64 MiB; of more nothing is kept."""
+
+ENTRIES: dict[str, type | tuple[type, ...]] = {
+    "features": dict, "season": int, "repeated": int, "strengths": list, "weights": Tensor, "windows": Tensor,
+    "pooled_windows": float, "pooled": Tensor, "own": Tensor,
+}  # fmt: skip
+FEATURES: dict[str, type] = {
+    "n_columns": int, "recent": int, "cycles": list, "fields": list, "kind": str, "left_out": list,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a model reads and forecasts.
+
+    Args:
+        sizes: of a window.
+        channels: series and column of each map.
+        n_columns: of a window.
+    """
+
+    sizes: WindowSizes
+    channels: Sequence[Channel]
+    n_columns: int
+
+    @classmethod
+    def of(cls, sizes: WindowSizes, *, n_series: int, inputs: Sequence[str], targets: Sequence[str]) -> "Reads":
+        """Of a model with these columns; a single series counts as one."""
+        columns = [list(inputs).index(name) for name in targets]
+        return cls(sizes, [(one, column) for one in range(max(n_series, 1)) for column in columns], len(inputs))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class KeptFit:
+    """A fit on some rows: its strengths, and the moments of its windows.
+
+    Args:
+        features: what the maps read at the last row of a window.
+        season, repeated: see `LinearFit`.
+        strengths: of the maps that are averaged.
+        weights: of each channel in the shared map.
+        sums: over the windows.
+    """
+
+    features: OriginFeatures
+    season: int
+    repeated: int
+    strengths: Sequence[Strengths]
+    weights: Sequence[float]
+    sums: Sums
+
+    @classmethod
+    def of(cls, fit: LinearFit, strengths: Sequence[Strengths], runs: Sequence[Run]) -> "KeptFit":
+        """Of a fit on runs."""
+        sums, weights = fit.sums(strengths, runs), fit.channel_weights(fit.channels)
+        return cls(fit.features, fit.season, fit.repeated, list(strengths), weights, sums)
+
+    def fit(self, store: Store, sizes: WindowSizes, positions: Sequence[int]) -> LinearFit:
+        """The same fit over other rows of the same series, columns and scales."""
+        config = LinearConfig(chosen=self.strengths, left_out=self.features.left_out)
+        return LinearFit(
+            store=store, sizes=sizes, train=[], val=[], positions=positions, features=self.features,
+            season=self.season, repeated=self.repeated, config=config, weights=self.weights,
+        )  # fmt: skip
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain containers and tensors."""
+        own = [packed(one.products) for one in self.sums.own.values()]
+        features = self.features
+        return {
+            "features": {
+                "n_columns": features.n_columns,
+                "recent": features.recent,
+                "cycles": list(features.cycles),
+                "fields": list(features.fields),
+                "kind": features.kind.value,
+                "left_out": list(features.left_out),
+            },
+            "season": self.season,
+            "repeated": self.repeated,
+            "strengths": [one.to_plain() for one in self.strengths],
+            "weights": torch.tensor(self.weights, dtype=torch.float64),
+            "windows": torch.tensor([float(one.windows) for one in self.sums.own.values()], dtype=torch.float64),
+            "pooled_windows": float(self.sums.pooled.windows),
+            "pooled": torch.from_numpy(packed(self.sums.pooled.products)),
+            "own": torch.from_numpy(np.stack(own)) if own else torch.zeros(0, 0, dtype=torch.float64),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], of: Reads, where: str) -> "KeptFit":
+        """What `to_plain` gave, checked.
+
+        Args:
+            of: what the model reads and forecasts.
+            where: names the file in errors.
+
+        Raises:
+            InputError: it is something else, or does not fit the model.
+        """
+        _check(plain, ENTRIES, where)
+        features, strengths = _features(plain["features"], of, where), _strengths(plain["strengths"], of, where)
+        size = of.sizes.seq_len + of.sizes.pred_len + len(features.groups)
+        n_own, triangle = len(of.channels) if has_own_maps(strengths) else 0, size * (size + 1) // 2
+        shapes = {
+            "weights": (len(of.channels),),
+            "windows": (n_own,),
+            "pooled": (triangle,),
+            "own": (n_own, triangle if n_own else 0),
+        }
+        for name, shape in shapes.items():
+            part = plain[name]
+            if part.dtype is not torch.float64 or tuple(part.shape) != shape or not part.isfinite().all():
+                raise InputError(f"{where}: {name}: expected finite numbers of shape {shape}, found others")
+        counts = [plain["pooled_windows"], *plain["windows"].tolist(), *plain["weights"].tolist()]
+        whole = (plain["season"], plain["repeated"])
+        if min(whole) < 1 or not all(isfinite(one) and one >= 0 for one in counts):
+            raise InputError(f"{where}: expected weights and counts of a linear fit, found others")
+        own = {
+            channel: Moments(unpacked(part, size), float(n))
+            for channel, part, n in zip(of.channels[:n_own], plain["own"].numpy(), plain["windows"], strict=True)
+        }
+        pooled = Moments(unpacked(plain["pooled"].numpy(), size), plain["pooled_windows"])
+        return cls(features, *whole, strengths, plain["weights"].tolist(), Sums(pooled, own))
+
+
+def bytes_of(fit: LinearFit, strengths: Sequence[Strengths]) -> int:
+    """Of the moments that `KeptFit` would hold."""
+    size = fit.sizes.seq_len + fit.sizes.pred_len + len(fit.features.groups)
+    return 4 * size * (size + 1) * (1 + len(fit.channels) * has_own_maps(strengths))
+
+
+def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[Strengths]:
+    found = [Strengths.from_plain(one) for one in plain if isinstance(one, dict)]
+    if not found or len(found) < len(plain) or not all(0 < one.lookback <= of.sizes.seq_len for one in found):
+        raise InputError(f"{where}: strengths: expected those of a linear fit, found others")
+    return found
+
+
+def _features(plain: Mapping[str, Any], of: Reads, where: str) -> OriginFeatures:
+    _check(plain, FEATURES, where)
+    cycles, fields, left_out = (plain[name] for name in ("cycles", "fields", "left_out"))
+    texts = all(isinstance(one, str) for one in (*cycles, *fields))
+    places = [plain["n_columns"], plain["recent"], *left_out]
+    fits = plain["n_columns"] == of.n_columns and plain["recent"] <= of.sizes.seq_len
+    if not texts or not fits or not all(type(one) is int and one >= 0 for one in places):
+        raise InputError(f"{where}: features: expected names and whole numbers, found others")
+    try:
+        kind = CalendarEmbed(plain["kind"])
+        found = OriginFeatures(plain["n_columns"], plain["recent"], tuple(cycles), tuple(fields), kind, tuple(left_out))
+        found.groups  # noqa: B018 (made to be checked)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{where}: features: expected those of a linear fit, found {plain!r:.80}") from error
+    return found
+
+
+def _check(plain: Any, entries: Mapping[str, Any], where: str) -> None:
+    if not isinstance(plain, dict) or set(plain) != set(entries):
+        raise InputError(f"{where}: expected the entries {', '.join(entries)}, found others")
+    for name, kind in entries.items():
+        if not isinstance(plain[name], kind) or isinstance(plain[name], bool):
+            raise InputError(f"{where}: {name}: found {plain[name]!r:.40}")

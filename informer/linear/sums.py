@@ -1,0 +1,68 @@
+"""Moments of all channels over the same windows, which maps of given strengths follow from.
+
+Moments of disjoint windows add up: those of later windows added to those of earlier ones are, but for rounding, those
+of all windows, so that a fit on all rows needs only the later rows.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+
+from informer.linear.held_out import Channel
+from informer.linear.moments import Moments
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sums:
+    """Moments of channels over windows.
+
+    Args:
+        pooled: of all channels together, each with its weight.
+        own: of each channel; empty where all channels share one map.
+    """
+
+    pooled: Moments
+    own: Mapping[Channel, Moments]
+
+    @classmethod
+    def over(
+        cls, channels: Sequence[Channel], weights: Sequence[float], keeps: bool, moments: Callable[[Channel], Moments]
+    ) -> "Sums":
+        """From the moments of each channel, one after the other.
+
+        Args:
+            channels, weights: all of them, at least one.
+            keeps: those of each channel by itself, too.
+            moments: of a channel.
+        """
+        pooled, own = None, {}
+        for channel, weight in zip(channels, weights, strict=True):
+            made = moments(channel)
+            part = made.times(weight)
+            pooled = part if pooled is None else pooled + part
+            if keeps:
+                own[channel] = made
+        assert pooled is not None, "at least one channel"
+        return cls(pooled, own)
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return Sums(self.pooled + other.pooled, {one: self.own[one] + other.own[one] for one in self.own})
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return Sums(self.pooled - other.pooled, {one: self.own[one] - other.own[one] for one in self.own})
+
+
+def packed(products: Float64[np.ndarray, "z z"]) -> Float64[np.ndarray, "t"]:
+    """The upper triangle of a symmetric matrix, row by row."""
+    return products[np.triu_indices(len(products))]
+
+
+def unpacked(triangle: Float64[np.ndarray, "t"], size: int) -> Float64[np.ndarray, "z z"]:
+    """The matrix of `packed`."""
+    products = np.zeros((size, size))
+    rows, columns = np.triu_indices(size)
+    products[rows, columns] = triangle
+    products[columns, rows] = triangle
+    return products

@@ -1,0 +1,89 @@
+"""Missing values of windows: the columns that say what is observed, and what a map reads where a value is missing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def carried(x: Float[Tensor, "b l c"], observed: Bool[Tensor, "b l c"]) -> Float[Tensor, "b l c"]:
+    """Each missing value is the last observed one before it, or, where none is, the first after it; 0 without any.
+
+    O(l log l): values move by 1, 2, 4, ... rows, so that the graph has no loop over rows.
+    """
+    x = torch.where(observed, x, torch.zeros_like(x))
+    for backwards in (False, True):
+        x, observed = _moved(x, observed, backwards)
+    return x
+
+
+def _moved(x: Tensor, observed: Tensor, backwards: bool) -> tuple[Tensor, Tensor]:
+    step, length = 1, x.shape[1]
+    while step < length:
+        values, known = (_shifted(part, step, backwards) for part in (x, observed))
+        x, observed = torch.where(observed, x, values), observed | known
+        step *= 2
+    return x, observed
+
+
+def _shifted(x: Tensor, step: int, backwards: bool) -> Tensor:
+    blank = torch.zeros_like(x[:, :step])
+    return torch.cat([x[:, step:], blank] if backwards else [blank, x[:, :-step]], dim=1)
+
+
+def history_of(x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l c"]:
+    """The same of windows whose missing values are NaN; `x` itself where nothing is missing."""
+    observed = ~x.isnan()
+    return x if bool(observed.all()) else carried(x, observed)
+
+
+def unmasked(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[int]) -> Float[Tensor, "b l c"]:
+    """The same of network inputs: the columns `masked`, of which the columns `masks` say what is observed."""
+    if not masked:
+        return x
+    places = torch.tensor(list(masked), device=x.device)
+    return x.index_copy(2, places, carried(x[:, :, list(masked)], x[:, :, list(masks)] > 0.5))
+
+
+def weights_of(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[int]) -> Float[Tensor, "b l c"]:
+    """1 for each value of network inputs that is observed, 0 for the others."""
+    return torch.ones_like(x).index_copy(2, torch.tensor(list(masked), device=x.device), x[:, :, list(masks)])
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedMask:
+    """From windows whose missing values are NaN to network inputs.
+
+    A column with a mask has 0 for a missing value, and behind all columns one that is 1 where it is observed. In other
+    columns, which had no gaps in training, a missing value is the last observed one.
+
+    Args:
+        masked: places of the columns with a mask.
+        known: those of them that are given over the horizon.
+        label_len: rows of the start token.
+    """
+
+    masked: tuple[int, ...]
+    known: tuple[int, ...]
+    label_len: int
+
+    def __call__(
+        self, enc_x: Float[Tensor, "b seq_len c"], dec_x: Float[Tensor, "b dec_len c"]
+    ) -> tuple[Float[Tensor, "b seq_len k"], Float[Tensor, "b dec_len k"]]:
+        """Inputs of encoder and decoder."""
+        own = list(self.masked)
+        enc_mask, dec_mask = (~x[:, :, own].isnan() for x in (enc_x, dec_x))
+        given = torch.tensor([place in self.known for place in own], dtype=torch.bool, device=dec_x.device)
+        dec_mask[:, self.label_len :] &= given  # zeros of the horizon are no observations
+        enc = history_of(enc_x)
+        dec = history_of(torch.cat([enc[:, enc.shape[1] - self.label_len :], dec_x[:, self.label_len :]], dim=1))
+        return tuple(_with_mask(*one, own) for one in ((enc, enc_mask), (dec, dec_mask)))  # type: ignore[return-value]
+
+
+def _with_mask(x: Tensor, observed: Tensor, places: list[int]) -> Tensor:
+    if not places:
+        return x
+    zeroed = x[:, :, places].masked_fill(~observed, 0.0)
+    return torch.cat([x.index_copy(2, torch.tensor(places, device=x.device), zeroed), observed.to(x.dtype)], dim=2)

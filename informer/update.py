@@ -1,0 +1,42 @@
+"""`python -m informer.update checkpoint=RUN input=newer.csv output=RUN2`: a trained run with later rows added to it.
+
+Linear maps are fitted exactly as on all rows, from the moments that the run kept; a network stays as it is, or takes
+`steps` more; intervals are calibrated again, and the newest rows are a test part. RUN2 is a run like any other.
+"""
+
+from informer import start
+
+if __name__ == "__main__":  # before the imports that take time
+    start.begin()
+
+from contextlib import nullcontext
+from datetime import datetime
+from pathlib import Path
+
+from informer.checkpoint.paths import followed, locate
+from informer.config.compose import run_command
+from informer.config.updating import UpdateConfig
+from informer.console import main_console
+from informer.data.read.download import check_file
+from informer.training.run_dir import RUNS, RunFolder
+
+
+def main() -> None:
+    """Console script `informer-update`."""
+    run_command("update", _act)
+
+
+def _act(settings: UpdateConfig) -> None:
+    locate(settings.checkpoint)
+    check_file(Path(settings.input or ""))
+    from informer.updating.command import update  # imports torch; wrong paths are refused earlier
+
+    name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_update_{followed(settings.checkpoint).resolve().name}"
+    output = settings.output
+    place = RunFolder.new(Path(RUNS) / name) if output is None else nullcontext(RunFolder(Path(output)))
+    with place as folder:
+        update(settings, folder, main_console())
+
+
+if __name__ == "__main__":
+    start.run(main)

@@ -1,0 +1,297 @@
+"""A trained run with later rows added to it, from the checked configuration to a run of its own."""
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from informer import checkpoint
+from informer.build import build_data
+from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, written_digest
+from informer.checkpoint.paths import BEST, FACTS, LAST, LOG, REFIT, ROWS, followed, newest
+from informer.checkpoint.restore import restore_model
+from informer.config import conversion
+from informer.config.dataset import SplitConfig, SplitKind
+from informer.config.plain import read_json
+from informer.config.schema import TrainConfig
+from informer.config.updating import UpdateConfig
+from informer.console import logging_to
+from informer.data.categories import Trained
+from informer.data.pipeline import Data
+from informer.data.read.download import files_sha256
+from informer.data.read.source import Series
+from informer.data.rows import Written, rows_dataset, rows_table, series_column
+from informer.data.scaler import PanelScaler
+from informer.errors import InputError, counted
+from informer.files import expanded, write_atomic
+from informer.inference.evaluate import evaluate, score, training_scale
+from informer.inference.evaluation import Evaluation
+from informer.inference.trained_data import trained_data
+from informer.linear.kept import KeptFit, Reads
+from informer.models.base import ForecastModel, model_forecast
+from informer.runtime import pick_device, provenance, seed_everything
+from informer.training import keeping
+from informer.training.combination import Shares, combiner, repeated_rows
+from informer.training.describe import data_facts
+from informer.training.keeping import UNTIL, Kept
+from informer.training.linear_skip import calibration_errors, maps_of
+from informer.training.run_dir import RunFolder
+from informer.updating.fitting import Later, LinearPart, check_inputs, later_errors, recent, windows_of
+from informer.updating.rows import Rows, input_dataset, joined, read_rows
+from informer.updating.tuning import last_rate, tuned
+
+log = logging.getLogger("informer.update")
+
+TEST_SHARE = 5
+"""One of so many later rows is for validation, and as many for the test, at least pred_len each."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Older:
+    """The run that is updated.
+
+    Args:
+        path: its folder.
+        saved: its scored checkpoint.
+        settings: its configuration, without places.
+        rows: the last rows that it had.
+        kept: what they are added to.
+    """
+
+    path: Path
+    saved: Checkpoint
+    settings: TrainConfig
+    rows: list[Series]
+    kept: Kept
+
+
+def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evaluation:
+    """Add later rows to a run: linear maps as if fitted on all rows, intervals and scores of the latest rows.
+
+    Args:
+        folder: of the new run.
+
+    Raises:
+        InputError: anything a user can fix.
+    """
+    began, device = time.monotonic(), pick_device(settings.device)
+    with folder.claimed("output"), logging_to(console) as keep_log_in:
+        folder.check_new()
+        older = read_older(settings)
+        dataset = input_dataset(older.settings.dataset, settings.input or "", settings.dataset, older.saved)
+        saved, where = older.saved, settings.input or ""
+        newer = read_rows(older.settings, dataset, saved.series, saved.categories)
+        rows = joined(older.rows, newer, is_filled=settings.dataset.fill is not None, where=where)
+        own = _settings_of(older, rows, settings, folder)
+        seed_everything(own.seed)
+        data = _rows_again(own, older, rows, folder, device)
+        keep_log_in(folder.path / LOG)
+        _log_rows(rows, older, where)
+        facts = {"seed": own.seed, "data": data_facts(data), "parent": _parent(older, rows, where)}
+        folder.begin(own, provenance() | facts)
+        with folder.as_latest():
+            evaluation = _fit_and_score(settings, older, own, Later(data, rows.known), folder, console)
+        folder.finish()
+        log.info(f"updated in {time.monotonic() - began:.1f} s: {folder.path}")
+        log.info(f"next: informer predict checkpoint={folder.path} input=FILE.csv output=forecasts")
+    return evaluation
+
+
+def _rows_again(own: TrainConfig, older: Older, rows: Rows, folder: RunFolder, device: torch.device) -> Data:
+    """The rows written into the folder of the new run, and read as every later command reads them."""
+    saved, path = older.saved, folder.path / ROWS
+    table = rows_table(rows.panel, saved.categories, own.dataset.series_col)
+    write_atomic(path, table.to_csv(index=False))
+    try:
+        scaler, trained = PanelScaler.from_state(saved.scaler), Trained(saved.series, saved.categories)
+        return build_data(own, device, scaler, trained=trained)
+    except InputError:
+        path.unlink()
+        raise
+
+
+def read_older(settings: UpdateConfig) -> Older:
+    """The run, and what it kept; from its training data where it kept nothing.
+
+    Raises:
+        InputError: no run, or one that kept nothing and whose data is not found.
+    """
+    path = followed(settings.checkpoint)
+    if not path.is_dir():
+        raise InputError(f"checkpoint={settings.checkpoint}: expected a run directory; give the folder of a run")
+    saved = checkpoint.load(path)
+    model, trained = restore_model(saved), conversion.from_plain(saved.config)
+    maps = maps_of(model)
+    if maps is not None and maps.effects is not None:
+        raise InputError(
+            f"checkpoint={settings.checkpoint}: its linear maps have effects of columns or holidays known ahead, "
+            "which an update does not fit again; train again on all rows"
+        )
+    if trained.dataset.keeps_gaps:
+        raise InputError(
+            f"checkpoint={settings.checkpoint}: its data keep missing values (dataset.fill=mask), whose sums an update "
+            "does not add to; train again on all rows"
+        )
+    reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
+    kept = keeping.load(path, reads)
+    needs_moments = maps is not None and keeping.is_closed_form(model, trained)
+    if kept is None or (kept.fit is None and needs_moments):
+        return _from_data(settings, path, saved, trained)
+    check_inputs(kept, model, saved)
+    dataset = rows_dataset(trained.dataset, path / ROWS, written(saved, trained))
+    rows = read_rows(trained, dataset, saved.series, saved.categories)
+    rows = keeping.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
+    return Older(path, saved, trained, rows, kept)
+
+
+def written(saved: Checkpoint, trained: TrainConfig) -> Written:
+    """What the rows are that a run keeps."""
+    time_col = saved.data["time_col"]
+    return Written(
+        series_col=series_column(saved.series, trained.dataset.series_col, [time_col, *saved.inputs]),
+        time_col=time_col,
+        timezone=trained.dataset.timezone or saved.data.get("timezone"),
+        frequency=saved.frequency,
+        columns=saved.inputs,
+        categorical=list(saved.categories),
+    )
+
+
+def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: TrainConfig) -> Older:
+    """What the run would have kept, from its training data."""
+    log.info(f"{path} keeps no moments of its linear maps or no rows: read from its training data")
+    model = restore_model(saved)
+    found = trained_data(saved, torch.device("cpu"), scratch=path, dataset=settings.trained, data_dir=settings.data_dir)
+    try:
+        with found as data:
+            errors = calibration_errors(model, trained, data, finish=combiner(saved, data))
+            repeated = repeated_rows(data)
+            kept = Kept(
+                keeping.kept_fit(model, trained, data), repeated.tolist() if repeated is not None else None, errors
+            )
+            rows = keeping.last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)
+    except InputError as error:
+        raise InputError(f"checkpoint={settings.checkpoint}: this run kept no rows (trainer.keep): {error}") from error
+    if rows is None:
+        raise InputError(
+            f"checkpoint={settings.checkpoint}: its {len(data.panel)} series are too many to update; train again"
+        )
+    return Older(path, saved, trained, rows, kept)
+
+
+def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
+    """The configuration of the new run: that of the older one, on the rows that it keeps."""
+    least, new, ends = 2 * older.settings.pred_len + 1, min(rows.new), {one.timestamps[-1] for one in rows.panel}
+    if new < least:
+        raise InputError(
+            f"{settings.input}: expected at least 2 pred_len + 1 = {least} rows after {older.rows[0].timestamps[-1]}, "
+            f"for training, validation and test, found {new}; wait for more rows, and update from the same run"
+        )
+    if len(ends) > 1:
+        raise InputError(
+            f"{settings.input}: expected series that end at the same time, found {min(ends)} to {max(ends)}; cut the "
+            "longer ones"
+        )
+    share, times = max(older.settings.pred_len, new // TEST_SHARE), rows.panel[0].timestamps
+    split = SplitConfig(kind=SplitKind.dates, train=str(times[-2 * share]), val=str(times[-share]), test=None)
+    dataset = rows_dataset(older.settings.dataset, folder.path / ROWS, written(older.saved, older.settings), split)
+    dataset = replace(dataset, fill=settings.dataset.fill, max_gap=settings.dataset.max_gap)
+    return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
+
+
+def _log_rows(rows: Rows, older: Older, where: str) -> None:
+    new = sum(rows.new)
+    what = "row" if len(rows.panel) == 1 else f"rows of {len(rows.panel)} series, each a row"
+    same = f"; {rows.compared} rows of training compared, {rows.changed} changed" if rows.compared else ""
+    past = f", {rows.not_compared} earlier ones not" if rows.not_compared else ""
+    log.info(f"{where}: {counted(new, what)} after {older.rows[0].timestamps[-1]}{same}{past}")
+
+
+def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
+    """What run.json says of the run that was updated."""
+    facts = read_json(older.path / FACTS) if (older.path / FACTS).exists() else {}
+    before = facts.get("parent")
+    return {
+        "run": str(older.path),
+        "digest": written_digest(older.path / BEST),
+        "kept": keeping.written_digest(older.path),
+        "data_sha256": older.saved.data["sha256"],
+        "updates": 1 + (int(before["updates"]) if isinstance(before, dict) and "updates" in before else 0),
+        "input": where,
+        "input_sha256": files_sha256([expanded(where)]),
+        "rows": sum(rows.new),
+        "changed": rows.changed,
+    }
+
+
+def _fit_and_score(
+    settings: UpdateConfig, older: Older, own: TrainConfig, later: Later, folder: RunFolder, console: Console
+) -> Evaluation:
+    """Fit, calibrate, score and save."""
+    saved, data = older.saved, later.data
+    model = restore_model(saved).to(data.train.starts.device)
+    shares = Shares.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else Shares()
+    part, training = LinearPart.of(older.kept, shares, data), _training(older)
+    if part is not None:
+        part.give(model, part.sums(later.runs_before_test))
+    if settings.steps:
+        n_windows = (saved.data.get("windows") or {}).get("train", len(data.train))
+        lr = settings.lr or last_rate(older.settings, training or {}, n_windows)
+        training = tuned(model, own, data, training, steps=settings.steps, lr=lr, console=console)
+    errors = (
+        recent(older.kept.errors, later_errors(model, own, later, part, is_tuned=bool(settings.steps)))
+        if own.trainer.calibration
+        else None
+    )
+    calibration = None if errors is None else errors.calibration()
+    best = replace(
+        saved, config=conversion.to_plain(own), weights=model.state_dict(), data=saved.data | data_facts(data),
+        step=saved.step + settings.steps, calibration=None if calibration is None else calibration.state(),
+    )  # fmt: skip
+    checkpoint.save(folder.path / BEST, best)
+    checkpoint.save(folder.path / LAST, replace(best, training=training, calibration=None))
+    evaluation = score(model, data, batch_size=own.trainer.eval_batch_size, calibration=calibration)
+    evaluation = replace(evaluation, notes=(*evaluation.notes, _baseline_note(data), _before(older, own, data)))
+    kept = older.kept.fit if part is None else _refit(best, model, part, later, folder)
+    keeping.save(folder.path, Kept(kept, older.kept.repeated, errors))
+    evaluation.save(folder.path)
+    console.print(evaluation.table())
+    for line in [*evaluation.remarks, evaluation.verdict]:
+        log.info(line)
+    return evaluation
+
+
+def _refit(best: Checkpoint, model: ForecastModel, part: LinearPart, later: Later, folder: RunFolder) -> KeptFit:
+    """Save the model with the linear maps of all rows, for forecasts; returns what they follow from."""
+    sums = part.sums(later.runs)
+    part.give(model, sums)
+    facts = best.data | {REFITTED: int(sums.pooled.windows), UNTIL: keeping.last_time(later.data)}
+    checkpoint.save(folder.path / REFIT, replace(best, weights=model.state_dict(), data=facts))
+    log.info(f"linear maps: {windows_of(later.runs)} windows added to those of the older run, none fitted twice")
+    return replace(part.kept, sums=sums)
+
+
+def _training(older: Older) -> dict[str, Any] | None:
+    """The state of training at the end of the older run."""
+    last = older.path / LAST
+    return checkpoint.load(last).training if last.exists() else None
+
+
+def _baseline_note(data: Data) -> str:
+    rows = sum(split.train.stop for split in data.splits)
+    return f"the baselines are fitted on the last {rows} rows before validation, which the run keeps in {ROWS}"
+
+
+def _before(older: Older, own: TrainConfig, data: Data) -> str:
+    """The scores of the model that forecasts were made with before the update, on the same windows."""
+    model: ForecastModel = restore_model(checkpoint.load(newest(older.path))).to(data.train.starts.device)
+    forecast = partial(model_forecast, model)
+    found = evaluate(
+        forecast, data.test, mase_scale=training_scale(data), batch_size=own.trainer.eval_batch_size
+    ).scaled.overall()
+    return f"before the update: scaled MSE {found['mse']:.4g}, MAE {found['mae']:.4g} on the same windows"

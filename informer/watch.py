@@ -1,0 +1,38 @@
+"""`python -m informer.watch checkpoint=RUN input=FILE`: is a trained model still good?
+
+Forecasts from every origin since training are compared with actual values. The exit status says what to do: 0 nothing,
+10 recalibrate, 11 update, 12 retrain.
+"""
+
+from informer import start
+
+if __name__ == "__main__":  # before the imports that take time
+    start.begin()
+
+import sys
+from pathlib import Path
+
+from informer.checkpoint.paths import locate
+from informer.config.compose import run_command
+from informer.config.updating import WatchConfig
+from informer.console import main_console
+from informer.data.read.download import check_file
+
+
+def main() -> None:
+    """Console script `informer-watch`."""
+    run_command("watch", _act)
+
+
+def _act(settings: WatchConfig) -> None:
+    locate(settings.checkpoint)
+    check_file(Path(settings.input or ""))
+    from informer.watching.command import watch  # imports torch; wrong paths are refused earlier
+
+    verdict = watch(settings, main_console())
+    if verdict.value:
+        sys.exit(verdict.value)
+
+
+if __name__ == "__main__":
+    start.run(main)

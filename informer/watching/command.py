@@ -1,0 +1,88 @@
+"""A model in service: its forecasts since training against what came, from the checked configuration to the verdict."""
+
+import logging
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from informer import checkpoint
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.paths import ROWS, check_run_stays, followed, locate, newest
+from informer.config import conversion
+from informer.config.updating import WatchConfig
+from informer.console import logging_to, say
+from informer.data.read.source import Series
+from informer.data.rows import rows_dataset
+from informer.errors import InputError
+from informer.files import check_inputs_stay, make_folder, write_atomic
+from informer.inference.predictor import TrainedModel
+from informer.reporting.page import to_html
+from informer.training.keeping import UNTIL
+from informer.updating.command import written
+from informer.updating.rows import input_dataset, joined, read_rows
+from informer.watching.content import to_content, to_json
+from informer.watching.findings import Verdict
+from informer.watching.observe import findings, watched
+
+log = logging.getLogger("informer.watch")
+
+JSON, PAGE = "watch.json", "watch.html"
+
+
+def watch(settings: WatchConfig, console: Console) -> Verdict:
+    """Write what is seen, and say what to do.
+
+    Raises:
+        InputError: no run, or a file without a row after its training data.
+    """
+    path, where = locate(settings.checkpoint), settings.input or ""
+    saved, until = forecasting(settings.checkpoint)
+    output = Path(settings.output) if settings.output else path.parent / "watch"
+    names = [output / JSON, output / PAGE]
+    check_inputs_stay([path, Path(where)], names, "output")
+    check_run_stays(names, "output")
+    with logging_to(console, quiet=True):
+        model = TrainedModel(saved, device=settings.device)
+        found = findings(model, watched(model, _panel(settings, saved, path.parent), until, settings.batch_size))
+    verdict, reason = found.decide()
+    make_folder(output)
+    facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
+    write_atomic(output / JSON, to_json(found, facts))
+    command = shlex.join(["informer", "watch", f"checkpoint={settings.checkpoint}", f"input={where}"])
+    subtitle = f"{where}: forecasts of {settings.checkpoint} from every origin after {until}"
+    write_atomic(output / PAGE, to_html(to_content(found, title="In service", subtitle=subtitle, command=command)))
+    say(console, f"{verdict.name}: {reason}")
+    if verdict is Verdict.update or verdict is Verdict.recalibrate:
+        say(console, f"next: informer update checkpoint={settings.checkpoint} input={where}")
+    say(console, f"{output / JSON}, {output / PAGE}")
+    return verdict
+
+
+def forecasting(name: str) -> tuple[Checkpoint, str]:
+    """The checkpoint that `predict` uses, if it says up to when it was trained, else the scored one; and that time.
+
+    Raises:
+        InputError: neither says so.
+    """
+    for path, entry in ((newest(name), UNTIL), (followed(name), "trained_until")):
+        saved = checkpoint.load(path)
+        until = saved.data.get(entry)
+        if isinstance(until, str):
+            return saved, until
+    raise InputError(f"checkpoint={name}: does not say up to when it was trained; train again with this version")
+
+
+def _panel(settings: WatchConfig, saved: Checkpoint, run: Path) -> Sequence[Series]:
+    """The rows of the file, after those that the run kept."""
+    trained = conversion.from_plain(saved.config)
+    dataset = input_dataset(trained.dataset, settings.input or "", settings.dataset, saved)
+    newer = read_rows(trained, dataset, saved.series, saved.categories)
+    if not (run / ROWS).exists():
+        return newer
+    kept = rows_dataset(trained.dataset, run / ROWS, written(saved, trained))
+    older = read_rows(trained, kept, saved.series, saved.categories)
+    if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
+        return older  # nothing new since the run was made: its own test part, if it was not fitted on it
+    return joined(older, newer, is_filled=False, where=settings.input or "").panel

@@ -1,0 +1,201 @@
+"""Reading and starting to train on much data: processor time next to pandas, and memory next to the float32 values.
+
+    python scripts/benchmark_data.py [--series 5000 --length 2000] [--rows 5000000 --columns 10] [--wide 1000]
+
+Three made-up CSV files: many series one below the other, one long series, and one of many columns (`--wide-rows` rows
+each). For each file fresh processes take turns: `pandas.read_csv` with the pyarrow engine; the reader of this package,
+with all its checks; the same with `dataset.memmap=true` for the long series; and `informer.train model=small` from its
+start to the end of the first step. Seconds are processor time, the median of the rounds, imports apart except for the
+first step, whose wall time is given too. Memory is the peak of the process above what it held after imports; what
+is mapped from cache files, which the system can take back, is counted with it. A ratio compares figures of one run.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+MIB = 1 << 20
+WAYS = {
+    "pandas": "pandas.read_csv, pyarrow",
+    "read": "read",
+    "memmap": "read, memmap",
+    "step": "first step of training",
+}
+SETTINGS = ["model=small", "seq_len=96", "pred_len=24", "trainer.batch_size=32"]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A CSV file, and how to read it."""
+
+    name: str
+    path: Path
+    values: int
+    ways: tuple[str, ...]
+    overrides: tuple[str, ...] = ()
+
+
+def write_long(path: Path, *, series: int, length: int, columns: int) -> None:
+    """Hourly series one below the other (`series` of 1: one series of minutes), written by pyarrow."""
+    import pyarrow
+    import pyarrow.csv
+
+    random = np.random.default_rng(0)
+    step = np.timedelta64(1, "h" if series > 1 else "m")
+    times = (np.datetime64("2010-01-01T00:00", "s") + np.arange(length) * step).astype("datetime64[s]")
+    cells: dict[str, Any] = {"date": np.tile(times, series)}
+    if series > 1:
+        cells["id"] = pyarrow.array(np.repeat([f"store {number:05d}" for number in range(series)], length))
+    for column in range(columns):
+        wave = np.sin(2 * np.pi * (np.arange(length) / 24 + column / columns))
+        cells[f"x{column}"] = np.round(np.tile(wave, series) + random.normal(size=series * length), 3)
+    pyarrow.csv.write_csv(pyarrow.table(cells), path)
+
+
+def made_files(given: argparse.Namespace, folder: Path) -> list[File]:
+    """The files that were asked for."""
+    found = []
+    if given.series:
+        path = folder / "series.csv"
+        write_long(path, series=given.series, length=given.length, columns=given.long_columns)
+        name = f"{given.series:,} series of {given.length:,} rows, {given.long_columns} columns"
+        n = given.series * given.length * given.long_columns
+        found.append(File(name, path, n, ("pandas", "read", "step"), ("dataset.series_col=id",)))
+    if given.rows:
+        path = folder / "rows.csv"
+        write_long(path, series=1, length=given.rows, columns=given.columns)
+        name = f"{given.rows:,} rows, {given.columns} columns"
+        found.append(File(name, path, given.rows * given.columns, tuple(WAYS)))
+    if given.wide:
+        path = folder / "wide.csv"
+        write_long(path, series=1, length=given.wide_rows, columns=given.wide)
+        name = f"{given.wide_rows:,} rows, {given.wide:,} columns"
+        found.append(File(name, path, given.wide * given.wide_rows, ("pandas", "read", "step")))
+    return found
+
+
+def memory(entry: str = "VmHWM") -> int:
+    """Bytes that the process held at most so far, or holds (VmRSS); Linux's word, because what getrusage says includes
+    the process that started this one."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{entry}:"))
+
+
+def cpu() -> float:
+    """Seconds of the processor so far, on all threads."""
+    return time.process_time()
+
+
+def measure(way: str, path: str, overrides: list[str]) -> None:
+    """In a process of its own: print what one way takes."""
+    if way == "pandas":
+        import pandas as pd
+        import pyarrow.csv  # noqa: F401 (not part of the reading)
+
+        before, held = cpu(), memory("VmRSS")
+        pd.read_csv(path, engine="pyarrow")
+        print(json.dumps({"seconds": cpu() - before, "bytes": memory() - held}))
+    elif way == "step":
+        _measure_step(path, overrides)
+    else:
+        _measure_reading(path, overrides, memmap=way == "memmap")
+
+
+def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
+    import sklearn.preprocessing  # noqa: F401 (not part of the reading)
+
+    from informer.config.dataset import DatasetConfig
+    from informer.config.lengths import WindowSizes
+    from informer.data.columns import Roles
+    from informer.data.pipeline import read_source
+
+    named = dict(one.removeprefix("dataset.").split("=") for one in overrides)
+    cache = str(Path(path).parent / f"cache {os.getpid()}")
+    config = DatasetConfig(path=path, series_col=named.get("series_col"), memmap=memmap, cache_dir=cache)
+    before, held = cpu(), memory("VmRSS")
+    read_source(config, sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24), roles=Roles(), data_dir=Path(path))
+    print(json.dumps({"seconds": cpu() - before, "bytes": memory() - held}))
+
+
+def _measure_step(path: str, overrides: list[str]) -> None:
+    began = time.perf_counter()
+    import sklearn.preprocessing  # noqa: F401 (held by every run)
+
+    import informer.search.stage  # noqa: F401 (which imports torch)
+    from informer.train import main as train
+    from informer.training import loop
+
+    held, step = memory("VmRSS"), loop.train_step
+
+    def first(*given: Any, **named: Any) -> Any:
+        step(*given, **named)
+        found = {"seconds": cpu(), "bytes": memory() - held, "wall": time.perf_counter() - began}
+        print(json.dumps(found), flush=True)
+        os._exit(0)  # the rest of the run is not measured
+
+    loop.train_step = first
+    run_dir = Path(path).parent / f"run {os.getpid()}"
+    sys.argv = ["train", path, *SETTINGS, *overrides, f"run_dir='{run_dir}'"]
+    train()
+
+
+def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
+    """For each way, the medians."""
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in file.ways}
+    for _ in range(rounds):
+        for way in file.ways:
+            command = [sys.executable, __file__, "--measure", way, str(file.path), *file.overrides]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise SystemExit(f"{WAYS[way]}: {done.stderr}")
+            found[way].append(json.loads(done.stdout.splitlines()[-1]))
+    return {way: {key: statistics.median(one[key] for one in all_) for key in all_[0]} for way, all_ in found.items()}
+
+
+def report(file: File, rounds: int) -> None:
+    """A table of one file."""
+    found = measured(file, rounds)
+    print(
+        f"\n{file.name}: {file.path.stat().st_size / MIB:.0f} MiB of text, {4 * file.values / MIB:.0f} MiB as float32\n"
+    )
+    print("| | CPU s | times pandas | wall s | peak MiB | times float32 |")
+    print("|---|---|---|---|---|---|")
+    for way, row in found.items():
+        wall = f"{row['wall']:.1f}" if "wall" in row else ""
+        ratio = "" if way == "step" else f"{row['seconds'] / found['pandas']['seconds']:.2f}"
+        size = f"{row['bytes'] / MIB:.0f} | {row['bytes'] / (4 * file.values):.1f}"
+        print(f"| {WAYS[way]} | {row['seconds']:.2f} | {ratio} | {wall} | {size} |", flush=True)
+
+
+def main() -> None:
+    """Write the files, and print a table for each."""
+    if sys.argv[1:2] == ["--measure"]:
+        measure(sys.argv[2], sys.argv[3], sys.argv[4:])
+        return
+    parser = argparse.ArgumentParser(description="Processor time and memory of reading much data. 0 leaves a file out.")
+    parser.add_argument("--series", type=int, default=5000)
+    parser.add_argument("--length", type=int, default=2000, help="rows of each series")
+    parser.add_argument("--long-columns", type=int, default=4, help="of the many series")
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--columns", type=int, default=10, help="of the long series")
+    parser.add_argument("--wide", type=int, default=1000, help="columns of the wide file")
+    parser.add_argument("--wide-rows", type=int, default=6000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        for file in made_files(given, Path(folder)):
+            report(file, given.rounds)
+
+
+if __name__ == "__main__":
+    main()

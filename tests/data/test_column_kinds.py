@@ -1,0 +1,158 @@
+"""Random combinations of kinds of columns: windows and categories against loops over pandas' rows, written plainly."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from informer.config.calendar import Calendar
+from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind, SplitConfig, SplitKind
+from informer.config.lengths import WindowSizes
+from informer.config.model import CalendarEmbed
+from informer.data.columns import Roles
+from informer.data.pipeline import Data, lay_out, table_source
+from informer.data.read.table import table_of_frame
+
+SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
+TRAIN, VAL, TEST = 24, 12, 14
+SPLIT = SplitConfig(kind=SplitKind.rows, train=TRAIN, val=VAL, test=TEST)
+N = TRAIN + VAL + TEST
+KINDS = ("number", "text", "integer")
+NEW_YEAR = "2024-01-01"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A table and what its columns are; `static` of text or number, `covariates` by name: (kind, known ahead)."""
+
+    covariates: dict[str, tuple[str, bool]]
+    static: tuple[str, ...]
+    n_series: int
+    fields: tuple[str, ...]
+    holidays: bool
+    per_series: bool
+    seed: int
+
+    def frame(self) -> pd.DataFrame:
+        draw, parts = np.random.default_rng(self.seed), []
+        for k in range(self.n_series):
+            part = pd.DataFrame({"date": pd.date_range("2023-12-20", periods=N), "id": f"s{k}"})
+            for name, (kind, _) in self.covariates.items():
+                part[name] = {
+                    "number": draw.normal(3, 2, N),
+                    "text": draw.choice([*"abcde"], N, p=[0.5, 0.3, 0.15, 0.04, 0.01]),
+                    "integer": draw.choice([3, 11, 40], N, p=[0.6, 0.35, 0.05]),
+                }[kind]
+            for name in self.static:
+                part[name] = draw.choice(["hill", "sea"]) if name == "region" else float(draw.integers(1, 9))
+            parts.append(part.assign(y=draw.normal(10 * k, 1 + k, N)))
+        return pd.concat(parts, ignore_index=True)
+
+    def names(self, *, ahead: bool) -> list[str]:
+        return [name for name, (_, known) in self.covariates.items() if known == ahead]
+
+    @property
+    def categorical(self) -> list[str]:
+        return [name for name, (kind, _) in self.covariates.items() if kind == "integer"]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    kinds = draw(st.lists(st.tuples(st.sampled_from(KINDS), st.booleans()), max_size=3))
+    n_series = draw(st.integers(1, 3))
+    fields = draw(st.lists(st.sampled_from(["weekday", "day", "month"]), unique=True, max_size=2))
+    static = draw(st.sampled_from([(), ("region",), ("size",), ("region", "size")])) if n_series > 1 else ()
+    return Case(
+        covariates={f"c{place}": kind for place, kind in enumerate(kinds)},
+        static=static,
+        n_series=n_series,
+        fields=tuple(fields),
+        holidays=draw(st.booleans()),
+        per_series=draw(st.booleans()),
+        seed=draw(st.integers(0, 99)),
+    )
+
+
+def read(case: Case, frame: pd.DataFrame) -> Data:
+    config = DatasetConfig(
+        series_col="id", split=SPLIT, categorical=case.categorical, static_covariates=list(case.static)
+    )
+    roles = Roles(
+        targets=["y"], past_covariates=case.names(ahead=False), future_covariates=case.names(ahead=True),
+        static_covariates=case.static,
+    )  # fmt: skip
+    source = table_source(table_of_frame(frame, "t"), config, sizes=SIZES, roles=roles, provenance=None)
+    marks = Calendar(CalendarEmbed.timeF, case.fields or ("weekday",), ("US",) if case.holidays else ())
+    scaler = ScalerConfig(kind=ScalerKind.standard, per_series=case.per_series)
+    return lay_out(source, config, sizes=SIZES, scaler=scaler, calendar=marks, device="cpu")
+
+
+def by_hand(case: Case, frame: pd.DataFrame, inputs: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """Of each series, its inputs [N c]: codes of categories, and numbers scaled by their training rows."""
+    parts = {name: part.reset_index(drop=True) for name, part in frame.groupby("id")}
+    whole = pd.concat([part[:TRAIN] for part in parts.values()])
+    arrays = {name: np.empty((N, len(inputs))) for name in parts}
+    for place, column in enumerate(inputs):
+        is_code = column == "region" or case.covariates.get(column, ("",))[0] in ("text", "integer")
+        known = sorted(set(whole[column].astype(str))) if is_code else []
+        for name, part in parts.items():
+            for row in range(N):
+                cell = part[column][row]
+                if is_code:
+                    arrays[name][row, place] = known.index(str(cell)) + 1 if str(cell) in known else 0
+                    continue
+                own = case.per_series and len(parts) > 1 and column not in case.static
+                fitted = (part[:TRAIN] if own else whole)[column]
+                spread = fitted.std(ddof=0)
+                arrays[name][row, place] = (cell - fitted.mean()) / (spread if spread > 1e-9 else 1.0)
+    return arrays
+
+
+def marks_by_hand(case: Case, dates: pd.Series) -> np.ndarray:
+    """Fields from -0.5 to 0.5 over their range, then 0.5 on the holidays of these weeks, -0.5 on other days."""
+    rules = {"weekday": (0, 6), "day": (1, 30), "month": (1, 11)}
+    rows = []
+    for date in dates:
+        values = {"weekday": date.weekday(), "day": date.day, "month": date.month}
+        row = [(values[field] - rules[field][0]) / rules[field][1] - 0.5 for field in case.fields or ("weekday",)]
+        days = {"2023-12-25", NEW_YEAR, "2024-01-15"}
+        rows.append(row + ([float(str(date.date()) in days) - 0.5] if case.holidays else []))
+    return np.array(rows)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(case=cases())
+def test_windows_are_those_of_loops(case: Case) -> None:
+    """Red when a column is scaled, numbered, hidden or marked as one of another kind, or a window has rows of another
+    series."""
+    frame = case.frame()
+    data = read(case, frame)
+    assert set(data.inputs) == {*case.covariates, *case.static, "y"}
+    arrays = by_hand(case, frame, data.inputs)
+    marks = marks_by_hand(case, frame["date"][:N])
+    ahead = [data.inputs.index(name) for name in (*case.names(ahead=True), *case.static)]
+    for windows, begin, end in (
+        (data.train, 0, TRAIN),
+        (data.val, TRAIN - SIZES.seq_len, TRAIN + VAL),
+        (data.test, TRAIN + VAL - SIZES.seq_len, N),
+    ):
+        starts = range(begin, end - SIZES.seq_len - SIZES.pred_len + 1)
+        (batch,) = windows.batches(len(windows))
+        assert len(windows) == len(starts) * case.n_series
+        for number, (k, start) in enumerate((k, start) for k in range(case.n_series) for start in starts):
+            rows = arrays[f"s{k}"]
+            middle, last = start + SIZES.seq_len, start + SIZES.seq_len + SIZES.pred_len
+            decoder = np.zeros((SIZES.label_len + SIZES.pred_len, len(data.inputs)))
+            decoder[: SIZES.label_len] = rows[middle - SIZES.label_len : middle]
+            decoder[SIZES.label_len :, ahead] = rows[middle:last, ahead]
+            np.testing.assert_allclose(batch.enc_x[number], rows[start:middle], atol=1e-5)
+            np.testing.assert_allclose(batch.dec_x[number], decoder, atol=1e-5)
+            np.testing.assert_allclose(batch.target[number, :, 0], rows[middle:last, data.inputs.index("y")], atol=1e-5)
+            np.testing.assert_allclose(batch.enc_mark[number], marks[start:middle], atol=1e-6)
+            np.testing.assert_allclose(batch.dec_mark[number], marks[middle - SIZES.label_len : last], atol=1e-6)
+            np.testing.assert_allclose(
+                batch.in_units(batch.target)[number, :, 0], frame["y"][k * N + middle : k * N + last], atol=1e-4
+            )
+            assert batch.series[number] == (k if case.n_series > 1 else -1)

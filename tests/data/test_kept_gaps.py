@@ -1,0 +1,141 @@
+"""Gaps that stay: what is read, which windows are used, how columns are scaled, against pandas and loops."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dataset_cases import made, write
+from stores import series_from_frame
+
+from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind
+from informer.config.lengths import WindowSizes
+from informer.config.reading import Fill
+from informer.data.gaps import gap_columns, least_rows, observed_rows, seen_before, well_observed
+from informer.data.read.source import read_series
+from informer.data.scaler import PanelScaler, Scaler
+from informer.data.split import Split
+from informer.errors import ReportError
+
+MASK = DatasetConfig(fill=Fill.mask)
+
+
+def test_gaps_are_read_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    frame = made(60)
+    frame.loc[[0, 7, 59], "b"] = np.nan
+    path = write(frame.drop(index=[20, 21]), tmp_path / "f.csv")
+    with caplog.at_level(logging.INFO):
+        series = read_series(path, MASK)
+    grid = frame.set_index("date")
+    grid.iloc[20:22] = np.nan
+    np.testing.assert_allclose(series.values, grid, rtol=1e-12)
+    assert series.repairs == (
+        "f.csv: fill=mask put 2 missing rows in, first 2020-01-01 20:00:00 before row 22",
+        "f.csv: fill=mask keeps 3 empty cells missing, first row 2, column 'b'",
+    )
+
+
+def test_text_and_infinity_are_no_gaps() -> None:
+    frame = made(60).astype({"a": object})
+    frame.loc[7, "a"] = "x"
+    frame.loc[9, "b"] = np.inf
+    frame.loc[11, "c"] = np.nan
+    with pytest.raises(ReportError) as error:
+        series_from_frame(frame, MASK, "mine")
+    assert [line.split(":")[0] for line in error.value.lines] == ["mine, row 7, column 'a'", "mine, row 9, column 'b'"]
+
+
+def test_a_constant_column_with_gaps_is_constant(caplog: pytest.LogCaptureFixture) -> None:
+    frame = made(60).assign(a=2.0)
+    frame.loc[3, "a"] = np.nan
+    series_from_frame(frame, MASK, "mine")
+    assert "mine, column 'a': 2 in every row" in caplog.text
+
+
+def test_static_columns_and_codes_have_no_gaps() -> None:
+    """A static column has its one value in a missing row, a column of codes the code of an unknown category."""
+    frame = made(60).assign(a=2.0).drop(index=[0, 30]).reset_index(drop=True)
+    config = DatasetConfig(fill=Fill.mask, static_covariates=["a"], categorical=["b"])
+    values = series_from_frame(frame, config, "mine").values
+    assert (values[:, 0] == 2.0).all()
+    assert values[29, 1] == 0
+    assert np.isnan(values[29, 2])
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (DatasetConfig(fill=Fill.mask, max_gap=3), "dataset.max_gap: expected none with dataset.fill=mask"),
+        (DatasetConfig(min_observed=0.0), "dataset.min_observed: expected a share above 0 and at most 1, found 0.0"),
+        (DatasetConfig(min_observed=1.5), "dataset.min_observed: expected a share above 0 and at most 1, found 1.5"),
+    ],
+)
+def test_settings_out_of_range(config: DatasetConfig, said: str) -> None:
+    assert len(config.problems()) == 1
+    assert config.problems()[0].startswith(said)
+
+
+@pytest.mark.parametrize("least", [0.1, 0.5, 0.7, 1.0])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_windows_need_observed_rows(least: float, offset: int) -> None:
+    """By loops over windows; red if rows between history and horizon count, or a row past either."""
+    rng = np.random.default_rng(0)
+    frame = made(80)
+    frame.loc[rng.random(80) < 0.5, ["a", "b"]] = np.nan
+    frame.loc[rng.random(80) < 0.2, "a"] = np.nan
+    frame.loc[30:40, ["a", "b"]] = np.nan
+    series = series_from_frame(frame, MASK, "mine")
+    observed = observed_rows([series, series], [0, 1])
+    sizes = WindowSizes(seq_len=7, label_len=0, pred_len=4, offset=offset)
+    starts = np.concatenate([np.arange(80 - sizes.rows + 1), 80 + np.arange(80 - sizes.rows + 1)])
+    wanted = []
+    for start in starts:
+        rows = [place % 80 for place in range(start, start + sizes.rows)]
+        known = [not (np.isnan(series.values[row, 0]) and np.isnan(series.values[row, 1])) for row in rows]
+        history, horizon = known[:7], known[7 + offset :]
+        if min(sum(history) / 7, sum(horizon) / 4) >= least - 1e-12 and any(history) and any(horizon):
+            wanted.append(start)
+    assert well_observed(starts, observed, sizes, least).tolist() == wanted
+    histories = [row for row in range(70) if sum(observed[row : row + 7]) >= least_rows(7, least)]
+    assert seen_before(range(70), observed, 7, least) == histories
+
+
+def test_rows_that_are_a_share() -> None:
+    assert [least_rows(rows, share) for rows, share in ((10, 0.5), (10, 0.3), (7, 0.5), (3, 0.01))] == [5, 3, 4, 1]
+
+
+def test_masks_are_of_columns_with_gaps_in_training() -> None:
+    frame = made(60)
+    frame.loc[5, "b"] = frame.loc[50, "c"] = np.nan
+    series = series_from_frame(frame, MASK, "mine")
+    assert gap_columns([series], [Split(range(40), range(40, 50), range(50, 60))]) == (1,)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ScalerKind if kind is not ScalerKind.none])
+def test_scalers_count_observed_values(kind: ScalerKind) -> None:
+    """Each column as a table of its own that has no gaps."""
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(5, 3, (40, 3)), rng.normal(1, 2, (30, 3))]
+    tables[0][rng.random(40) < 0.5, 1] = np.nan
+    tables[1][:, 2] = np.nan
+    found = Scaler.fit(kind, tables)
+    for column in range(3):
+        values = np.concatenate([table[:, column] for table in tables])
+        alone = Scaler.fit(kind, [values[~np.isnan(values)][:, None]])
+        assert found.center[column] == pytest.approx(alone.center[0])
+        assert found.scale[column] == pytest.approx(alone.scale[0])
+
+
+def test_a_series_without_a_value_has_the_scale_of_all() -> None:
+    rng = np.random.default_rng(0)
+    training = {"a": rng.normal(5, 3, (40, 2)), "b": rng.normal(1, 2, (30, 2))}
+    training["b"][:, 1] = np.nan
+    found = PanelScaler.fit(ScalerConfig(per_series=True), training)
+    assert found.own["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
+    assert found.own["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
+    assert np.isfinite(PanelScaler.from_state(found.state()).of("new", np.full((5, 2), np.nan)).center).all()
+
+
+def test_small_values_are_scaled_as_without_gaps() -> None:
+    values = np.array([1e-9, 3e-9, np.nan, 2e-9])[:, None]
+    assert Scaler.fit(ScalerKind.standard, [values]).center == pytest.approx([2e-9])

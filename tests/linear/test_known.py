@@ -1,0 +1,170 @@
+"""Effects of what is known ahead: which are found, what the maps and ridge make of them, and from files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import call
+from sklearn.linear_model import LinearRegression
+from test_closed_form import HOURLY, windows_of
+from test_family import DIMS, NONE
+
+from informer.config.model import CalendarEmbed
+from informer.data.calendar import calendar_marks
+from informer.data.windows import Store
+from informer.inference.baselines import RidgeForecast
+from informer.linear.known import KnownEffects, fit_known
+from informer.models.linear import Linear, LinearModelConfig
+from informer.training.combination import Shares, apply
+
+ROWS, SEASON = 600, 24
+
+
+def known_store(seed: int = 0) -> Store:
+    """Two targets with a daily season and noise that remembers; a promotion, an idle column, and one single date."""
+    rng = np.random.default_rng(seed)
+    noise = np.zeros((ROWS, 2))
+    for row in range(1, ROWS):
+        noise[row] = 0.6 * noise[row - 1] + 0.3 * rng.normal(size=2)
+    promotion, idle = (rng.random(ROWS) < 0.2).astype(float), rng.normal(size=ROWS)
+    date = (np.arange(ROWS) == ROWS - 40).astype(float)
+    season = np.sin(2 * np.pi * np.arange(ROWS) / SEASON)[:, None] * [1.0, 2.0]
+    targets = season + noise + promotion[:, None] * [0.7, -0.3] + 9 * date[:, None]
+    units = torch.ones(1, 5, dtype=torch.float64)
+    stamps = pd.date_range("2021-03-01", periods=ROWS, freq="h")
+    return Store(
+        values=torch.from_numpy(np.column_stack([targets, promotion, idle, date])).float(),
+        marks=torch.from_numpy(calendar_marks(stamps, HOURLY, CalendarEmbed.timeF)),
+        first_rows=torch.tensor([0]),
+        first_marks=torch.tensor([0]),
+        center=0 * units,
+        scale=units,
+        numbers=torch.tensor([0]),
+    )
+
+
+def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
+    """Of the promotion alone: the idle column is noise, and the single date, whose effect is largest, is in one block.
+
+    Red where either is let in, or rows of validation enter the fit.
+    """
+    data = known_store()
+    train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
+    found = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], lag=SEASON)
+    assert found.found == [0]
+    changes = pd.DataFrame(data.values.double().numpy()[: 400 + 9 + 4 - 1]).diff(SEASON).dropna()
+    expected = LinearRegression(fit_intercept=False).fit(changes[[2]], changes[[0, 1]]).coef_[:, 0]
+    np.testing.assert_allclose(found.weight[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(found.weight[0], [0.7, -0.3], atol=0.08)
+
+
+def test_rows_without_a_value_do_not_count() -> None:
+    data = known_store()
+    holes = data.values.clone()
+    holes[100:130, 0], holes[200, 2] = torch.nan, torch.nan
+    parts = range(400), range(412, ROWS - 13)
+    found, whole = (
+        fit_known(*(windows_of(one, part) for part in parts), [0, 1], columns=[2, 3], marks=[], lag=SEASON)
+        for one in (replace(data, values=holes), data)
+    )
+    assert found.found == [0]
+    np.testing.assert_allclose(found.weight, whole.weight, atol=0.1)
+
+
+@pytest.mark.parametrize("shares", [Shares(), Shares(linear=0.25, naive=0.75)])
+def test_maps_forecast_what_is_left_and_add_the_effects(shares: Shares) -> None:
+    """forecast = M (y - b x) + b x ahead, and its average with the season repeated, in numpy."""
+    rng = np.random.default_rng(1)
+    marks = DIMS.mark_sizes
+    dims = replace(
+        DIMS, enc_in=4, c_out=2, targets=(0, 2), known=(1, 3), regressors=(1,), holidays=(0,), label_len=2, pred_len=4
+    )
+    network = Linear(LinearModelConfig(other_columns=False), dims, NONE).double()
+    effects, own = rng.normal(size=(2, 2)), rng.normal(size=(2, dims.seq_len, 4))
+    with torch.no_grad():
+        assert network.effects is not None
+        network.effects[:, [0, 2]] = torch.from_numpy(effects)
+        network.own.copy_(torch.from_numpy(own))
+    repeated = torch.tensor([3, 4, 5, 3])
+    apply(network, shares, repeated)
+    enc_x, dec_x = (torch.from_numpy(rng.normal(size=(5, rows, 4))) for rows in (dims.seq_len, 6))
+    enc_mark, dec_mark = (torch.from_numpy(rng.normal(size=(5, rows, len(marks)))) for rows in (dims.seq_len, 6))
+    found = network(enc_x, enc_mark, dec_x, dec_mark).detach()
+
+    x, ahead = (np.stack([a[:, :, 1], b[:, :, 0]], axis=2) for a, b in ((enc_x, enc_mark), (dec_x, dec_mark)))
+    for place, column in enumerate((0, 2)):
+        left = enc_x[:, :, column].numpy() - x @ effects[:, place]
+        expected = shares.linear * (left @ own[place]) + shares.naive * left[:, repeated]
+        np.testing.assert_allclose(found[:, :, place], expected + (ahead @ effects[:, place])[:, 2:], rtol=1e-10)
+
+
+def test_ridge_has_the_same_effects() -> None:
+    data = known_store()
+    effects = KnownEffects([2], [], np.array([[0.7, -0.3]]))
+    weight = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4)))
+    windows = windows_of(data, range(3), label_len=2)
+    batch = replace_future(windows.batch(torch.arange(3)), data)
+    found = RidgeForecast(weight, [0, 1], 1.0, known=effects)(batch).double().numpy()
+    values = data.values.double().numpy()
+    for window in range(3):
+        history, future = values[window : window + 9], values[window + 9 : window + 13]
+        for place, effect in enumerate((0.7, -0.3)):
+            left = history[:, place] - effect * history[:, 2]
+            expected = (left - left.mean()) @ weight.numpy() + left.mean() + effect * future[:, 2]
+            np.testing.assert_allclose(found[window, :, place], expected, atol=1e-5)
+
+
+def replace_future(batch, data):
+    """With the promotion in the decoder's rows, as of a column that is known ahead."""
+    rows = torch.stack([data.values[window + 7 : window + 13] for window in range(3)])
+    dec_x = batch.dec_x.clone()
+    dec_x[:, :, 2] = rows[:, :, 2]
+    return batch._replace(dec_x=dec_x)
+
+
+def days(folder: Path) -> pd.DataFrame:
+    """Four years of daily demand with promotions on one day of eight and less demand on German holidays."""
+    import holidays
+
+    rng, dates = np.random.default_rng(3), pd.date_range("2019-01-01", periods=1400)
+    closed = np.array([date in holidays.country_holidays("DE", years=range(2019, 2024)) for date in dates.date])
+    promotion = (rng.random(len(dates)) < 1 / 8).astype(int)
+    demand = 200 + 20 * np.sin(2 * np.pi * np.arange(len(dates)) / 7) + 60 * promotion - 80 * closed
+    table = pd.DataFrame(
+        {"date": dates, "promotion": promotion, "demand": demand + rng.normal(scale=5, size=len(dates))}
+    )
+    table.to_csv(folder / "days.csv", index=False, date_format="%Y-%m-%d")
+    return table
+
+
+def test_promotions_and_holidays_of_a_file(folder: Path) -> None:
+    """Both effects within 5 %, in model and ridge; the forecast of a day changes by the promotion's when it is set."""
+    table = days(folder)
+    lengths = ["seq_len=28", "label_len=7", "pred_len=7"]
+    base = ["dataset=csv", "dataset.path=days.csv", "target=demand", "model=linear", *lengths]
+    known = ["future_covariates=[promotion]", "dataset.holidays=[DE]"]
+    assert call("train", *base, "features=S", "run_dir=plain").status == 0
+    outcome = call("train", *base, *known, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    assert "with an effect on held-out blocks: promotion, holiday_DE of promotion, holiday_DE" in outcome.out
+    errors = {run: json.loads((folder / run / "metrics.json").read_text())["scores"] for run in ("plain", "run")}
+    for name in ("linear", "ridge"):
+        before, after = (errors[run][name]["original"]["overall"]["mse"] for run in ("plain", "run"))
+        assert after < 0.25 * before, name
+    ahead = pd.DataFrame({"date": pd.date_range("2022-11-01", periods=7), "promotion": [0, 1, 0, 0, 1, 0, 0]})
+    ahead.to_csv("ahead.csv", index=False)
+    ahead.assign(promotion=0).to_csv("none.csv", index=False)
+    forecasts = {}
+    for name in ("ahead", "none"):
+        asked = ["checkpoint=run", "input=days.csv", f"future={name}.csv", f"output={name}", "plots=false", "digits=12"]
+        outcome = call("predict", *asked)
+        assert outcome.status == 0, outcome.err
+        forecasts[name] = pd.read_csv(f"{name}/days.forecast.csv")["demand"]
+    assert pd.Timestamp(table["date"].iloc[-1]) == pd.Timestamp("2022-10-31")
+    gain = forecasts["ahead"] - forecasts["none"]
+    assert gain[[1, 4]].tolist() == pytest.approx([60, 60], rel=0.05)
+    assert gain[[0, 2, 3, 5, 6]].abs().max() < 1e-3

@@ -1,0 +1,308 @@
+"""dataset.fill=mask through every command: equal without gaps, scores of what is observed, complete forecasts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from entry_points import call
+
+from informer import Forecaster, checkpoint
+from informer.checkpoint.restore import restore_model
+from informer.config.commands import ExportFormat
+from informer.data.windows import Windows
+from informer.errors import InputError
+from informer.inference.exporting import description, example, exported
+from informer.inference.predictor import TrainedModel
+from informer.inference.trained_data import trained_data
+from informer.models.base import model_forecast
+
+RUN = ["dataset=csv", "seq_len=24", "label_len=12", "pred_len=6", "seed=1", "non_negative=none"]
+TINY = ["model=tiny", "model.instance_norm=true", "attn=full", "trainer.max_epochs=2", "trainer.max_steps=6"]
+MASK = "dataset.fill=mask"
+
+
+def wave(seed: int = 0, n: int = 420) -> pd.DataFrame:
+    """A day in two columns, with a level far from zero."""
+    rng, t = np.random.default_rng(seed), np.arange(n)
+    load = 20 + 3 * np.sin(2 * np.pi * t / 24) + 0.5 * rng.normal(size=n)
+    heat = 5 + 2 * np.cos(2 * np.pi * t / 24) + 0.5 * rng.normal(size=n)
+    return pd.DataFrame(
+        {"date": pd.date_range("2024-01-01", periods=n, freq="h"), "heat": heat.round(4), "load": load.round(4)}
+    )
+
+
+def holed(frame: pd.DataFrame, share: float, seed: int = 0) -> pd.DataFrame:
+    """Without a share of the cells, and without some rows; the last row is not empty."""
+    rng, frame = np.random.default_rng(seed), frame.copy()
+    for name in ("heat", "load"):
+        frame.loc[(rng.random(len(frame)) < share) & (np.arange(len(frame)) < len(frame) - 1), name] = np.nan
+    return frame.drop(index=range(100, 106))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files and the runs on them."""
+    top = tmp_path_factory.mktemp("gaps")
+    wave().to_csv(top / "whole.csv", index=False)
+    holed(wave(), 0.2).to_csv(top / "holes.csv", index=False)
+    panel = [holed(wave(seed), 0.1 + 0.2 * seed, seed).assign(store=f"s{seed}") for seed in range(3)]
+    panel[1].loc[panel[1].index[:90], "heat"] = np.nan
+    pd.concat(panel).to_csv(top / "panel.csv", index=False)
+    linear = ["model=linear", "model.average=1", "model.other_columns=false"]
+    for name, file, more in (
+        ("tiny_default", "whole", TINY),
+        ("tiny_mask", "whole", [*TINY, MASK]),
+        ("linear_default", "whole", linear),
+        ("linear_mask", "whole", [*linear, MASK]),
+        ("holes", "holes", [*TINY, MASK, "trainer.max_epochs=1"]),
+        ("linear_holes", "holes", [*linear, MASK]),
+        ("panel", "panel", [*TINY, MASK, "dataset.series_col=store", "loss=quantile", "scaler.per_series=true"]),
+    ):
+        outcome = call("train", *RUN, *more, f"dataset.path={top / file}.csv", f"run_dir={top / name}")
+        assert outcome.status == 0, outcome.err
+    return top
+
+
+@pytest.mark.parametrize("kind", ["tiny", "linear"])
+def test_nothing_changes_where_nothing_is_missing(runs: Path, kind: str) -> None:
+    """Bit for bit: losses, scores, weights, intervals and forecasts."""
+    default, mask = (runs / f"{kind}_{name}" for name in ("default", "mask"))
+    for name in ("losses.csv", "metrics.json", "metrics.csv"):
+        assert (default / name).read_bytes() == (mask / name).read_bytes(), name
+    saved, other = checkpoint.load(default), checkpoint.load(mask)
+    assert other.dims == saved.dims | {"masked": ()}
+    assert all(torch.equal(other.weights[name], part) for name, part in saved.weights.items())
+    assert saved.calibration is not None
+    assert other.calibration is not None
+    assert all(torch.equal(other.calibration[name], part) for name, part in saved.calibration.items())
+    pd.testing.assert_frame_equal(*(Forecaster.load(one).predict(wave(1), intervals=[80]) for one in (default, mask)))
+
+
+def by_hand(run: Path, part: str) -> tuple[float, int]:
+    """Mean squared error of the best network over what is observed of windows, by loops; and how many windows."""
+    saved = checkpoint.load(run / checkpoint.BEST)
+    total, n = 0.0, 0
+    with trained_data(saved, torch.device("cpu"), scratch=run) as data, torch.inference_mode():
+        windows: Windows = getattr(data, part)
+        for batch in windows.batches(50):
+            forecast = model_forecast(restore_model(saved), batch)
+            rows = {name: data.panel[0].values[:, data.inputs.index(name)] for name in data.targets}
+            assert set(rows) == {"heat", "load"}
+            for place in np.ndindex(*batch.target.shape):
+                if not batch.target[place].isnan():
+                    total, n = total + (forecast[place] - batch.target[place]).item() ** 2, n + 1
+        return total / n, len(windows)
+
+
+def test_scores_are_of_what_is_observed(runs: Path) -> None:
+    """The test score and the validation loss, by loops over cells. Red if a missing target counts, or a window of which
+    too little is observed."""
+    found = json.loads((runs / "holes" / "metrics.json").read_text())
+    mse, windows = by_hand(runs / "holes", "test")
+    assert found["windows"] == windows
+    assert found["scores"]["informer"]["scaled"]["overall"]["mse"] == pytest.approx(mse, rel=1e-5)
+    saved = checkpoint.load(runs / "holes" / checkpoint.BEST)
+    assert saved.val_loss == pytest.approx(by_hand(runs / "holes", "val")[0], rel=1e-5)
+    assert saved.dims["masked"] == (0, 1)
+    assert saved.dims["enc_in"] == 4
+    for name, scores in found["scores"].items():
+        assert all(value is not None and value > 0 for value in scores["scaled"]["overall"].values()), name
+
+
+def test_eval_gives_the_scores_of_training(runs: Path, folder: Path) -> None:
+    for run in ("holes", "linear_holes", "panel"):
+        outcome = call("eval", f"checkpoint={runs / run}", f"output={run}", "plots=false")
+        assert (outcome.status, outcome.err) == (0, "")
+        assert Path(run, "metrics.json").read_bytes() == (runs / run / "metrics.json").read_bytes()
+
+
+def test_cells_that_carry_no_information_are_not_missed(runs: Path) -> None:
+    """A wave in noise of standard deviation 0.5, a fifth of its cells missing at random. Red if missing cells enter
+    sums as zeros: the level is far from zero, and so is the error then."""
+
+    def mse(run: str) -> dict[str, float]:
+        scores = json.loads((runs / run / "metrics.json").read_text())["scores"]
+        return {name: own["original"]["overall"]["mse"] for name, own in scores.items()}
+
+    whole, holes = mse("linear_mask"), mse("linear_holes")
+    for name, factor in (("linear", 0.15), ("ridge", 0.25)):  # a naive forecast of one season cannot but miss it
+        assert holes[name] == pytest.approx(whole[name], rel=factor), name
+    assert holes["linear"] < 1.3 * 0.25 < holes["seasonal naive"]  # of the noise alone
+
+
+def test_forecasts_are_complete(runs: Path, folder: Path) -> None:
+    """After a history with gaps, one that ends in gaps too; and rolling, whose actual values have gaps."""
+    frame = holed(wave(2), 0.3).reset_index(drop=True)
+    frame.loc[len(frame) - 3 :, "heat"] = np.nan
+    frame.to_csv("new.csv", index=False)
+    for run in ("holes", "linear_holes", "tiny_mask"):
+        outcome = call("predict", f"checkpoint={runs / run}", "input=new.csv", f"output={run}", "intervals=[80]")
+        assert outcome.status == 0, outcome.err
+        table = pd.read_csv(Path(run, "new.forecast.csv"))
+        assert len(table) == 6
+        assert np.isfinite(table.drop(columns="date").to_numpy()).all()
+        warns = "new: gaps in heat, load, which had none in training: the model reads the last observed value there"
+        assert (warns in outcome.out) is (run == "tiny_mask")
+    outcome = call(
+        "predict", f"checkpoint={runs / 'linear_holes'}", "input=new.csv", "output=roll", "mode=rolling",
+        "from_date=2024-01-10", "horizon=12",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    table = pd.read_csv("roll/new.rolling.csv")
+    assert np.isfinite(table["forecast"]).all()
+    assert 0.2 < table["actual"].isna().mean() < 0.4
+    scores = pd.read_csv("roll/new.rolling.metrics.csv").set_index(["model", "units", "column", "step", "metric"])[
+        "value"
+    ]
+    errors = (table["forecast"] - table["actual"]).abs().dropna()
+    assert scores["linear", "original", "all", "all", "mae"] == pytest.approx(errors.mean(), rel=1e-5)
+
+
+def test_linear_maps_read_the_last_observed_value(runs: Path) -> None:
+    """A history with gaps is forecast as the one that pandas carries values in. Red if zeros are read."""
+    frame = wave(3)
+    frame.loc[[400, 401, 410, 419], "load"] = np.nan
+    model = Forecaster.load(runs / "linear_holes")
+    found, filled = (model.predict(one) for one in (frame, frame.ffill()))
+    pd.testing.assert_frame_equal(found, filled, rtol=1e-5)
+
+
+def test_a_history_with_hardly_any_rows_is_refused(runs: Path) -> None:
+    model, frame = Forecaster.load(runs / "holes"), wave(2)
+    frame.loc[len(frame) - 20 :, ["heat", "load"]] = np.nan
+    with pytest.raises(InputError, match=r"min_observed=0.5 of the last 24 rows with a value of heat, load, found 4"):
+        model.predict(frame)
+    outcome = Forecaster.load(runs / "panel")
+    panel = pd.concat([wave(2).assign(store="s0"), frame.assign(store="s1")])
+    with pytest.raises(InputError, match=r"^s1: expected dataset.min_observed=0.5 of the last 24 rows"):
+        outcome.predict(panel)
+
+
+def test_many_series_with_different_gaps(runs: Path, folder: Path) -> None:
+    """Scores of each series over what is observed of it, by loops over its forecasts."""
+    table = pd.read_csv(runs / "panel" / "metrics_by_series.csv").set_index(["series", "model"])
+    saved = checkpoint.load(runs / "panel")
+    model, sums = TrainedModel(saved, device="cpu"), {name: [0.0, 0] for name in ("s0", "s1", "s2")}
+    with trained_data(saved, torch.device("cpu"), scratch=folder) as data, torch.inference_mode():
+        for indices in torch.arange(len(data.test)).split(64):
+            batch = data.test.batch(indices)
+            errors = (model_forecast(model.model, batch) - batch.target).square()
+            for series, own in zip(data.test.series(indices).tolist(), errors, strict=True):
+                known = own[~own.isnan()]
+                sums[data.panel[series].name][0] += known.sum().item()
+                sums[data.panel[series].name][1] += len(known)
+    for name, (total, n) in sums.items():
+        assert table.loc[(name, "informer"), "mse_scaled"] == pytest.approx(total / n, rel=1e-5)
+    found = Forecaster.load(runs / "panel").predict(pd.read_csv(runs / "panel.csv"))
+    assert len(found) == 18
+    assert np.isfinite(found.drop(columns=["store", "date"]).to_numpy()).all()
+
+
+def test_a_run_continues_after_it_was_stopped(runs: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit as if it was not. Red if a resumed run has other masks, or another network."""
+    shared = [*RUN, *TINY, MASK, f"dataset.path={runs / 'holes.csv'}", "trainer.max_steps=12"]
+    assert call("train", *shared, "run_dir=whole").status == 0
+
+    def killed(*arguments: object, **settings: object) -> None:
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr("informer.training.loop.track_epoch", killed)  # between two epochs
+    with pytest.raises(RuntimeError, match="killed"):
+        call("train", *shared, "run_dir=cut")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    outcome = call("train", "resume=cut")
+    assert outcome.status == 0, outcome.err
+    whole, cut = (checkpoint.load(Path(run, checkpoint.BEST)) for run in ("whole", "cut"))
+    assert all(torch.equal(cut.weights[name], part) for name, part in whole.weights.items())
+    assert whole.dims == cut.dims
+
+
+@pytest.mark.parametrize("run", ["holes", "linear_holes"])
+def test_exports_read_masks(run: str, runs: Path) -> None:
+    """The command compares outputs on windows with gaps; the description names the columns."""
+    saved = checkpoint.load(runs / run)
+    assert exported(saved, ExportFormat.torch_export)[1] < 1e-5
+    assert description(saved)["columns"]["with_observed_mask"] == ["heat", "load"]
+    windows = example(saved, 2)[0]
+    assert windows.shape == (2, 24, 4)
+    assert set(windows[:, :, 2:].unique().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["model.channel_independent=true"],
+        ["model.patch_len=3", "model.skip=ridge"],
+        ["model.decoding=step"],
+        ["model=lstma"],
+        ["target=load", "features=MS", "loss=mae"],
+        ["targets=[load]", "future_covariates=[heat]"],
+        ["model.skip=maps", "trainer.combine=true"],
+    ],
+)
+def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Path) -> None:
+    """Losses and scores are numbers. Red if a missing value reaches the network, or a loss, as NaN."""
+    outcome = call(
+        "train", *RUN, "attn=full", "trainer.max_steps=2", MASK, f"dataset.path={runs / 'holes.csv'}", "run_dir=run",
+        *([] if "model=lstma" in more else ["model=tiny", "model.instance_norm=true"]), *more,
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    found = json.loads(Path("run/metrics.json").read_text())["scores"]
+    assert all(np.isfinite(own["scaled"]["overall"]["mse"]) for own in found.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["loss=spectral", MASK], "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse"),
+        ([MASK, "dataset.memmap=true"], "dataset.memmap: repairs (sort, duplicates, fill) need the files in memory"),
+        ([MASK, "dataset.min_observed=1.0"], "no window of the train part has dataset.min_observed=1 of its rows"),
+        ([MASK, "dataset.min_observed=0"], "dataset.min_observed: expected a share above 0 and at most 1, found 0"),
+        ([MASK, "dataset.max_gap=2"], "dataset.max_gap: expected none with dataset.fill=mask"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(arguments: list[str], said: str, runs: Path, folder: Path) -> None:
+    path = folder / "sparse.csv"
+    frame = holed(wave(), 0.2)
+    frame.loc[frame.index[::10], ["heat", "load"]] = np.nan
+    frame.to_csv(path, index=False)
+    outcome = call("train", *RUN, *TINY, f"dataset.path={path}", "run_dir=run", *arguments)
+    assert outcome.status == 2, outcome.err
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_model_without_masks_reads_no_gaps(runs: Path, folder: Path) -> None:
+    said = "dataset.fill=mask: the model was trained without it, and reads no gaps; set dataset.fill=ffill"
+    outcome = call("predict", f"checkpoint={runs / 'tiny_default'}", f"input={runs / 'holes.csv'}", MASK, "output=out")
+    assert outcome.status == 2
+    assert said in outcome.err
+    outcome = call("eval", f"checkpoint={runs / 'tiny_default'}", MASK, "output=out")
+    assert outcome.status == 2
+    assert said in outcome.err
+
+
+def test_a_column_without_a_value_is_named(folder: Path) -> None:
+    frame = wave()
+    frame.loc[:350, "heat"] = np.nan
+    frame.to_csv("f.csv", index=False)
+    outcome = call("train", *RUN, *TINY, MASK, "dataset.path=f.csv", "run_dir=run")
+    assert "no value is observed of heat in the training rows; leave it out with dataset.exclude" in outcome.err
+
+
+def test_inspect_proposes_it_where_many_values_are_missing(folder: Path) -> None:
+    """The share is counted by hand; a few gaps are only repaired."""
+    frame = holed(wave(), 0.2)
+    missing = (frame[["heat", "load"]].isna().to_numpy().sum() + 2 * 6) / (2 * 420)
+    frame.to_csv("many.csv", index=False)
+    holed(wave(), 0.0).to_csv("few.csv", index=False)
+    said = (
+        "of the values are missing; dataset.fill=mask keeps them missing, where dataset.fill=linear would invent them"
+    )
+    assert f"gaps:     {missing:.0%} {said}" in call("inspect", "many.csv").out.replace("\n", " ")
+    assert said not in call("inspect", "few.csv").out
+    assert "gaps:" not in call("inspect", "many.csv", MASK).out

@@ -1,0 +1,196 @@
+"""Losses, metrics, baselines and intervals of windows with gaps, against loops over what is observed."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from stores import one_series
+from torch import Tensor
+
+from informer.config.lengths import WindowSizes
+from informer.config.training import LossConfig, LossKind
+from informer.data.windows import Windows
+from informer.inference.baselines import SeasonalNaive, fit_ridge
+from informer.inference.by_series import by_series
+from informer.inference.coverage import IntervalScores
+from informer.inference.intervals import Residuals, Variation, differences, rank
+from informer.metrics import Errors, MaseScale, seasonal_scale
+from informer.training.loss import build_loss, observed_share
+
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+def holed(shape: tuple[int, ...], share: float, seed: int = 0) -> Tensor:
+    draw = torch.Generator().manual_seed(seed)
+    values = torch.randn(shape, generator=draw)
+    return values.masked_fill(torch.rand(shape, generator=draw) < share, torch.nan)
+
+
+def cells(actual: Tensor) -> list[tuple[int, ...]]:
+    """Where something is observed."""
+    return [place for place in np.ndindex(*actual.shape) if not actual[place].isnan()]
+
+
+@pytest.mark.parametrize("kind", [LossKind.mse, LossKind.mae, LossKind.huber, LossKind.quantile])
+def test_losses_are_means_over_what_is_observed(kind: LossKind) -> None:
+    """Red if a missing value counts in the sum, in the number, or in a gradient."""
+    actual = holed((4, 5, 3), 0.4)
+    config = LossConfig(kind=kind, quantiles=list(QUANTILES) if kind is LossKind.quantile else [])
+    output = torch.randn(4, 5, 3, *([3] if config.quantiles else []), requires_grad=True)
+    found = build_loss(config, has_gaps=True)(output, actual)
+    total, known = 0.0, cells(actual)
+    for place in known:
+        value, given = actual[place].item(), output[place].tolist()
+        if kind is LossKind.quantile:
+            errors = [value - one for one in given]
+            total += sum(max(q * e, (q - 1) * e) for q, e in zip(QUANTILES, errors, strict=True)) / 3
+        else:
+            error = abs(given - value)
+            huber = error**2 / 2 if error < 1 else error - 0.5
+            total += {LossKind.mse: error**2, LossKind.mae: error, LossKind.huber: huber}[kind]
+    assert found.item() == pytest.approx(total / len(known), rel=1e-5)
+    found.backward()
+    assert output.grad is not None
+    assert ((output.grad != 0).reshape(4, 5, 3, -1).any(-1) == ~actual.isnan()).all()
+    assert observed_share(actual) == pytest.approx(len(known) / 15)
+
+
+def test_losses_of_complete_values_are_what_they_were() -> None:
+    output, actual = torch.randn(4, 5, 3), torch.randn(4, 5, 3)
+    assert build_loss(LossConfig(), has_gaps=True)(output, actual) == F.mse_loss(output, actual)
+
+
+def test_metrics_count_what_is_observed() -> None:
+    """Every metric over all, by step and by column, added in two batches; MASE is weighted by what is observed."""
+    actual, forecast = holed((7, 4, 2), 0.4), torch.randn(7, 4, 2)
+    actual[0, 0, 0] = 0.0
+    scale = torch.tensor([2.0, 0.5], dtype=torch.float64)
+    errors = Errors(MaseScale(scale, scale))
+    for part in (slice(0, 3), slice(3, 7)):
+        ones = torch.ones(len(actual[part]), 2, dtype=torch.float64)
+        errors.add(forecast[part], actual[part], center=0 * ones, scale=ones)
+
+    def mean(metric: str, chosen: list[tuple[int, ...]]) -> float:
+        values = []
+        for place in chosen:
+            f, y = forecast[place].item(), actual[place].item()
+            if metric == "mape" and y == 0:
+                continue
+            error = abs(f - y)
+            values.append({
+                "mse": error**2, "mae": error, "rmse": error**2, "mape": 100 * error / (abs(y) or 1.0),
+                "smape": 200 * error / (abs(f) + abs(y)), "mase": error / scale[place[2]].item(),
+            }[metric])  # fmt: skip
+        found = sum(values) / len(values)
+        return math.sqrt(found) if metric == "rmse" else found
+
+    known = cells(actual)
+    for metric, value in errors.scaled.overall().items():
+        assert value == pytest.approx(mean(metric, known), rel=1e-6), metric
+        for step, own in enumerate(errors.scaled.by_step()[metric]):
+            assert own == pytest.approx(mean(metric, [one for one in known if one[1] == step]), rel=1e-6)
+        for column, own in enumerate(errors.original.by_column()[metric]):
+            assert own == pytest.approx(mean(metric, [one for one in known if one[2] == column]), rel=1e-6)
+    squares = [[(forecast[p] - actual[p]).item() ** 2 for p in known if p[0] == window] for window in range(7)]
+    np.testing.assert_allclose(errors.by_window()[:, 0], [np.mean(own) for own in squares], rtol=1e-6)
+    np.testing.assert_allclose(errors.shares(), [len(own) / 8 for own in squares])
+    table = by_series({"m": errors, "n": errors}, ["a", "b"], np.array([0, 1, 1, 0, 0, 0, 1]), "m")
+    own = table[table["model"] == "m"].set_index("series")["mse_scaled"]
+    assert own["a"] == pytest.approx(np.mean([one for w in (0, 3, 4, 5) for one in squares[w]]))
+    assert own["b"] == pytest.approx(np.mean([one for w in (1, 2, 6) for one in squares[w]]))
+
+
+def test_a_window_of_which_nothing_is_observed_has_no_weight() -> None:
+    actual = torch.randn(2, 3, 1)
+    actual[1] = torch.nan
+    errors, ones = Errors(MaseScale(torch.ones(1), torch.ones(1))), torch.ones(2, 1, dtype=torch.float64)
+    errors.add(torch.zeros(2, 3, 1), actual, center=0 * ones, scale=ones)
+    assert errors.scaled.overall()["mse"] == pytest.approx(actual[0].square().mean().item())
+    assert errors.shares().tolist() == [1.0, 0.0]
+    assert errors.by_window()[1].tolist() == [0, 0, 0]
+
+
+def test_the_scale_of_mase_is_of_observed_pairs() -> None:
+    rows = holed((30, 2), 0.3).double()
+    for column in range(2):
+        own = rows[:, column].tolist()
+        pairs = [abs(a - b) for a, b in zip(own[5:], own[:-5], strict=True) if not math.isnan(a - b)]
+        assert seasonal_scale([rows[:, :]], 5)[column].item() == pytest.approx(sum(pairs) / len(pairs))
+
+
+def windows_with_gaps(share: float, n: int = 120) -> Windows:
+    t = np.arange(n)
+    rng = np.random.default_rng(3)
+    values = np.stack([np.sin(2 * np.pi * t / 4), np.cos(2 * np.pi * t / 4)], axis=1) + 0.1 * rng.normal(size=(n, 2))
+    values[rng.random((n, 2)) < share] = np.nan
+    made = one_series(torch.from_numpy(values).float())
+    store = type(made)(**{name: getattr(made, name) for name in made.__slots__} | {"has_gaps": True})
+    sizes = WindowSizes(seq_len=10, label_len=0, pred_len=6)
+    return Windows(store, starts=torch.arange(n - 16), sizes=sizes, targets=[0, 1])
+
+
+@pytest.mark.parametrize("seasons", [(4, 4), (4, 1), (3, 10)])
+def test_the_naive_repeats_the_last_observed_value_of_the_season(seasons: tuple[int, int]) -> None:
+    batch = windows_with_gaps(0.5).batch(torch.arange(100))
+    found = SeasonalNaive(4, [0, 1], seasons=seasons)(batch)
+    assert not found.isnan().any()
+    for b, step, column in np.ndindex(*found.shape):
+        history, season = batch.enc_x[b, :, column].tolist(), seasons[column]
+        place = 10 - season + step % season
+        same = [history[row] for row in range(place, -1, -season) if not math.isnan(history[row])]
+        anything = [value for value in reversed(history) if not math.isnan(value)]
+        assert found[b, step, column].item() == (same or anything or [0.0])[0]
+
+
+def test_ridge_is_nearly_that_of_complete_rows() -> None:
+    """A wave is forecast with a fifth of its rows missing. Red if missing rows of the future count as zeros."""
+    found = fit_ridge(windows_with_gaps(0.2, 1200), windows_with_gaps(0.2), [0, 1])
+    complete = windows_with_gaps(0.0, 400).batch(torch.arange(300))
+    assert (found(complete) - complete.target).square().mean() < 0.04  # the noise is 0.01, the variance 0.5
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_half_widths_are_order_statistics_of_what_is_observed(share: float) -> None:
+    """Each step and column by itself. Red if missing errors take part in the rank."""
+    errors, n = holed((57, 3, 2), share).abs(), 57
+    found = Residuals(errors, torch.ones(n, 2), 1)._calibration(Variation(1, 0.0, torch.ones(2)))
+    counts = []
+    for step, column in np.ndindex(3, 2):
+        own = sorted(value for value in errors[:, step, column].tolist() if not math.isnan(value))
+        counts.append(len(own))
+        for level in (1, 50, 80, 95, 99):
+            place = rank(level, len(own))
+            wanted = own[place - 1] if place <= len(own) else math.inf
+            assert found.half_widths[level - 1, step, column].item() == pytest.approx(wanted)
+    assert found.windows == min(counts)
+
+
+def test_differences_are_of_observed_pairs() -> None:
+    history = holed((3, 9, 2), 0.4)
+    history[0, :, 0] = torch.nan
+    found = differences(history, 2)
+    assert found[0, 0].isnan()
+    assert Variation(2, 1.0, torch.ones(2)).unit(found)[0, 0, 0] == 1
+    for b, column in np.ndindex(3, 2):
+        own = history[b, :, column].tolist()
+        pairs = [abs(x - y) for x, y in zip(own[2:], own[:-2], strict=True) if not math.isnan(x - y)]
+        if pairs:
+            assert found[b, column].item() == pytest.approx(sum(pairs) / len(pairs))
+
+
+def test_coverage_counts_what_is_observed() -> None:
+    actual, output = holed((9, 4, 2), 0.4), torch.randn(9, 4, 2, 3).sort(dim=-1).values
+    scores = IntervalScores(QUANTILES, None)
+    for part in (slice(0, 5), slice(5, 9)):
+        scores.add(output[part], actual[part], torch.zeros(len(actual[part]), 3, 2))
+    known = cells(actual)
+    inside = [output[p][0] <= actual[p] <= output[p][2] for p in known]
+    widths = [(output[p][2] - output[p][0]).item() for p in known]
+    means = scores.intervals["q10_q90"]
+    assert means.overall() == pytest.approx({"coverage": 100 * np.mean(inside), "width": np.mean(widths)}, rel=1e-5)
+    second = [one for one, p in zip(inside, known, strict=True) if p[2] == 1]
+    assert means.by_column()["coverage"][1] == pytest.approx(100 * np.mean(second))
+    losses = [max(0.9 * e, -0.1 * e) for e in ((actual[p] - output[p][2]).item() for p in known)]
+    assert scores.quantiles["q90"].overall()["pinball"] == pytest.approx(np.mean(losses), rel=1e-5)
