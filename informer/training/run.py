@@ -136,10 +136,10 @@ def train_and_score(settings: TrainConfig, place: Place, source: Source, last: C
             evaluation = replace(evaluation, notes=(*evaluation.notes, note))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, _final_metrics(evaluation, stopping), stopping.epochs)
-        _conclude(evaluation, place)
+        place.folder.finish()
+        _conclude(evaluation, place)  # last: with the report a run counts as finished, and is not resumed
         if evaluation.skill < 0 and not evaluation.is_noise and "search" not in place.folder.facts():
             log.info(better_command(settings))
-        place.folder.finish()
     return evaluation
 
 

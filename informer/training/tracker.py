@@ -161,6 +161,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         return {name: sink.sync() for name, sink in self._sinks.items()}
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], number: int) -> None:
-        """Configuration and scores of a run of so many epochs, the scores that matter most first."""
+        """Configuration and scores of a run of so many epochs, the scores that matter most first; all is kept then."""
         for sink in self._sinks.values():
             sink.final(settings, metrics, number)
+        self.sync()

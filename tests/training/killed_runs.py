@@ -111,7 +111,7 @@ def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:
 def main(seed: int, n_kills: int) -> None:
     """All the runs."""
     torch.set_num_threads(1)
-    random.seed(seed)
+    draws = random.Random(seed)  # its own: a run sets the seed of the module's
     conversion.register()
     moments = Moments()
     curves.picture = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
@@ -119,13 +119,11 @@ def main(seed: int, n_kills: int) -> None:
     n_moments, kills, run = moments.count, 0, 0
     while kills < n_kills:
         in_a_row = 0
-        while is_killed(Path(f"killed-{run}"), moments, _draw(n_moments) if kills < n_kills and in_a_row < 5 else 0):
+        while is_killed(
+            Path(f"killed-{run}"), moments, draws.randint(1, n_moments) if kills < n_kills and in_a_row < 5 else 0
+        ):
             kills, in_a_row = kills + 1, in_a_row + 1
         run += 1
-
-
-def _draw(n_moments: int) -> int:
-    return random.randint(1, n_moments * 3 // 4)
 
 
 if __name__ == "__main__":

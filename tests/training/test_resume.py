@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from informer import checkpoint
 from informer.locking import LOCK
+from informer.training import run
 
 
 def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
@@ -69,8 +71,8 @@ def test_killed_at_twenty_moments(folder: Path) -> None:
     assert len(set(moments)) >= 8, moments
     runs = sorted(folder.glob("killed-*"))
     assert len(runs) >= 4
-    for run in runs:
-        assert_same_run(folder / "whole", run)
+    for killed in runs:
+        assert_same_run(folder / "whole", killed)
 
 
 SAMPLE = ["dataset=sample", *SMALL, "trainer.max_epochs=2"]
@@ -90,6 +92,22 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypat
     assert call("train", *SAMPLE, "seed=5", "run_dir=whole").status == 0
     assert_same_run(Path("whole"), Path("runs/one"))
     assert Path("runs/latest").read_text() == "one\n"
+
+
+def test_with_its_report_all_of_a_run_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with a report is not resumed: red if curves or digests are written after it, and a kill would lose them."""
+    found: dict[str, object] = {}
+    conclude = run._conclude
+
+    def concluded(*arguments: Any) -> None:
+        conclude(*arguments)
+        found.update(curves=curves(Path("run")), facts=json.loads(Path("run/run.json").read_text()))
+
+    monkeypatch.setattr(run, "_conclude", concluded)
+    assert call("train", *SAMPLE, "run_dir=run").status == 0
+    assert found["curves"] == curves(Path("run"))
+    assert "test/mse" in curves(Path("run"))
+    assert found["facts"] == json.loads(Path("run/run.json").read_text())
 
 
 def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:
