@@ -30,10 +30,11 @@ from informer.files import write_atomic
 from informer.inference.intervals import Residuals
 from informer.linear.fold import all_runs, choice, fold, fold_known, linear_fit
 from informer.linear.kept import MOST_BYTES, KeptFit, Reads, bytes_of
+from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import Linear
 from informer.training.combination import combiner, repeated_rows
-from informer.training.linear_skip import maps_of, offered
+from informer.training.linear_skip import offered
 
 MOST_VALUES = 1 << 17
 """Of all series that are kept, unless a window less one row of each is more."""

@@ -33,15 +33,17 @@ from informer.inference.evaluate import evaluate, score, training_scale
 from informer.inference.evaluation import Evaluation
 from informer.inference.trained_data import trained_data
 from informer.linear.kept import KeptFit, Reads
+from informer.linear.shares import Shares, maps_of
 from informer.models.base import ForecastModel, model_forecast
 from informer.runtime import pick_device, provenance, seed_everything
 from informer.training import keeping
-from informer.training.combination import Shares, combiner, repeated_rows
+from informer.training.combination import combiner, repeated_rows
 from informer.training.describe import data_facts
 from informer.training.keeping import UNTIL, Kept
-from informer.training.linear_skip import calibration_errors, maps_of
+from informer.training.linear_skip import calibration_errors
+from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
-from informer.updating.fitting import Later, LinearPart, check_inputs, later_errors, recent, windows_of
+from informer.updating.fitting import Later, LinearPart, later_errors, recent, windows_of
 from informer.updating.rows import Rows, input_dataset, joined, read_rows
 from informer.updating.tuning import last_rate, tuned
 
@@ -127,16 +129,8 @@ def read_older(settings: UpdateConfig) -> Older:
     saved = checkpoint.load(path)
     model, trained = restore_model(saved), conversion.from_plain(saved.config)
     maps = maps_of(model)
-    if maps is not None and maps.effects is not None:
-        raise InputError(
-            f"checkpoint={settings.checkpoint}: its linear maps have effects of columns or holidays known ahead, "
-            "which an update does not fit again; train again on all rows"
-        )
-    if trained.dataset.keeps_gaps:
-        raise InputError(
-            f"checkpoint={settings.checkpoint}: its data keep missing values (dataset.fill=mask), whose sums an update "
-            "does not add to; train again on all rows"
-        )
+    if why := not_from_moments(maps, trained):
+        raise InputError(f"checkpoint={settings.checkpoint}: {why}; train again on all rows")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
     kept = keeping.load(path, reads)
     needs_moments = maps is not None and keeping.is_closed_form(model, trained)
