@@ -28,6 +28,7 @@ from informer.errors import listed
 from informer.inference.estimator import (
     OnClassOrInstance,
     forecast_figure,
+    known_ahead,
     levels_of,
     metrics_table,
     skill_of,

@@ -1,7 +1,7 @@
 """M4 Hourly for scripts/reproduce.py table=m4: train on the competition's train file, score on its test file.
 
-The horizon is 48 rows from the end of each of the 414 series. model=linear_plus with 168 rows of history instead of 720,
-which are more than the shortest series has; 168 were chosen over 208 on validation.
+The horizon is 48 rows from the end of each of the 414 series. model=linear_plus with 168 rows of history: the shortest
+series do not have 720 and a horizon; 168 were chosen over 208 on validation.
 """
 
 import json
@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from result_files import markdown_table, read_rows, write_rows
@@ -82,21 +82,19 @@ def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
 
 def rows_of(scores: dict[str, dict[str, float]], seconds: float, commit: str, command: str) -> list[M4Row]:
     """What informer.score found, the model first."""
-    facts = {"forecast": {"seconds": seconds, "commit": commit, "command": command}}
-    return [
-        M4Row(
-            model=called, **{metric: scores[name][metric] for metric in ("mase", "smape", "owa")}, **facts.get(name, {})
-        )
+    rows = [
+        M4Row(model=called, mase=scores[name]["mase"], smape=scores[name]["smape"], owa=scores[name]["owa"])
         for name, called in NAMES.items()
         if name in scores
     ]
+    return [replace(rows[0], seconds=seconds, commit=commit, command=command), *rows[1:]]
 
 
 def as_markdown(rows: list[M4Row]) -> str:
     """One line a forecaster; the lowest of each measure in bold."""
     every = [WINNER, *rows]
     lines = [[row.model, *(_text(every, row, name) for name in ("mase", "smape", "owa"))] for row in every]
-    note = "Means over the 414 series of M4 Hourly, 48 steps, the competition's test file; M4 winner: Makridakis et al. 2020.\n"
+    note = "Means over the 414 series of M4 Hourly, 48 steps, the competition's test file; winner: Makridakis et al.\n"
     return markdown_table(["", "MASE", "sMAPE %", "OWA"], lines) + "\n" + note
 
 

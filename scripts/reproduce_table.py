@@ -2,8 +2,9 @@
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Reads OUTPUT/TABLE/rows.csv, writes table.md and table.png (not of table=m4) next to it. Ridge and seasonal naive are
-those of the runs of informer_plus, which reads the same history at all horizons. What has not been run is marked as such.
+Reads OUTPUT/TABLE/rows.csv, writes table.md and, but for table=m4, table.png next to it. Ridge and seasonal naive are
+those of the runs of informer_plus, which reads the same history at all horizons. What has not been run is marked as
+such.
 """
 
 import argparse
