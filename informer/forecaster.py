@@ -17,7 +17,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.build import take_table
-from informer.checkpoint.paths import REPORT, newest
+from informer.checkpoint.paths import REPORT, followed, newest
 from informer.config.conversion import node_of
 from informer.config.input_format import InputFormat
 from informer.config.schema import check
@@ -84,7 +84,7 @@ class Forecaster:
             InputError: there is no readable checkpoint, or device is not available.
         """
         found = cls(TrainedModel.load(newest(path), device=device))
-        scores, found._run = Path(path) / REPORT[0], Path(path)
+        scores, found._run = Path(path) / REPORT[0], followed(path)
         found._scores = scores.read_text() if scores.is_file() else None
         return found
 
