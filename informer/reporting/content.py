@@ -264,11 +264,6 @@ class Content:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-def signed_percent(share: float) -> str:
-    """`+14.4 %` for 0.144."""
-    return f"{100 * share:+.1f} %"
-
-
 def written(value: object) -> str:
     """A configuration value as written on the command line."""
     names = {None: "null", True: "true", False: "false"}

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from informer.errors import InputError
+from informer.errors import InputError, signed_percent
 from informer.metrics import METRICS
-from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone, signed_percent
+from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone
 
 ASSETS = Path(__file__).parent / "assets"
 DIGITS = 6

@@ -38,7 +38,7 @@ from informer.reporting.data_checks import data_problems, listed_lines
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import EDGES, TestPass, chosen_windows
 from informer.reporting.tracks import gather_tracks
-from informer.reporting.window_profiles import add_certainty, calendar_profiles, contribution
+from informer.reporting.window_profiles import calendar_profiles, contribution
 from informer.training.losses import LossTable, note_of, units_of
 
 log = logging.getLogger(__name__)
@@ -218,7 +218,6 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     of = "all" if len(indices) == len(data.test) else f"{len(indices):,} evenly spaced of"
     note = f"Measured on {of} {len(data.test):,} test windows."
     content.profiles += calendar_profiles(done, data, note)
-    total = done.windows
     content.residuals = Residuals(
         edges=EDGES.tolist(),
         counts=done.counts.tolist(),
@@ -227,7 +226,6 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     )
     if has_start:
         content.profiles.append(contribution(content.model, done, note))
-    add_certainty(content, done, rivals, data, len(data.test) / max(1, total))
 
 
 def _add_attention(content: Content, model: TrainedModel, data: Data) -> None:

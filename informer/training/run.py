@@ -25,6 +25,7 @@ from informer.config.schema import TrainConfig
 from informer.console import logging_to
 from informer.data.pipeline import Data, Source
 from informer.errors import InputError
+from informer.inference.bootstrap import Winner
 from informer.inference.evaluate import Baseline, fit_baselines, score
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Residuals
@@ -138,7 +139,7 @@ def train_and_score(settings: TrainConfig, place: Place, source: Source, last: C
         tracker.final(plain, _final_metrics(evaluation, stopping), stopping.epochs)
         place.folder.finish()
         _conclude(evaluation, place)  # last: with the report a run counts as finished, and is not resumed
-        if evaluation.skill < 0 and not evaluation.is_noise and "search" not in place.folder.facts():
+        if evaluation.winner is Winner.baseline and "search" not in place.folder.facts():
             log.info(better_command(settings))
     return evaluation
 
