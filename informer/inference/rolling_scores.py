@@ -16,7 +16,7 @@ from informer.data.read.source import Series
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError, counted
-from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge
+from informer.inference.baselines import Baseline, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
@@ -158,7 +158,7 @@ class RollingScores:
         )
 
 
-def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[SeasonalNaive | RidgeForecast]:
+def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[Baseline]:
     """A seasonal naive, and ridge where the rows suffice for it; none without a window before the first origin."""
     sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
     store = build_store(
@@ -178,10 +178,10 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[Se
     )
     naive = seasonal_naive_for(training, model.columns, val if len(val) else train)
     if not len(train) or not len(val):
-        return [naive]
+        return bounded([naive], model.model)
     dims, lag = dims_in(model.checkpoint), training[0].frequency.season
     known = fit_known(train, val, positions, columns=dims.regressors, marks=dims.holidays, lag=lag)
-    return [naive, fit_ridge(train, val, positions, known=known)]
+    return bounded([naive, fit_ridge(train, val, positions, known=known)], model.model)
 
 
 def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:

@@ -16,17 +16,19 @@ from informer.metrics import to_float64
 Forecast = Callable[[Batch], Tensor]
 """Scaled targets of a batch."""
 
-MAX_WINDOWS = 10_000
-"""Maximum number of windows that a report forecasts; more are thinned evenly."""
+MAX_WINDOWS, MAX_VALUES = 10_000, 1 << 23
+"""Maximum number of windows that a report forecasts, and of values in them; more are thinned evenly."""
+LEAST_WINDOWS = 24
+"""Of a report, however many values a window has."""
 CYCLES = 210
 """2 3 5 7: a stride without a common factor covers every hour, weekday and month equally often."""
 EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
 """Range of the histogram of residuals, in scaled units; values beyond are counted in the outer bins."""
 
 
-def chosen_windows(n: int, most: int = MAX_WINDOWS) -> Tensor:
-    """At most about `most` of n windows, evenly spaced and not in step with any calendar cycle."""
-    stride = -(-n // most)
+def chosen_windows(n: int, *, values: int = 1) -> Tensor:
+    """At most MAX_WINDOWS of n windows of so many values, evenly spaced and not in step with any calendar cycle."""
+    stride = -(-n // max(min(MAX_WINDOWS, MAX_VALUES // values), LEAST_WINDOWS))
     while stride > 1 and gcd(stride, CYCLES) > 1:
         stride += 1
     return torch.arange(0, n, stride)

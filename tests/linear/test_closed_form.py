@@ -18,7 +18,8 @@ from informer.data.windows import Store, Windows, WindowSizes
 from informer.errors import InputError
 from informer.linear.blocks import folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
-from informer.linear.fit import fit_linear, prepare
+from informer.linear.fit import prepare
+from informer.linear.fold import fit_linear
 from informer.linear.forecast import LinearForecast
 from informer.linear.moments import MomentSource, Run, joined, runs_of, window_products
 from informer.linear.offered import FitOn, LinearConfig
