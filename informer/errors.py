@@ -79,7 +79,7 @@ def compared(skill: float) -> str:
 
 def signed_percent(share: float) -> str:
     """`+14.4 %` for 0.144."""
-    return f"{100 * share:+.1f} %" if share > -MOST_TIMES / 100 else f"below -{MOST_TIMES:,} %"
+    return f"{round(100 * share, 1) + 0.0:+.1f} %" if share > -MOST_TIMES / 100 else f"below -{MOST_TIMES:,} %"
 
 
 def one_of(what: str, found: object, allowed: list[str]) -> InputError:

@@ -152,11 +152,13 @@ class LinearFit:
         source = self._source(steps)
         channels = self._thinned(len(source.kept) + len(self.features.groups))
         blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
-        before = left()
         channels, made = fold_moments(blocks, channels, lambda one, runs: self._of(source, runs, one), left)
-        pace = (before - left()) / len(channels) if isfinite(before) else 0.0
         lookbacks = list(self.config.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
-        lookbacks = [rows for rows in lookbacks if self._seconds(rows, pace) <= most_seconds] or lookbacks[:1]
+        if isfinite(most_seconds):
+            whole = self._seconds(source, left)
+            shares = [((rows + self.sizes.pred_len) / self.sizes.rows) ** 2 for rows in lookbacks]
+            in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * whole <= most_seconds]
+            lookbacks = in_time or lookbacks[:1]
         start = min(lookbacks, key=lambda rows: abs(log2(rows / max(START * self.season, self.sizes.pred_len))))
         choice = Choice(
             CrossValidation(
@@ -212,9 +214,12 @@ class LinearFit:
             own = dict(zip(channels, moments.fitted, strict=True))
             yield block, self._fit(strengths, own.__getitem__, "")
 
-    def _seconds(self, lookback: int, pace: float) -> float:
-        """Of fitting all maps for a lookback, from those of one channel's moments for the longest."""
-        return len(self.channels) * pace * ((lookback + self.sizes.pred_len) / self.sizes.rows) ** 2
+    def _seconds(self, source: MomentSource, left: Callable[[], float]) -> float:
+        """Of the moments of all channels for the longest lookback, from those of one, whose features are known."""
+        self._of(source, self.train, self.channels[0])
+        before = left()
+        self._of(source, self.train, self.channels[0])
+        return len(self.channels) * (before - left())
 
     @property
     def _room(self) -> int:

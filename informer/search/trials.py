@@ -38,8 +38,9 @@ MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Validation windows that judge a trial, and those times targets."""
 
 
-FIT_SHARE = 0.4
-"""Of the time of the choice, that the maps which are chosen may take to be fitted once."""
+FIT_SHARE = 0.2
+"""Of the time of the choice, that the moments of the maps which are chosen may take; solving for maps of their own takes
+as long again."""
 
 
 def _no_attention(spec: object) -> NoReturn:
