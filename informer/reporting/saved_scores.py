@@ -4,10 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from informer.errors import signed_percent
 from informer.inference.bootstrap import DRAWS, Interval, Winner
 from informer.metrics import METRICS
-from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone
+from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed
 
 TONES = {
     Winner.model: Tone.good,
@@ -52,7 +51,7 @@ def _certainty(interval: Interval, rival: str | None) -> list[str]:
 
 
 def _ends(interval: Interval) -> str:
-    return " to ".join(map(signed_percent, interval))
+    return " to ".join(map(signed, interval))
 
 
 def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
@@ -75,7 +74,7 @@ def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, coverage:
     if rival is not None and not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
         hint = f"MSE reduction compared with {rival}{certain}"
-        cards.append(Card(label="Skill", value=signed_percent(skill), hint=hint))
+        cards.append(Card(label="Skill", value=signed(skill), hint=hint))
     cards.append(Card(label="MSE", value=f"{_number(overall['mse']):.4g}", hint="scaled: 1 is the training variance"))
     if not math.isnan(_number(overall.get("mase"))):
         cards.append(

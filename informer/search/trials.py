@@ -39,8 +39,12 @@ MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 
 
 FIT_SHARE = 0.2
-"""Of the time of the choice, that the moments of the maps which are chosen may take; solving for maps of their own takes
-as long again."""
+"""Of the time of the choice, that the moments of the maps which are chosen may take; solving for own maps takes as long
+again."""
+
+
+LEAST_FIT = 1.0
+"""Seconds that they may take in any case."""
 
 
 def _no_attention(spec: object) -> NoReturn:
@@ -104,7 +108,7 @@ class TrialRunner:
         settings = self._of_length(offered[-1])
         data = build_data(settings, self.device, source=self.source)
         fit = linear_fit(self._shape(offered[-1], config), config, data, offered)
-        most = FIT_SHARE * seconds
+        most = max(FIT_SHARE * seconds, LEAST_FIT)
         strengths, why = fit.strengths(lambda: -math.inf if self.stop.signal else end - self.clock(), most)
         note = f"{in_words(strengths)}{why}"
         return Start(max(one.lookback for one in strengths), [one.to_plain() for one in strengths], note)

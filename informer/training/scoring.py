@@ -1,8 +1,9 @@
 """The scores of a run: its best checkpoint on the test part, within the time that a search has left."""
 
-import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -25,10 +26,11 @@ from informer.training.linear_skip import FittedMaps, calibration_errors
 from informer.training.run_dir import RunFolder
 from informer.training.stopping import EarlyStopping
 
-log = logging.getLogger("informer.train")
+PROBE, MORE = 16, 4
+"""Test windows whose scoring is timed, and how many times as many are once more."""
 
-PROBE, LEAST = 32, 128
-"""Test windows whose scoring is timed, and those that are scored however little time there is."""
+LEAST, LEAST_VALUES = 128, 1 << 22
+"""Windows, or values of all of them, that are scored however little time there is."""
 
 SAFE = 1.3
 """Seconds that are kept for each that was measured."""
@@ -90,14 +92,20 @@ def _scored(
         batch_size = settings.trainer.eval_batch_size
         return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
 
-    if searched is None or searched.left() == float("inf") or whole <= LEAST:
+    least = max(LEAST, LEAST_VALUES // (data.sizes.pred_len * len(data.targets)))
+    if searched is None or math.isinf(searched.left()) or whole <= least:
         return scores(data)
-    probe = replace(data, test=data.test.thinned(PROBE))
-    began = searched.left()
-    scores(probe)
-    pace = (began - searched.left()) / len(probe.test)
-    room = searched.left() - SAFE * searched.fit_seconds * settings.trainer.refit
-    most = max(int(room / (SAFE * pace)), LEAST) if pace > 0 else whole
+    probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
+    marks = [searched.left()]
+    for probe in probes:
+        scores(replace(data, test=probe))
+        marks.append(searched.left())
+    seconds = [
+        earlier - later for earlier, later in pairwise(marks)
+    ]  # of which a part is that of any number of windows
+    pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
+    room = searched.left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
+    most = max(int(room / (SAFE * pace)), least) if pace > 0 else whole
     if most >= whole:
         return scores(data)
     fewer = data.test.thinned(most)

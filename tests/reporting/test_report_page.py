@@ -46,8 +46,8 @@ def test_scores_in_the_report_are_those_of_the_run(panel_run: Path, content) -> 
 def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, content) -> None:
     saved = json.loads((panel_run / "metrics.json").read_text())
     (card,) = (card for card in content.cards if card.label == "Skill")
-    low, high = (f"{100 * end:+.1f} %" for end in saved["skill_interval"])
-    assert card.value == f"{100 * saved['skill']:+.1f} %"
+    value, low, high = (f"{100 * end:+.1f} %".replace("-", "−") for end in (saved["skill"], *saved["skill_interval"]))
+    assert card.value == value
     assert card.hint.endswith(f"95 % interval {low} to {high}")
     assert (content.tone is Tone.level) == ("within noise" in saved["verdict"] or "no better" in saved["verdict"])
 
