@@ -122,6 +122,9 @@ class RidgeForecast:
         return ((rows - mean) @ self.weight.to(rows) + mean).transpose(1, 2)
 
 
+FittedBaseline = SeasonalNaive | RidgeForecast
+
+
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class NonNegative:
@@ -132,7 +135,7 @@ class NonNegative:
         places: of the targets whose forecasts are at least zero in data units.
     """
 
-    baseline: "SeasonalNaive | RidgeForecast"
+    baseline: FittedBaseline
     places: tuple[int, ...]
 
     @property
@@ -150,10 +153,10 @@ class NonNegative:
         return floored(self.baseline(batch), batch, self.places)
 
 
-Baseline = SeasonalNaive | RidgeForecast | NonNegative
+Baseline = FittedBaseline | NonNegative
 
 
-def bounded(baselines: Sequence[SeasonalNaive | RidgeForecast], model: ForecastModel) -> list[Baseline]:
+def bounded(baselines: Sequence[FittedBaseline], model: ForecastModel) -> list[Baseline]:
     """Baselines with the bound at zero that the model has, so that neither is better for the bound alone."""
     places = model.non_negative
     return [NonNegative(one, places) if places else one for one in baselines]

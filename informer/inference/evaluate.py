@@ -12,7 +12,7 @@ from informer.data.pipeline import Data
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
-from informer.inference.baselines import Baseline, RidgeForecast, SeasonalNaive, bounded, fit_ridge
+from informer.inference.baselines import Baseline, FittedBaseline, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration
@@ -67,7 +67,7 @@ def training_scale(data: Data) -> MaseScale:
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
-def fit_baselines(data: Data) -> list[SeasonalNaive | RidgeForecast]:
+def fit_baselines(data: Data) -> list[FittedBaseline]:
     """The baselines for every model, fitted on the training part, with season and penalty chosen on validation."""
     positions = data.columns.positions(data.targets)
     return [
@@ -120,7 +120,7 @@ def score(
     *,
     batch_size: int,
     calibration: Calibration | None = None,
-    baselines: Sequence[SeasonalNaive | RidgeForecast] | None = None,
+    baselines: Sequence[FittedBaseline] | None = None,
 ) -> Evaluation:
     """Score the model, its intervals and quantiles, and the baselines, under the bounds of the model, on the test part;
     sets eval mode."""

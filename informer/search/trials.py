@@ -42,7 +42,6 @@ FIT_SHARE = 0.2
 """Of the time of the choice, that the moments of the maps which are chosen may take; solving for own maps takes as long
 again."""
 
-
 LEAST_FIT = 1.0
 """Seconds that they may take in any case."""
 
@@ -172,7 +171,8 @@ class TrialRunner:
 
     def maps(self, settings: TrainConfig) -> FittedMaps | None:
         """Those that a run of these settings begins with, if they were fitted."""
-        return self._fitted.get((settings.seq_len, settings.model.marks), (None, None))[1]
+        _, found = self._fitted.get((settings.seq_len, settings.model.marks), (None, None))
+        return found if found is not None and found.weights else None
 
     def keep(self, seq_lens: Sequence[int]) -> None:
         """Forget the data laid out for other histories."""

@@ -25,7 +25,7 @@ from informer.config.schema import TrainConfig
 from informer.console import logging_to
 from informer.data.pipeline import Data, Source
 from informer.errors import InputError
-from informer.inference.baselines import RidgeForecast, SeasonalNaive
+from informer.inference.baselines import FittedBaseline
 from informer.inference.bootstrap import Winner
 from informer.inference.evaluate import fit_baselines
 from informer.inference.evaluation import Evaluation
@@ -189,9 +189,7 @@ def _sinks(settings: TrainConfig, place: Place, last: Checkpoint | None) -> dict
     return own | open_sinks(kinds, folder, positions)
 
 
-def _references(
-    settings: TrainConfig, data: Data, baselines: Sequence[SeasonalNaive | RidgeForecast]
-) -> dict[str, float]:
+def _references(settings: TrainConfig, data: Data, baselines: Sequence[FittedBaseline]) -> dict[str, float]:
     quantiles, batch_size = len(settings.loss.quantiles), settings.trainer.eval_batch_size
     loss = build_loss(settings.loss, has_gaps=data.val.store.has_gaps)
     return reference_losses(baselines, data, loss, n_quantiles=quantiles, batch_size=batch_size)

@@ -14,7 +14,7 @@ from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
-from informer.inference.baselines import RidgeForecast, SeasonalNaive
+from informer.inference.baselines import FittedBaseline
 from informer.inference.evaluate import score
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration, Residuals
@@ -56,7 +56,7 @@ def score_best(
     folder: RunFolder,
     console: Console,
     device: torch.device,
-    baselines: Sequence[SeasonalNaive | RidgeForecast],
+    baselines: Sequence[FittedBaseline],
     searched: Searched | None,
 ) -> tuple[Evaluation, Residuals | None]:
     """The best checkpoint on the test part, after it has been given its weights and its intervals, and the errors that
@@ -82,7 +82,7 @@ def _scored(
     settings: TrainConfig,
     data: Data,
     calibration: Calibration | None,
-    baselines: Sequence[SeasonalNaive | RidgeForecast],
+    baselines: Sequence[FittedBaseline],
     searched: Searched | None,
 ) -> Evaluation:
     """On all test windows, or on as many as there is time for, evenly spaced."""
@@ -100,9 +100,8 @@ def _scored(
     for probe in probes:
         scores(replace(data, test=probe))
         marks.append(searched.left())
-    seconds = [
-        earlier - later for earlier, later in pairwise(marks)
-    ]  # of which a part is that of any number of windows
+    seconds = [earlier - later for earlier, later in pairwise(marks)]
+    # a part of them is the same for any number of windows
     pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
     room = searched.left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
     most = max(int(room / (SAFE * pace)), least) if pace > 0 else whole
