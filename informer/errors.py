@@ -9,6 +9,9 @@ MOST_SIGNS = 2_000
 MOST_SHOWN = 100
 """Maximum length of a name or cell in an error."""
 
+MOST_TIMES = 1_000
+"""A value that is more times another one is that of a comparison with almost nothing."""
+
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that control a terminal or the direction of text."""
 
@@ -65,6 +68,18 @@ def reason_of(error: BaseException, *, most: int = 200) -> str:
 def counted(n: int, thing: str) -> str:
     """`1 file`, `2 files`."""
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
+def compared(skill: float) -> str:
+    """How a value differs from another, from 1 - value / other: `25.0% lower`, `50.0% higher`, `3.2 times as high`."""
+    if skill > -1:
+        return f"{abs(skill):.1%} {'lower' if skill > 0 else 'higher'}"
+    return f"{1 - skill:.3g} times as high" if skill > 1 - MOST_TIMES else f"more than {MOST_TIMES:,} times as high"
+
+
+def signed_percent(share: float) -> str:
+    """`+14.4 %` for 0.144."""
+    return f"{round(100 * share, 1) + 0.0:+.1f} %" if share > -MOST_TIMES / 100 else f"below -{MOST_TIMES:,} %"
 
 
 def one_of(what: str, found: object, allowed: list[str]) -> InputError:

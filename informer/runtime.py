@@ -98,7 +98,8 @@ def set_deterministic(wanted: bool) -> None:
 
     if wanted:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(wanted)
+    if torch.are_deterministic_algorithms_enabled() != wanted:  # setting it imports a compiler
+        torch.use_deterministic_algorithms(wanted)
     torch.backends.cudnn.deterministic = wanted
 
 

@@ -26,7 +26,7 @@ from informer.data.pipeline import Data, load_data
 from informer.data.windows import Batch
 from informer.inference.baselines import fit_ridge
 from informer.inference.evaluate import Forecast, evaluate, training_scale
-from informer.linear.fit import fit_linear
+from informer.linear.fold import fit_linear
 from informer.linear.offered import FitOn, LinearConfig
 
 CONF = Path(__file__).parents[1] / "conf" / "dataset"

@@ -128,13 +128,35 @@ def test_one_is_no_truth_value(folder: Path) -> None:
     trains(outcome)
 
 
-def test_a_column_that_begins_late_is_left_out(folder: Path) -> None:
+def test_a_column_that_begins_late_keeps_its_gap(folder: Path) -> None:
+    """Red if ten missing rows cost a whole column."""
     frame = table()
     frame.loc[:9, "price"] = np.nan
     frame.to_csv("late.csv", index=False)
     outcome = call("inspect", "late.csv")
+    assert command(outcome)[2:] == ["dataset.fill=mask"]
+    trains(outcome)
+
+
+def test_a_column_that_is_mostly_empty_is_left_out(folder: Path) -> None:
+    frame = table()
+    frame.loc[: len(frame) * 2 // 3, "price"] = np.nan
+    frame.to_csv("late.csv", index=False)
+    outcome = call("inspect", "late.csv")
     assert command(outcome)[2:] == ["dataset.columns=[load]", "dataset.fill=linear"]
     trains(outcome)
+
+
+def test_columns_with_the_same_problem_are_grouped(folder: Path) -> None:
+    frame = table()
+    for place in range(20):
+        frame.insert(1 + place, f"sensor_{place}", np.where(np.arange(len(frame)) == 50 + place, np.nan, frame["load"]))
+    frame.to_csv("many.csv", index=False)
+    lines = call("inspect", "many.csv").out.splitlines()
+    assert "problems: 20" in lines
+    assert sum("expected a number, found an empty cell" in line for line in lines) == 1
+    assert any(line.startswith("the same in 19 more columns: sensor_1, sensor_2, ") for line in lines)
+    assert any(" and 5 more repeat after 24 rows (" in line for line in lines)
 
 
 @pytest.mark.parametrize("n", [40, 80, 223])

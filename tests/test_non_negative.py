@@ -1,5 +1,6 @@
 """Targets that are never negative: found in training rows, kept in the checkpoint, in forecasts and intervals."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from entry_points import call
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.errors import InputError
+from informer.inference.evaluate import fit_baselines
+from informer.inference.trained_data import trained_data
 
 
 def write(path: str) -> pd.DataFrame:
@@ -86,3 +89,24 @@ def test_an_entry_that_names_no_target_is_refused(run: Path) -> None:
     saved.data["non_negative"] = ["nothing"]
     with pytest.raises(InputError, match="non_negative: expected names of targets"):
         restore_model(saved)
+
+
+def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
+    """Few sales after many: ridge by itself goes below zero, and is scored as if it said zero there."""
+    rng, days = np.random.default_rng(0), np.arange(700)
+    level = np.where(days < 560, 20 + 15 * np.sin(days / 20), 1.0)
+    table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=700, freq="D"), "sales": rng.poisson(level)})
+    table.to_csv("f.csv", index=False)
+    settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14", "run_dir=run"]
+    assert call("train", *settings).status == 0
+    saved = checkpoint.load(Path("run"))
+    with trained_data(saved, torch.device("cpu"), scratch=Path("run")) as data:
+        batch, ridge = data.test.batch(torch.arange(len(data.test))), fit_baselines(data)[1]
+    forecast = batch.in_units(ridge(batch)).numpy()
+    actual = batch.in_units(batch.target).numpy()
+    assert forecast.min() < -0.1
+    scores = json.loads(Path("run/metrics.json").read_text())["scores"]["ridge"]["original"]["overall"]
+    assert scores["mae"] == pytest.approx(np.abs(np.maximum(forecast, 0) - actual).mean(), rel=1e-5)
+    assert call("eval", "checkpoint=run", "plots=none").status == 0
+    again = json.loads(Path("run/eval/metrics.json").read_text())["scores"]["ridge"]["original"]["overall"]
+    assert again["mae"] == pytest.approx(scores["mae"])

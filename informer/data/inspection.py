@@ -1,7 +1,7 @@
 """Reports on files and their problems, and the command that trains on them."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from informer.data.proposals import NOTHING, Proposal, gap_lines
 from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
-from informer.data.read.report import Report
+from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report, grouped
 from informer.data.read.source import Series, inspect_table, table_of_file, text_columns
 from informer.data.read.table import Table, name_of
-from informer.data.seasonality import bridged, find_seasons
-from informer.data.survey import series_column
+from informer.data.seasonality import Season, bridged, find_seasons
+from informer.data.survey import common_fill, series_column
 from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded
 
@@ -212,7 +212,7 @@ def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
         datasets[0],
         sort=any(one.sort for one in datasets),
         duplicates=next((one.duplicates for one in datasets if one.duplicates), None),
-        fill=next((one.fill for one in datasets if one.fill), None),
+        fill=common_fill([one.fill for one in datasets]),
         timezone=next((one.timezone for one in datasets if one.timezone), None),
         short=Short.pad if pads else datasets[0].short,
     )
@@ -229,18 +229,32 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> I
     yield f"time:     {series.time_col}, {first} to {last}, step {series.frequency.code}"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
+    alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     for column, values in [one for one in columns if one[0] not in categorical][-MOST_SEASONS:]:
         seasons = find_seasons(bridged(values))
         if seasons:
-            found = ", ".join(f"{season.period} rows ({season.strength:.2f})" for season in seasons)
-            yield f"seasons:  {column} repeats after {found}"
+            alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
+    for each in alike.values():
+        if len(each) <= FEW_ALIKE:
+            yield from (f"seasons:  {name} repeats after {_in_words({name: own})}" for name, own in each.items())
+        else:
+            yield f"seasons:  {listed(list(each), MOST_ALIKE)} repeat after {_in_words(each)}"
+
+
+def _in_words(alike: Mapping[str, Sequence[Season]]) -> str:
+    """Periods, the clearest first, each with its strength or the range of those of several columns."""
+    parts = []
+    for one in zip(*alike.values(), strict=True):
+        low, high = (f"{end(season.strength for season in one):.2f}" for end in (min, max))
+        parts.append(f"{one[0].period} rows ({low if low == high else f'{low} to {high}'})")
+    return ", ".join(parts)
 
 
 def _problems(report: Report) -> Iterator[str]:
     yield from (f"repaired: {line}" for line in report.repairs)
     yield from (f"warning:  {line}" for line in report.warnings)
     yield f"problems: {len(report.problems) or 'none'}"
-    yield from (problem.line for problem in report.problems)
+    yield from grouped(report.problems)
 
 
 def _advice(table: Table, name: str, settings: InspectConfig, report: Report) -> tuple[Advice | None, str]:

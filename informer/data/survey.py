@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from informer.config.dataset import DatasetConfig
+from informer.config.reading import Fill
 from informer.data.panel import panel_tables
 from informer.data.read.advice import repaired_config
-from informer.data.read.report import Problem
+from informer.data.read.report import Problem, grouped
 from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.table import Table, name_of
 from informer.data.read.timestamps import find_time_column
@@ -105,7 +106,7 @@ def _survey(
         written=table.dialect.uncommon(),
         dataset=dataset,
         panel=panel,
-        problems=[problem.line for problem in problems],
+        problems=grouped(problems),
         repairs=repairs,
         n_rows=len(table.frame),
     )
@@ -127,6 +128,11 @@ def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     return best if best is not None and repeated[best] <= MOST_REPEATED else None
 
 
+def common_fill(wanted: Sequence[Fill | None]) -> Fill | None:
+    """One that serves all: `mask` where another cannot fill some."""
+    return Fill.mask if Fill.mask in wanted else next(filter(None, wanted), None)
+
+
 def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> DatasetConfig:
     """Every repair that one of `repaired` asks for, which changes nothing where nothing is wrong; columns that all
     of them keep."""
@@ -141,7 +147,7 @@ def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> D
         columns=columns,
         sort=any(one.sort for one in repaired),
         duplicates=next((one.duplicates for one in repaired if one.duplicates), dataset.duplicates),
-        fill=next((one.fill for one in repaired if one.fill), dataset.fill),
+        fill=common_fill([one.fill for one in repaired]) or dataset.fill,
         timezone=next((one.timezone for one in repaired if one.timezone), dataset.timezone),
     )
 

@@ -15,6 +15,7 @@ from informer.errors import InputError, counted
 from informer.linear.known import NO_EFFECTS, KnownEffects
 from informer.linear.moments import window_products
 from informer.linear.observed import ObservedRows, scaled_up
+from informer.models.base import ForecastModel, floored
 from informer.ops.gaps import carried, history_of
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
@@ -120,6 +121,46 @@ class RidgeForecast:
         rows = history_of(history).transpose(1, 2)
         mean = rows.mean(dim=-1, keepdim=True)
         return ((rows - mean) @ self.weight.to(rows) + mean).transpose(1, 2)
+
+
+FittedBaseline = SeasonalNaive | RidgeForecast
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class NonNegative:
+    """A baseline under the bound of the model it is compared with.
+
+    Args:
+        baseline: as it is fitted.
+        places: of the targets whose forecasts are at least zero in data units.
+    """
+
+    baseline: FittedBaseline
+    places: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        return self.baseline.name
+
+    @property
+    def note(self) -> str:
+        """What a reader of its scores should know."""
+        return f"{self.baseline.note}; not below zero where the model is not"
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+        """Forecast in scaled units."""
+        return floored(self.baseline(batch), batch, self.places)
+
+
+Baseline = FittedBaseline | NonNegative
+
+
+def bounded(baselines: Sequence[FittedBaseline], model: ForecastModel) -> list[Baseline]:
+    """Baselines with the bound at zero that the model has, so that neither is better for the bound alone."""
+    places = model.non_negative
+    return [NonNegative(one, places) if places else one for one in baselines]
 
 
 def fit_ridge(

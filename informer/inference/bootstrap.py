@@ -7,6 +7,8 @@ share rows; then blocks of neighbours are drawn together (Kuensch 1989, "The Jac
 Stationary Observations").
 """
 
+import math
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +16,8 @@ from jaxtyping import Float
 
 DRAWS = 1000
 LEVEL = 0.95
+LEAST_SKILL = 5e-4
+"""Smaller ones are shown as 0 with one decimal of a percentage."""
 _AT_ONCE = 1 << 16
 """Numbers drawn at a time."""
 
@@ -28,6 +32,31 @@ class Interval(NamedTuple):
     def holds_zero(self) -> bool:
         """Whether the difference may be due to chance."""
         return self.low <= 0.0 <= self.high
+
+
+class Winner(Enum):
+    """Of a comparison of a model with the better baseline."""
+
+    model = "model"
+    baseline = "baseline"
+    neither = "neither"
+    noise = "noise"
+    unknown = "unknown"
+
+    @classmethod
+    def of(cls, skill: float, interval: Interval) -> "Winner":
+        """By the skill and its 95 % interval: the one rule of verdicts, tables and pages.
+
+        `neither` where the skill is 0 with one decimal of a percentage, `noise` where its interval contains 0,
+        `unknown` where it is nan.
+        """
+        if math.isnan(skill):
+            return cls.unknown
+        if abs(skill) < LEAST_SKILL:
+            return cls.neither
+        if math.isfinite(skill) and interval.holds_zero:
+            return cls.noise
+        return cls.model if skill > 0 else cls.baseline
 
 
 def skill_interval(

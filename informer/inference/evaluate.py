@@ -12,7 +12,7 @@ from informer.data.pipeline import Data
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError
-from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge
+from informer.inference.baselines import Baseline, FittedBaseline, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration
@@ -67,10 +67,7 @@ def training_scale(data: Data) -> MaseScale:
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
-Baseline = SeasonalNaive | RidgeForecast
-
-
-def fit_baselines(data: Data) -> list[Baseline]:
+def fit_baselines(data: Data) -> list[FittedBaseline]:
     """The baselines for every model, fitted on the training part, with season and penalty chosen on validation."""
     positions = data.columns.positions(data.targets)
     return [
@@ -123,9 +120,10 @@ def score(
     *,
     batch_size: int,
     calibration: Calibration | None = None,
-    baselines: Sequence[Baseline] | None = None,
+    baselines: Sequence[FittedBaseline] | None = None,
 ) -> Evaluation:
-    """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode."""
+    """Score the model, its intervals and quantiles, and the baselines, under the bounds of the model, on the test part;
+    sets eval mode."""
     model.eval()
     quantiles = quantiles_of(model)
     spread, targets = IntervalScores(quantiles, calibration), data.columns.positions(data.targets)
@@ -135,5 +133,6 @@ def score(
         spread.add(output, batch.target, batch.enc_x[:, :, targets])
         return point(output, quantiles)
 
-    evaluation = compare(forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=baselines)
+    others = bounded(fit_baselines(data) if baselines is None else baselines, model)
+    evaluation = compare(forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=others)
     return replace(evaluation, intervals=spread.intervals, quantiles=spread.quantiles)

@@ -15,17 +15,14 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from informer.checkpoint.paths import BY_SERIES
-from informer.errors import counted
+from informer.errors import compared, counted, signed_percent
 from informer.files import write_atomic
-from informer.inference.bootstrap import Interval, skill_interval
+from informer.inference.bootstrap import Interval, Winner, skill_interval
 from informer.inference.by_series import MOST_WORST, by_series, worst_series
 from informer.inference.coverage import Means
 from informer.metrics import METRICS, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
-LEAST_SKILL = 5e-4
-"""Percentages below this are shown as 0 with one decimal."""
-
 ROW = ("model", "units", "column", "step", "metric", "value")
 MAX_COLUMNS = 12
 """Maximum number of columns listed individually."""
@@ -86,9 +83,9 @@ class Evaluation:
         return skill_interval(own, rival, block=self.block)
 
     @property
-    def is_noise(self) -> bool:
-        """Whether the difference from the best baseline may be due to chance."""
-        return math.isfinite(self.skill) and self.noise.holds_zero
+    def winner(self) -> Winner:
+        """Of the comparison with the best baseline."""
+        return Winner.of(self.skill, self.noise)
 
     @property
     def verdict(self) -> str:
@@ -97,17 +94,18 @@ class Evaluation:
         if not math.isfinite(model):
             return f"{self.model} makes forecasts that are not finite: use {rival} (scaled MSE {self._mse(rival):.4g})."
         figures = f"scaled MSE {model:.4g} against {self._mse(rival):.4g}"
-        if abs(skill) < LEAST_SKILL:
+        winner = self.winner
+        if winner is Winner.neither:
             return f"{self.model} is no better than {rival}, the better baseline: {figures}."
-        if self.is_noise:
-            low, high = self.noise
+        if winner is Winner.noise:
+            low, high = map(signed_percent, self.noise)
             return (
-                f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, {abs(skill):.1%} "
-                f"{'lower' if skill > 0 else 'higher'} (95 % interval of the skill {low:+.1%} to {high:+.1%})."
+                f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, {compared(skill)} "
+                f"(95 % interval of the skill {low} to {high})."
             )
-        if skill > 0.0:
-            return f"{self.model} beats {rival}, the better baseline: {figures}, {skill:.1%} lower."
-        more = f"{-skill:.1%} higher" if math.isfinite(skill) else "which makes no error"
+        if winner is Winner.model:
+            return f"{self.model} beats {rival}, the better baseline: {figures}, {compared(skill)}."
+        more = compared(skill) if math.isfinite(skill) else "which makes no error"
         return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
 
     @property

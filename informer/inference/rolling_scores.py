@@ -16,7 +16,7 @@ from informer.data.read.source import Series
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError, counted
-from informer.inference.baselines import RidgeForecast, RidgeRefit, SeasonalNaive, fit_ridge
+from informer.inference.baselines import FittedBaseline, RidgeForecast, RidgeRefit, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
@@ -141,7 +141,7 @@ class RollingScores:
         history, within = batch.enc_x[:, :, positions], slice(self._within)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors)
-        for one in self._baselines:
+        for one in bounded(self._baselines, self._model.model):
             ahead, _ = go_on(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
             self._errors[one.name].add(ahead, actual, center=batch.center, scale=batch.scale)
 
@@ -159,14 +159,14 @@ class RollingScores:
             model=name,
             columns=self._columns,
             errors={name: self._own, **self._errors},
-            notes=tuple(one.note for one in self._baselines),
+            notes=tuple(one.note for one in bounded(self._baselines, self._model.model)),
             intervals=self._spread.intervals,
             quantiles=self._spread.quantiles,
             block=self._block,
         )
 
 
-def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[SeasonalNaive | RidgeForecast]:
+def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[FittedBaseline]:
     """A seasonal naive, and ridge where the rows suffice for it; none without a window before the first origin."""
     sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
     store = build_store(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from math import inf, log2
+from math import inf, isfinite, log2
 
 import numpy as np
 import torch
@@ -21,10 +21,10 @@ from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.forecast import LinearForecast
 from informer.linear.held_out import Channel, Once, fold_moments
 from informer.linear.known import NO_EFFECTS, KnownEffects
-from informer.linear.moments import Moments, MomentSource, Run, in_order, joined, runs_of
-from informer.linear.offered import FitOn, LinearConfig, lookback_grid
+from informer.linear.moments import Moments, MomentSource, Run, in_order, runs_of
+from informer.linear.offered import LinearConfig, lookback_grid
 from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, has_own_maps, total
-from informer.linear.solve import Layout, Strengths, blended, in_words, raw_map
+from informer.linear.solve import Layout, Strengths, blended, raw_map
 from informer.linear.sums import Sums
 from informer.linear.weights import series_weights
 from informer.models.linear import MOST_WEIGHTS, recent_rows
@@ -51,29 +51,6 @@ MOST_FLOPS = 2e12
 """Of solving for all maps: beyond this or MOST_WEIGHTS, all columns share one."""
 
 MomentsOf = Callable[[Channel], Moments]
-
-
-def fit_linear(
-    train: Windows,
-    val: Windows,
-    positions: Sequence[int],
-    *,
-    frequency: Frequency,
-    calendar: Marks,
-    config: LinearConfig | None = None,
-) -> LinearForecast:
-    """Fit; everything is chosen on blocks of `train` and `val`.
-
-    Raises:
-        InputError: a part without windows.
-    """
-    config = config or LinearConfig()
-    fit = prepare(train, val, positions, frequency=frequency, calendar=calendar, config=config)
-    strengths, why = fit.strengths()
-    runs = fit.train if config.fit_on is FitOn.train else joined(fit.train, fit.val)
-    fitted_on = "training" if config.fit_on is FitOn.train else "training and validation"
-    note = f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, runs))} windows of {fitted_on}"
-    return fit.fit(strengths, runs, note)
 
 
 def prepare(
@@ -150,15 +127,18 @@ class LinearFit:
         """(series, column) of each map; a series without a window gets the shared one."""
         return [(series, column) for series in range(len(self.store.first_rows)) for column in self.positions]
 
-    def strengths(self, left: Callable[[], float] = lambda: inf) -> tuple[list[Strengths], str]:
+    def strengths(
+        self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf
+    ) -> tuple[list[Strengths], str]:
         """Those of the maps to average, and why; chosen by leave-one-block-out unless they are given.
 
         Args:
             left: seconds until what is best so far is taken.
+            most_seconds: that fitting all maps once may take; lookbacks that take longer are not offered.
         """
         if self.config.chosen:
             return list(self.config.chosen), ""
-        choice, best = self.choose(left)
+        choice, best = self.choose(left, most_seconds)
         kept, loss = best_mean(choice, best, self.config.average)
         cut = ", cut short by the time there was" * choice.was_cut
         return kept, (
@@ -166,7 +146,7 @@ class LinearFit:
             f"{choice.n_trials} choices and means of them{cut}"
         )
 
-    def choose(self, left: Callable[[], float] = lambda: inf) -> tuple[Choice, Strengths]:
+    def choose(self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf) -> tuple[Choice, Strengths]:
         """Strengths by leave-one-block-out, on some steps of the horizon and, where there are many, some columns."""
         steps = np.unique(np.linspace(0, self.sizes.pred_len - 1, STEPS).round().astype(int))
         source = self._source(steps)
@@ -174,6 +154,11 @@ class LinearFit:
         blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
         channels, made = fold_moments(blocks, channels, lambda one, runs: self._of(source, runs, one), left)
         lookbacks = list(self.config.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
+        if isfinite(most_seconds):
+            whole = self._seconds(source, left)
+            shares = [((rows + self.sizes.pred_len) / self.sizes.rows) ** 2 for rows in lookbacks]
+            in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * whole <= most_seconds]
+            lookbacks = in_time or lookbacks[:1]
         start = min(lookbacks, key=lambda rows: abs(log2(rows / max(START * self.season, self.sizes.pred_len))))
         choice = Choice(
             CrossValidation(
@@ -228,6 +213,13 @@ class LinearFit:
         for block, moments in compress(zip(blocks, made, strict=True), usable):
             own = dict(zip(channels, moments.fitted, strict=True))
             yield block, self._fit(strengths, own.__getitem__, "")
+
+    def _seconds(self, source: MomentSource, left: Callable[[], float]) -> float:
+        """Of the moments of all channels for the longest lookback, from those of one, whose features are known."""
+        self._of(source, self.train, self.channels[0])
+        before = left()
+        self._of(source, self.train, self.channels[0])
+        return len(self.channels) * (before - left())
 
     @property
     def _room(self) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from informer.errors import signed_percent
+
 Lines = Mapping[str, Sequence[float]]
 """Values by the name of a forecaster."""
 
@@ -264,9 +266,9 @@ class Content:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-def signed_percent(share: float) -> str:
-    """`+14.4 %` for 0.144."""
-    return f"{100 * share:+.1f} %"
+def signed(share: float) -> str:
+    """`+14.4 %` for 0.144, with the minus sign that the page's script writes."""
+    return signed_percent(share).replace("-", "\u2212")
 
 
 def written(value: object) -> str:

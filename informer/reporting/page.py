@@ -23,7 +23,7 @@ import numpy as np
 
 from informer.errors import InputError
 from informer.metrics import METRICS
-from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone, signed_percent
+from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone, signed
 
 ASSETS = Path(__file__).parent / "assets"
 DIGITS = 6
@@ -60,6 +60,7 @@ def to_html(content: Content) -> str:
         "scores": _scores(content),
         "scores_hidden": _hidden(not (content.scaled or content.original or content.remarks)),
         "coverage_hidden": _hidden(not content.coverage),
+        "columns_hidden": _hidden(len(content.columns) < 2),
         "residuals_hidden": _hidden(content.residuals is None),
         "losses_hidden": _hidden(content.losses is None),
         "losses_note": escape(_losses_note(content)),
@@ -204,7 +205,7 @@ def _score_table(title: str, rows: Sequence[ScoreRow], model: str) -> str:
     body = ""
     for row in rows:
         cells = "".join(f"<td>{_shown(row.metrics[name])}</td>" for name in names)
-        skill = "" if math.isnan(row.skill) else signed_percent(row.skill)
+        skill = "" if math.isnan(row.skill) else signed(row.skill)
         kind = ' class="own"' if row.name == model else ""
         body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td>{skill}</td></tr>'
     return (

@@ -20,6 +20,7 @@ from informer.data.pipeline import Data
 from informer.data.read.table import name_of
 from informer.errors import InputError, counted
 from informer.inference.attention_maps import attention_maps
+from informer.inference.baselines import bounded
 from informer.inference.evaluate import Forecast, fit_baselines, score
 from informer.inference.predictor import TrainedModel
 from informer.inference.start import start_forecast
@@ -38,7 +39,7 @@ from informer.reporting.data_checks import data_problems, listed_lines
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import EDGES, TestPass, chosen_windows
 from informer.reporting.tracks import gather_tracks
-from informer.reporting.window_profiles import add_certainty, calendar_profiles, contribution
+from informer.reporting.window_profiles import calendar_profiles, contribution
 from informer.training.losses import LossTable, note_of, units_of
 
 log = logging.getLogger(__name__)
@@ -199,12 +200,12 @@ def _command(words: list[str]) -> str:
 def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: int) -> None:
     """Add what needs another pass of the model over the test windows."""
     model.model.eval()
-    baselines: dict[str, Forecast] = {each.name: each for each in fit_baselines(data)}
+    baselines: dict[str, Forecast] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
     network, probe = model.model, data.test.batch(torch.tensor([0]))
     has_start = isinstance(network, Informer) and bool((start_forecast(network, probe) != 0).any())
     if isinstance(network, Informer) and has_start:
         baselines[START] = partial(start_forecast, network)
-    indices = chosen_windows(len(data.test))
+    indices = chosen_windows(len(data.test), values=data.sizes.pred_len * len(data.targets))
     done = TestPass(data, [content.model, *baselines])
     done.run({content.model: lambda batch: model_forecast(model.model, batch)} | baselines, indices, batch_size)
     rivals = [name for name in baselines if name != START]
@@ -218,7 +219,6 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     of = "all" if len(indices) == len(data.test) else f"{len(indices):,} evenly spaced of"
     note = f"Measured on {of} {len(data.test):,} test windows."
     content.profiles += calendar_profiles(done, data, note)
-    total = done.windows
     content.residuals = Residuals(
         edges=EDGES.tolist(),
         counts=done.counts.tolist(),
@@ -227,7 +227,6 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     )
     if has_start:
         content.profiles.append(contribution(content.model, done, note))
-    add_certainty(content, done, rivals, data, len(data.test) / max(1, total))
 
 
 def _add_attention(content: Content, model: TrainedModel, data: Data) -> None:

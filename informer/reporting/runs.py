@@ -12,8 +12,8 @@ from rich.table import Table
 
 from informer.config.conversion import flat
 from informer.config.plain import read_saved_yaml
-from informer.errors import InputError, counted
-from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, signed_percent, written
+from informer.errors import InputError, counted, signed_percent
+from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, written
 
 METRICS_FILE, CONFIG_FILE, FACTS_FILE = "metrics.json", "config.yaml", "run.json"
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}

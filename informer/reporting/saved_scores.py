@@ -4,8 +4,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from informer.inference.bootstrap import DRAWS, Interval, Winner
 from informer.metrics import METRICS
-from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed_percent
+from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed
+
+TONES = {
+    Winner.model: Tone.good,
+    Winner.baseline: Tone.bad,
+    Winner.neither: Tone.level,
+    Winner.noise: Tone.level,
+    Winner.unknown: Tone.neutral,
+}
 
 
 def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
@@ -18,8 +27,9 @@ def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
     content.model = model
     skill, rival = _number(saved.get("skill")), saved.get("best_baseline")
     content.verdict = str(saved["verdict"])
-    content.tone = Tone.neutral if math.isnan(skill) else Tone.good if skill > 0 else Tone.bad
-    content.remarks = [*saved.get("remarks", []), *content.remarks]
+    interval = Interval(*map(_number, saved.get("skill_interval", (None, None))))
+    content.tone = TONES[Winner.of(skill, interval)]
+    content.remarks = [*_certainty(interval, rival), *saved.get("remarks", []), *content.remarks]
     content.scaled, content.original = (_table(scores, model, units, rival) for units in ("scaled", "original"))
     scaled = {name: both["scaled"] for name, both in scores.items()}
     content.columns = list(scaled[model]["by_column"])
@@ -27,7 +37,21 @@ def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
     if len(content.columns) > 1:
         content.profiles.append(_profile_of_columns(scaled, content.columns))
     content.coverage = [_coverage(name, means) for name, means in saved.get("intervals", {}).items()]
-    content.cards += _cards(saved, skill, rival, content.coverage)
+    content.cards += _cards(saved, skill, interval, content.coverage)
+
+
+def _certainty(interval: Interval, rival: str | None) -> list[str]:
+    """How certain the skill is."""
+    if math.isnan(interval.low):
+        return []
+    return [
+        f"the 95 % interval of the skill against {rival}, {_ends(interval)}, comes from {DRAWS:,} resamples of blocks "
+        "of test windows, as long as windows share rows"
+    ]
+
+
+def _ends(interval: Interval) -> str:
+    return " to ".join(map(signed, interval))
 
 
 def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
@@ -44,11 +68,13 @@ def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Pr
     return Profile(key="column", title="Error by column", axis="column", labels=list(columns), mse=mse, mae=mae)
 
 
-def _cards(saved: Mapping[str, Any], skill: float, rival: str | None, coverage: Sequence[Coverage]) -> list[Card]:
-    overall = saved["scores"][saved["model"]]["scaled"]["overall"]
+def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, coverage: Sequence[Coverage]) -> list[Card]:
+    overall, rival = saved["scores"][saved["model"]]["scaled"]["overall"], saved.get("best_baseline")
     cards = []
     if rival is not None and not math.isnan(skill):
-        cards.append(Card(label="Skill", value=signed_percent(skill), hint=f"MSE reduction compared with {rival}"))
+        certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
+        hint = f"MSE reduction compared with {rival}{certain}"
+        cards.append(Card(label="Skill", value=signed(skill), hint=hint))
     cards.append(Card(label="MSE", value=f"{_number(overall['mse']):.4g}", hint="scaled: 1 is the training variance"))
     if not math.isnan(_number(overall.get("mase"))):
         cards.append(

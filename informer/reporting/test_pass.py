@@ -16,17 +16,19 @@ from informer.metrics import to_float64
 Forecast = Callable[[Batch], Tensor]
 """Scaled targets of a batch."""
 
-MAX_WINDOWS = 10_000
-"""Maximum number of windows that a report forecasts; more are thinned evenly."""
+MAX_WINDOWS, MAX_VALUES = 10_000, 1 << 23
+"""Maximum number of windows that a report forecasts, and of values in them; more are thinned evenly."""
+LEAST_WINDOWS = 24
+"""Of a report, however many values a window has."""
 CYCLES = 210
 """2 3 5 7: a stride without a common factor covers every hour, weekday and month equally often."""
 EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
 """Range of the histogram of residuals, in scaled units; values beyond are counted in the outer bins."""
 
 
-def chosen_windows(n: int, most: int = MAX_WINDOWS) -> Tensor:
-    """At most about `most` of n windows, evenly spaced and not in step with any calendar cycle."""
-    stride = -(-n // most)
+def chosen_windows(n: int, *, values: int = 1) -> Tensor:
+    """At most MAX_WINDOWS of n windows of so many values, evenly spaced and not in step with any calendar cycle."""
+    stride = -(-n // max(min(MAX_WINDOWS, MAX_VALUES // values), LEAST_WINDOWS))
     while stride > 1 and gcd(stride, CYCLES) > 1:
         stride += 1
     return torch.arange(0, n, stride)
@@ -59,10 +61,8 @@ class TestPass:
         self.by_series = {name: np.zeros((s, n)) for name in names}
         self.series_counts = np.zeros((s, n))
         self.series_windows = np.zeros(s, dtype=np.int64)
-        self.window_mse: dict[str, list[np.ndarray]] = {name: [] for name in names}
         self.residual_sum = np.zeros((p, n))
         self.counts = np.zeros(len(EDGES) - 1, dtype=np.int64)
-        self.windows = 0
 
     @torch.inference_mode()
     def run(self, forecasts: Mapping[str, Forecast], indices: Tensor, batch_size: int) -> None:
@@ -86,7 +86,6 @@ class TestPass:
                 if name == self.names[0]:
                     self._add_residuals(error)
                 self._add(name, error, series, slots)
-            self.windows += len(part)
 
     def _add_residuals(self, error: Float64[np.ndarray, "b pred_len n"]) -> None:
         self.residual_sum += np.nansum(error, axis=0)
@@ -109,7 +108,6 @@ class TestPass:
                 sums += np.bincount(places.ravel(), weights=by_row, minlength=len(sums))
         squared = size**2
         np.add.at(self.by_series[name], series, squared.sum(axis=1))
-        self.window_mse[name].append(squared.mean(axis=(1, 2)))
 
     def by_slot(self, name: str, power: int, axis: str) -> Float64[np.ndarray, "_"]:
         """Mean of |error|^power by hour, weekday or month; NaN without rows."""
@@ -121,10 +119,6 @@ class TestPass:
         counts = self.series_counts
         sums = self.by_series[name]
         return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-
-    def windows_mse(self, name: str) -> Float64[np.ndarray, "w"]:
-        """Scaled MSE of each window, in order; where values are missing, times the share that is observed."""
-        return np.concatenate(self.window_mse[name])
 
 
 def iso(times: pd.DatetimeIndex) -> list[str]:

@@ -1,14 +1,10 @@
-"""Errors over the test windows: by hour, weekday or month, without the network, and the certainty of the skill."""
-
-from dataclasses import replace
+"""Errors over the test windows: by hour, weekday or month, and without the network."""
 
 import numpy as np
 
 from informer.data.pipeline import Data
 from informer.data.read.frequency import Unit
-from informer.errors import counted
-from informer.inference.bootstrap import skill_interval
-from informer.reporting.content import START, Content, Profile, Tone, signed_percent
+from informer.reporting.content import START, Profile
 from informer.reporting.test_pass import TestPass
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -56,29 +52,3 @@ def contribution(model: str, done: TestPass, note: str) -> Profile:
         mae=mae,
         note=f"The network {verb} the MSE of the forecast without it: {full:.4g} instead of {start:.4g}. {note}",
     )
-
-
-def add_certainty(content: Content, done: TestPass, rivals: list[str], data: Data, stride: float) -> None:
-    """The interval of the skill, from blocks of windows that share rows."""
-    if not rivals:
-        return
-    rival = min(rivals, key=lambda name: float(done.windows_mse(name).mean()))
-    block = max(1, round((data.sizes.pred_len + data.frequency.season) / stride))
-    low, high = skill_interval(done.windows_mse(content.model), done.windows_mse(rival), block=block)
-    if np.isnan(low):
-        return
-    spread = f"{signed_percent(low)} to {signed_percent(high)}"
-    content.cards = [
-        replace(card, hint=f"{card.hint}; 95 % interval {spread}") if card.label == "Skill" else card
-        for card in content.cards
-    ]
-    content.remarks.insert(
-        0,
-        f"the skill's 95 % interval, {spread} against {rival}, is based on 1,000 resamples of blocks of "
-        f"{counted(block, 'window')}",
-    )
-    if low <= 0.0 <= high:
-        content.tone = Tone.level
-        content.remarks.insert(
-            0, f"the difference from {rival} may be due to chance: the interval of the skill contains 0"
-        )

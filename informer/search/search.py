@@ -160,16 +160,16 @@ class Search:
 
     def _kept(self, trial: Trial) -> float:
         """Seconds for all that follows training."""
-        fits = (FITS + self._blocks()) * self._fit_seconds
+        fits = (FITS + self._blocks()) * self.fit_seconds
         return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
 
     def _blocks(self) -> int:
         """How many calibrate the intervals."""
         wanted = self.settings.trainer.calibration_blocks
-        return wanted if SAFE * (FITS + wanted) * self._fit_seconds <= BLOCKS_SHARE * self.budget.whole else 0
+        return wanted if SAFE * (FITS + wanted) * self.fit_seconds <= BLOCKS_SHARE * self.budget.whole else 0
 
     @property
-    def _fit_seconds(self) -> float:
+    def fit_seconds(self) -> float:
         """Of the linear forecast."""
         return next(one for one in self.record.trials if not one.steps).fit_seconds
 

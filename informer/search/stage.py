@@ -32,6 +32,7 @@ from informer.search.trials import TrialRunner
 from informer.training.continuing import check_goes_on, extended
 from informer.training.run import Place, opened, prepare, train_and_score
 from informer.training.run_dir import LENGTH, RunFolder
+from informer.training.scoring import Searched
 from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import check_training
 
@@ -153,15 +154,14 @@ def _run(
 ) -> Evaluation | None:
     with opened(settings, folder, console) as place:
         if settings.search:
-            settings, source = search_first(settings, place, read, budget)
-        else:
-            source = read(settings.sizes)
-        return train_and_score(settings, place, source, last)
+            settings, source, found = search_first(settings, place, read, budget)
+            return train_and_score(settings, place, source, last, found)
+        return train_and_score(settings, place, read(settings.sizes), last)
 
 
 def search_first(
     settings: TrainConfig, place: Place, read: Read, budget: Budget | None = None
-) -> tuple[TrainConfig, Source]:
+) -> tuple[TrainConfig, Source, Searched]:
     """Choose what the configuration leaves open; the run directory then has it as that of the run.
 
     Args:
@@ -170,7 +170,7 @@ def search_first(
         budget: of time; None: that of the configuration, from now on.
 
     Returns:
-        The configuration with nothing left open, and the series that were read.
+        The configuration with nothing left open, the series that were read, and what the run need not do again.
 
     Raises:
         InputError: anything a user can fix.
@@ -199,7 +199,8 @@ def search_first(
     folder.chosen(chosen, _found(search, trial, chosen, budget))
     _conclude(search, trial, chosen, place.console)
     seed_everything(settings.seed)  # the run begins as its trial did
-    return chosen, source
+    fitted = trials.maps(chosen) if len(common.panel) == len(source.panel) else None
+    return chosen, source, Searched(fitted, search.fit_seconds, lambda: budget.left)
 
 
 def _check_same(source: Source, facts: Mapping[str, Any]) -> None:

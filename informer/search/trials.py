@@ -2,13 +2,12 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, final
 
 import torch
 from rich.console import Console
-from torch import Tensor
 
 from informer import progress
 from informer.build import build_data
@@ -28,7 +27,7 @@ from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
 from informer.training.freezing import freeze
 from informer.training.initial import new_network
-from informer.training.linear_skip import fit_skip, start_of
+from informer.training.linear_skip import FittedMaps, fit_skip, start_of
 from informer.training.loop import train_epoch, validate
 from informer.training.session import Session
 from informer.training.signals import StopRequest
@@ -37,6 +36,14 @@ from informer.training.tracker import Tracker
 
 MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Validation windows that judge a trial, and those times targets."""
+
+
+FIT_SHARE = 0.1
+"""Of the time of the choice, that the moments of the maps which are chosen may take; solving for own maps takes several
+times as long."""
+
+LEAST_FIT = 1.0
+"""Seconds that they may take in any case."""
 
 
 def _no_attention(spec: object) -> NoReturn:
@@ -88,7 +95,7 @@ class TrialRunner:
     _paces: dict[Shape, float] = field(default_factory=dict)
     """Seconds of a forecast."""
     _baseline: float | None = None
-    _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, Mapping[str, Tensor]]] = field(default_factory=dict)
+    _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, FittedMaps]] = field(default_factory=dict)
 
     def start(self, seq_lens: Sequence[int], *, seconds: float) -> Start:
         """Choose the linear forecast, its history among `seq_lens` (increasing), by leave-one-block-out over training
@@ -100,7 +107,8 @@ class TrialRunner:
         settings = self._of_length(offered[-1])
         data = build_data(settings, self.device, source=self.source)
         fit = linear_fit(self._shape(offered[-1], config), config, data, offered)
-        strengths, why = fit.strengths(lambda: -math.inf if self.stop.signal else end - self.clock())
+        most = max(FIT_SHARE * seconds, LEAST_FIT)
+        strengths, why = fit.strengths(lambda: -math.inf if self.stop.signal else end - self.clock(), most)
         note = f"{in_words(strengths)}{why}"
         return Start(max(one.lookback for one in strengths), [one.to_plain() for one in strengths], note)
 
@@ -161,6 +169,11 @@ class TrialRunner:
         """Training windows with this history."""
         return len(self._fit(with_values(self.settings, values))[0].train)
 
+    def maps(self, settings: TrainConfig) -> FittedMaps | None:
+        """Those that a run of these settings begins with, if they were fitted."""
+        _, found = self._fitted.get((settings.seq_len, settings.model.marks), (None, None))
+        return found if found is not None and found.weights else None
+
     def keep(self, seq_lens: Sequence[int]) -> None:
         """Forget the data laid out for other histories."""
         self._fitted = {key: fitted for key, fitted in self._fitted.items() if key[0] in seq_lens}
@@ -184,21 +197,21 @@ class TrialRunner:
         with torch.device("meta"):
             return Linear(config, dims, NO_ATTENTION)
 
-    def _fit(self, settings: TrainConfig) -> tuple[Data, Mapping[str, Tensor]]:
+    def _fit(self, settings: TrainConfig) -> tuple[Data, FittedMaps]:
         key = settings.seq_len, settings.model.marks
         if key not in self._fitted:
             data = build_data(settings, self.device, source=self.source)
             model = new_network(settings, data)
-            fit_skip(model, settings, data)
+            note = fit_skip(model, settings, data)
             most = max(min(MOST_WINDOWS, MOST_FORECASTS // len(data.targets)), 1)
-            self._fitted[key] = replace(data, val=data.val.thinned(most)), start_of(model)
+            self._fitted[key] = replace(data, val=data.val.thinned(most)), FittedMaps(start_of(model), note or "")
         return self._fitted[key]
 
-    def _network(self, settings: TrainConfig, data: Data, maps: Mapping[str, Tensor]) -> ForecastModel:
+    def _network(self, settings: TrainConfig, data: Data, maps: FittedMaps) -> ForecastModel:
         """As a run under the same seed begins it."""
         seed_everything(settings.seed)
         model = new_network(settings, data)
-        model.load_state_dict(maps, strict=False)
+        model.load_state_dict(maps.weights, strict=False)
         freeze(model, settings.trainer.freeze)
         return model.to(self.device)
 

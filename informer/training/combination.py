@@ -50,8 +50,8 @@ BLOCKS = 8
 LEAST_HORIZONS = 3
 """Horizons that validation has to hold, one after the other, before a single forecast is believed over the average."""
 
-MOST_WINDOWS = 4096
-"""Evenly spaced."""
+MOST_WINDOWS, LEAST_WINDOWS, MOST_VALUES = 4096, 64, 1 << 22
+"""Evenly spaced; fewer where those of all targets would be more values than that."""
 
 
 @final
@@ -123,7 +123,7 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     with _unbounded(model) as floor:
         asked = _Asked(model, maps, repeated, offered, floor)
         units = _units(data)
-        for batch, series in (one for part in parts for one in _batches(part, batch_size)):
+        for batch, series in (one for part in parts for one in _batches(part, batch_size, len(data.targets))):
             losses.append(_losses(asked, batch, units[series.to(units.device)], loss))
             counts.append(observed_share(batch.target) if data.val.store.has_gaps else len(batch.target))
     found = np.concatenate(losses, axis=1) if losses else np.zeros((len(offered), 0))
@@ -161,9 +161,10 @@ def _singles(offered: list[Shares]) -> list[int]:
     return [place for place, one in enumerate(offered) if max(one.network, one.linear, one.naive) == 1.0]
 
 
-def _batches(windows: Windows, batch_size: int) -> Iterator[tuple[Batch, Tensor]]:
+def _batches(windows: Windows, batch_size: int, n_targets: int) -> Iterator[tuple[Batch, Tensor]]:
     """In order, at least so many that blocks can be made of them; and the series of each window."""
-    thinned = windows.thinned(MOST_WINDOWS)
+    most = MOST_VALUES // (windows.sizes.pred_len * n_targets)
+    thinned = windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
     size = max(min(batch_size, len(thinned) // BLOCKS), 1)
     for indices in torch.arange(len(thinned)).split(size):
         yield thinned.batch(indices), thinned.series(indices)

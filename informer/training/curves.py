@@ -8,8 +8,8 @@ import torch
 from informer.config.training import Extra
 from informer.data.pipeline import Data
 from informer.inference.attention_maps import attention_maps
+from informer.inference.baselines import Baseline
 from informer.inference.coverage import REPORTED_LEVELS, IntervalScores
-from informer.inference.evaluate import Baseline
 from informer.inference.intervals import Calibration, lag_of, residuals
 from informer.metrics import pinball
 from informer.models.base import ForecastModel, model_output, point, quantiles_of

@@ -18,7 +18,7 @@ from informer.data.read.frequency import Frequency
 from informer.errors import InputError
 from informer.models.base import ForecastModel
 from informer.training.freezing import freeze
-from informer.training.linear_skip import fit_skip
+from informer.training.linear_skip import FittedMaps, fit_skip
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +57,14 @@ def _slots(settings: TrainConfig) -> dict[str, Any]:
     return {slot: getattr(settings, slot) for slot in SLOTS}
 
 
-def initial_network(settings: TrainConfig, data: Data, last: Checkpoint | None) -> ForecastModel:
+def initial_network(
+    settings: TrainConfig, data: Data, last: Checkpoint | None, fitted: FittedMaps | None = None
+) -> ForecastModel:
     """With the weights that training starts or continues from, and the frozen parts taken out of training.
 
     Args:
         last: where the run was stopped; None: it begins, with `init_from`, a fitted linear map, or fresh weights.
+        fitted: the linear maps, if they are known already.
 
     Raises:
         InputError: see `new_network`, `restore_model`, `warm_start` and `freeze`.
@@ -75,6 +78,9 @@ def initial_network(settings: TrainConfig, data: Data, last: Checkpoint | None) 
     if settings.init_from is not None:
         transfer = begin_with(model, settings, data, checkpoint.load(Path(settings.init_from)))
         log.info(f"init_from={settings.init_from}: {transfer}")
+    elif fitted is not None:
+        fitted.give(model)
+        log.info(fitted.note)
     elif note := fit_skip(model, settings, data):
         log.info(note)
     freeze(model, settings.trainer.freeze)

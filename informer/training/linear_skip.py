@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,24 @@ from informer.models.linear import Linear, LinearModelConfig
 
 MAPS = "maps."
 """How the names of the tensors of skip=maps begin."""
+
+
+class FittedMaps(NamedTuple):
+    """Closed-form maps of a network, fitted on its training windows.
+
+    Args:
+        weights: by the names that they have in a network on maps.
+        note: what was fitted, in words.
+    """
+
+    weights: Mapping[str, Tensor]
+    note: str
+
+    def give(self, model: ForecastModel) -> None:
+        """To a network on maps, or that is nothing else."""
+        maps = maps_of(model)
+        assert maps is not None, "see TrainConfig.problems"
+        maps.load_state_dict({name.removeprefix(MAPS): part for name, part in self.weights.items()})
 
 
 def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:

@@ -17,34 +17,34 @@ from rich.console import Console
 
 from informer import checkpoint, progress
 from informer.build import build_data, dims_of, resolve_decoder
-from informer.checkpoint.format import COMBINED, Checkpoint
+from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LOG, LOSSES
-from informer.checkpoint.restore import made_for, restore_model
+from informer.checkpoint.restore import made_for
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
 from informer.data.pipeline import Data, Source
 from informer.errors import InputError
-from informer.inference.evaluate import Baseline, fit_baselines, score
+from informer.inference.baselines import FittedBaseline
+from informer.inference.bootstrap import Winner
+from informer.inference.evaluate import fit_baselines
 from informer.inference.evaluation import Evaluation
-from informer.inference.intervals import Residuals
 from informer.models.base import ForecastModel
 from informer.progress import Status
 from informer.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.training.checkpointer import Checkpointer
-from informer.training.combination import combined, combiner, table_of
 from informer.training.compiling import compile_model
 from informer.training.continuing import note_of_length
-from informer.training.curves import reference_losses, tag_of
+from informer.training.curves import reference_losses
 from informer.training.describe import better_command, checkpoint_facts, data_facts, log_gain, log_run
 from informer.training.distributed import Processes
 from informer.training.initial import initial_network
 from informer.training.keeping import close
-from informer.training.linear_skip import calibration_errors
 from informer.training.loop import fit
 from informer.training.loss import build_loss
 from informer.training.losses import LossFile
 from informer.training.run_dir import RunFolder
+from informer.training.scoring import Searched, final_metrics, score_best
 from informer.training.session import Session
 from informer.training.signals import Interrupted, StopRequest
 from informer.training.sinks import Sink, check_installed, open_sinks
@@ -98,13 +98,16 @@ def opened(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterat
         yield Place(folder=folder, console=console, device=device, processes=processes, keep_log_in=keep_log_in)
 
 
-def train_and_score(settings: TrainConfig, place: Place, source: Source, last: Checkpoint | None) -> Evaluation | None:
+def train_and_score(
+    settings: TrainConfig, place: Place, source: Source, last: Checkpoint | None, searched: Searched | None = None
+) -> Evaluation | None:
     """Train, and score the best epoch once on the test part; None in processes that are not the first of several.
 
     Args:
         settings: with nothing left open.
         source: the series.
         last: where the run was stopped; None: it begins.
+        searched: before.
 
     Raises:
         InputError: anything a user can fix; until training starts nothing has been written.
@@ -114,7 +117,7 @@ def train_and_score(settings: TrainConfig, place: Place, source: Source, last: C
     data = build_data(settings, place.device, source=source)
     if last is not None:
         _check_same_data(data, last)
-    model = initial_network(settings, data, last).to(place.device)
+    model = initial_network(settings, data, last, searched.maps if searched else None).to(place.device)
     if not place.processes.is_main:
         with _tracker(settings, {}, data, last, place.console) as tracker:
             _train(settings, model, data, place, tracker, last)
@@ -131,14 +134,16 @@ def train_and_score(settings: TrainConfig, place: Place, source: Source, last: C
         stopping = _train(settings, model, data, place, tracker, last)
         log_gain(settings, stopping)
         progress.report(Status(doing="scoring on held-out rows"))
-        evaluation, errors = _score_best(settings, data, place, baselines())
+        evaluation, errors = score_best(
+            settings, data, place.folder, place.console, place.device, baselines(), searched
+        )
         if note := close(settings, data, place.folder.path, errors):
             evaluation = replace(evaluation, notes=(*evaluation.notes, note))
         plain = conversion.flat(conversion.to_plain(settings))
-        tracker.final(plain, _final_metrics(evaluation, stopping), stopping.epochs)
+        tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
         place.folder.finish()
         _conclude(evaluation, place)  # last: with the report a run counts as finished, and is not resumed
-        if evaluation.skill < 0 and not evaluation.is_noise and "search" not in place.folder.facts():
+        if evaluation.winner is Winner.baseline and "search" not in place.folder.facts():
             log.info(better_command(settings))
     return evaluation
 
@@ -184,7 +189,7 @@ def _sinks(settings: TrainConfig, place: Place, last: Checkpoint | None) -> dict
     return own | open_sinks(kinds, folder, positions)
 
 
-def _references(settings: TrainConfig, data: Data, baselines: Sequence[Baseline]) -> dict[str, float]:
+def _references(settings: TrainConfig, data: Data, baselines: Sequence[FittedBaseline]) -> dict[str, float]:
     quantiles, batch_size = len(settings.loss.quantiles), settings.trainer.eval_batch_size
     loss = build_loss(settings.loss, has_gaps=data.val.store.has_gaps)
     return reference_losses(baselines, data, loss, n_quantiles=quantiles, batch_size=batch_size)
@@ -246,39 +251,6 @@ def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -
         checkpoint.save(folder / checkpoint.LAST, content)
 
     return save if place.processes.is_main else lambda state, is_best: None
-
-
-def _score_best(
-    settings: TrainConfig, data: Data, place: Place, baselines: Sequence[Baseline]
-) -> tuple[Evaluation, Residuals | None]:
-    """The best checkpoint on the test part, after it has been given its weights and its intervals, and the errors that
-    these come from."""
-    path, batch_size = place.folder.path / checkpoint.BEST, settings.trainer.eval_batch_size
-    saved = checkpoint.load(path)
-    place.folder.check_own(settings, saved, checkpoint.BEST)
-    if settings.trainer.combine and COMBINED not in saved.data:
-        saved, losses = combined(saved, settings, data, place.device)
-        place.console.print(table_of(losses))
-    config = checkpoint_facts(settings, data)["config"]
-    is_continued, saved = saved.config != config, replace(saved, config=config)
-    best = restore_model(saved).to(place.device)
-    errors = calibration_errors(best, settings, data, finish=combiner(saved, data))
-    calibration = None if errors is None else errors.calibration()
-    if calibration is not None or COMBINED in saved.data or is_continued:
-        checkpoint.save(path, replace(saved, calibration=None if calibration is None else calibration.state()))
-    return score(best, data, batch_size=batch_size, calibration=calibration, baselines=baselines), errors
-
-
-def _final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
-    """The scores of the run, those that matter most first."""
-    scaled = {name: errors.scaled.overall() for name, errors in evaluation.errors.items()}
-    own = scaled.pop(evaluation.model)
-    metrics = {"test/skill": evaluation.skill, "test/mse": own["mse"], "test/mae": own["mae"]}
-    metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
-    metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
-    if evaluation.quantiles:
-        metrics["test/pinball"] = evaluation.mean_pinball
-    return metrics | {"val/best_loss": stopping.best_loss}
 
 
 def _conclude(evaluation: Evaluation, place: Place) -> None:

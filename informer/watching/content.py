@@ -5,7 +5,8 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from informer.reporting.content import Card, Content, Profile, TextTable, Tone, signed_percent
+from informer.errors import signed_percent
+from informer.reporting.content import Card, Content, Profile, TextTable, Tone
 from informer.watching.findings import Findings, Verdict
 
 TONES = {

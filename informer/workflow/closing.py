@@ -14,7 +14,8 @@ from informer.config.forecast import ForecastConfig
 from informer.config.overrides import readable
 from informer.config.schema import TrainConfig
 from informer.data.history import future_index
-from informer.errors import counted, listed
+from informer.errors import compared, counted, listed, signed_percent
+from informer.inference.bootstrap import Winner
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import validation_rows
 from informer.linear.shares import Shares
@@ -119,14 +120,15 @@ def quality_line(evaluation: Evaluation) -> str:
     own = values.pop(evaluation.model)
     others = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
     skill, rival = evaluation.skill, evaluation.best_baseline
+    winner = evaluation.winner
     if not math.isfinite(skill):
         verdict = evaluation.verdict
-    elif abs(skill) < 5e-4:
+    elif winner is Winner.neither:
         verdict = f"as good as {rival}"
-    elif evaluation.is_noise:
-        verdict = f"as good as {rival} within noise ({skill:+.1%})"
+    elif winner is Winner.noise:
+        verdict = f"as good as {rival} within noise ({signed_percent(skill)})"
     else:
-        verdict = f"MSE {abs(skill):.1%} {'below' if skill > 0 else 'ABOVE'} {rival}'s"
+        verdict = f"MSE {compared(skill)} than {rival}'s" if skill > -1 else f"MSE {compared(skill)} as {rival}'s"
     return f"{what} {own:.4g} on {evaluation.windows:,} held-out windows; {others}; {verdict}"
 
 

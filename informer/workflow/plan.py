@@ -29,7 +29,10 @@ LEAST_HORIZON = 4
 """A season of fewer rows does not make a horizon."""
 
 TRAINING = 0.8
-"""Share of the budget for search and training; the rest scores, forecasts and writes the report."""
+"""Share of the budget for search, training and scoring; the rest forecasts and writes the report."""
+
+READINGS = 2.5
+"""Time of the rest relative to that of reading the data: both read it again."""
 
 LEAST_TRAIN = 0.5
 """Share of the rows that stays for training when validation and test have to be longer than usual."""
@@ -69,7 +72,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
     Args:
         subject: what to forecast.
         settings: what the user has said.
-        minutes: of the budget, for this subject.
+        minutes: of the budget, for search, training and scoring.
         run_dir: of the run.
 
     Raises:
@@ -109,6 +112,11 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
         )
     )
     return Plan(subject=subject, settings=train, seasons=seasons, horizon=horizon, notes=notes)
+
+
+def for_training(minutes: float, reading: float) -> float:
+    """Minutes of a budget for search, training and scoring, where reading the data took so many."""
+    return max(min(TRAINING * minutes, minutes - READINGS * reading), minutes / 2)
 
 
 def _check_rows(subject: Subject, rows: int, horizon: int) -> None:
@@ -168,6 +176,6 @@ def _is_short(series: Series, subject: Subject, sizes: WindowSizes) -> bool:
 def _training(settings: ForecastConfig, minutes: float) -> TrainConfig:
     train: TrainConfig = compose("train", {"dataset": "csv", "model": settings.model_name})
     if train.search:
-        trainer = replace(train.trainer, time_budget_minutes=TRAINING * minutes)
+        trainer = replace(train.trainer, time_budget_minutes=minutes)
         train = replace(train, trainer=trainer)
     return train

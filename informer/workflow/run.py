@@ -24,7 +24,7 @@ from informer.search.stage import train
 from informer.training.run_dir import RunFolder
 from informer.workflow.closing import Outcome, closing_lines, found_line, season_line
 from informer.workflow.display import Display, displayed
-from informer.workflow.plan import Plan, plan
+from informer.workflow.plan import Plan, for_training, plan
 from informer.workflow.subjects import Failure, Subject, find_subjects
 
 FORECASTS = "forecasts"
@@ -42,10 +42,11 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
     with displayed(console, settings.budget) as display:
         display.update(Status(doing=f"reading {settings.input}"))
         subjects, failures = find_subjects(settings)
+        reading = display.elapsed / 60
         done: list[Outcome] = []
         for place, subject in enumerate(subjects):
             left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
-            minutes = left / (len(subjects) - place)
+            minutes = for_training(left / (len(subjects) - place), reading / len(subjects))
             try:
                 done.append(_forecast_one(subject, settings, minutes, console, display, several=len(subjects) > 1))
             except InputError as error:

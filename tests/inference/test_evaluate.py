@@ -123,6 +123,8 @@ def test_a_model_that_loses_is_told_so(data, compared):
     [
         (0.3, 0.4, 0.6, 0.25, "net beats ridge, the better baseline: scaled MSE 0.3 against 0.4, 25.0% lower."),
         (0.9, 0.8, 0.6, -0.5, "net LOSES to naive, the better baseline: scaled MSE 0.9 against 0.6, 50.0% higher."),
+        (0.9, 0.3, 0.6, -2.0, "scaled MSE 0.9 against 0.3, 3 times as high. Prefer ridge here."),
+        (0.9, 9e-15, 0.6, 1 - 1e14, "scaled MSE 0.9 against 9e-15, more than 1,000 times as high."),
         (0.4, 0.4, 0.6, 0.0, "net is no better than ridge"),
         (0.4, 0.0, 0.6, -math.inf, "0.4 against 0, which makes no error."),
         (0.0, 0.0, 0.6, 0.0, "net is no better than ridge"),

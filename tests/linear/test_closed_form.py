@@ -1,5 +1,6 @@
 """Moments, maps and cross-validation against least squares on materialised windows; what is never read."""
 
+import itertools
 import json
 from dataclasses import replace
 from math import inf
@@ -18,7 +19,8 @@ from informer.data.windows import Store, Windows, WindowSizes
 from informer.errors import InputError
 from informer.linear.blocks import folds
 from informer.linear.features import Group, OriginFeatures, cycles_of
-from informer.linear.fit import fit_linear, prepare
+from informer.linear.fit import prepare
+from informer.linear.fold import fit_linear
 from informer.linear.forecast import LinearForecast
 from informer.linear.moments import MomentSource, Run, joined, runs_of, window_products
 from informer.linear.offered import FitOn, LinearConfig
@@ -367,3 +369,16 @@ def test_a_share_of_the_seasonal_naive_is_mixed_in():
     losses = CrossValidation([FoldMoments([moments], [moments])], [0], layout).losses(strengths)
     actual = batch.target[:, [0, 2, 3], 0].double().numpy()
     np.testing.assert_allclose(losses, [np.mean((expected - actual) ** 2)], rtol=1e-7)
+
+
+def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
+    """A clock that moves a second whenever it is read: moments of the longest lookback take one for each column."""
+    data = store((400,))
+    train, val = parts_of(data, range(250), range(260, 320))
+    config = LinearConfig(lookbacks=[4, 8, SEQ])
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=config)
+    ticks = itertools.count(-1_000_000)
+    for most, longest in ((0.0, 4), (COLUMNS * ((8 + PRED) / (SEQ + PRED)) ** 2, 8), (COLUMNS, SEQ)):
+        choice, best = fit.choose(lambda: float(-next(ticks)), most)
+        assert max(choice.lookbacks) == longest
+        assert best.lookback <= longest

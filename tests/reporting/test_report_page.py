@@ -16,7 +16,9 @@ from informer.inference.predictor import TrainedModel
 from informer.inference.start import start_forecast
 from informer.inference.trained_data import trained_data
 from informer.models.base import model_forecast
+from informer.reporting.content import Content, Tone
 from informer.reporting.run_content import run_content
+from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import CYCLES, chosen_windows
 
 
@@ -39,6 +41,37 @@ def test_scores_in_the_report_are_those_of_the_run(panel_run: Path, content) -> 
     (by_step,) = (each for each in content.profiles if each.key == "step")
     assert by_step.mse["informer"] == pytest.approx(steps)
     assert content.verdict == json.loads((panel_run / "metrics.json").read_text())["verdict"]
+
+
+def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, folder: Path) -> None:
+    """Red if the page draws resamples of its own."""
+    shutil.copytree(panel_run, "run")
+    saved = json.loads(Path("run/metrics.json").read_text()) | {"skill": 0.1, "skill_interval": [-0.021, 0.314]}
+    Path("run/metrics.json").write_text(json.dumps(saved))
+    content = run_content(Path("run"))
+    (card,) = (card for card in content.cards if card.label == "Skill")
+    assert card.value == "+10.0 %"
+    assert card.hint.endswith("95 % interval \u22122.1 % to +31.4 %")
+    assert content.tone is Tone.level
+
+
+@pytest.mark.parametrize(
+    ("skill", "interval", "tone"),
+    [
+        (0.1, [0.02, 0.2], Tone.good),
+        (0.1, [-0.02, 0.2], Tone.level),
+        (-0.1, [-0.3, 0.01], Tone.level),
+        (-0.1, [-0.3, -0.01], Tone.bad),
+        (0.0004, [0.0003, 0.0005], Tone.level),
+        (0.1, [None, None], Tone.good),
+        (None, [None, None], Tone.neutral),
+    ],
+)
+def test_the_colour_follows_the_interval_of_the_skill(panel_run: Path, skill, interval, tone) -> None:
+    saved = json.loads((panel_run / "metrics.json").read_text())
+    page = Content(title="", verdict="")
+    add_scores(page, saved | {"skill": skill, "skill_interval": interval})
+    assert page.tone is tone
 
 
 def test_errors_by_hour_weekday_and_series_average_to_the_overall_error(content) -> None:

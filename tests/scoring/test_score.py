@@ -111,3 +111,32 @@ def test_series_and_time_have_any_name(folder: Path, names: tuple[str, str], lay
     assert found["time"].tolist() == list(pd.to_datetime(rows[time]))
     assert found["column"].unique().tolist() == ["load"]
     assert found["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("layout", ["long", "wide"])
+def test_intervals_in_files_of_predict_are_scored(folder: Path, layout: str) -> None:
+    """`y_lo80` of a panel and `load_lo80` of a single series; the oracle joins the files by time."""
+    rng, times = np.random.default_rng(3), pd.date_range("2024-01-01", periods=400, freq="h").astype(str)
+    wave = 10 + np.sin(np.arange(400) / 4)
+    if layout == "long":
+        parts = [pd.DataFrame({"unique_id": one, "ds": times, "y": wave + rng.normal(0, 0.5, 400)}) for one in "ab"]
+        table, keys, columns, setting = pd.concat(parts), ["unique_id", "ds"], ["y"], ["dataset.series_col=unique_id"]
+    else:
+        values = {name: wave + rng.normal(0, size, 400) for name, size in (("load", 0.5), ("hi5", 1.0))}
+        table, keys, columns, setting = pd.DataFrame({"time": times, **values}), ["time"], ["load", "hi5"], []
+    past, ahead = (table[table[keys[-1]].isin(part)] for part in (times[:388], times[388:]))
+    past.to_csv("past.csv", index=False)
+    ahead.to_csv("ahead.csv", index=False)
+    settings = ["dataset=csv", "dataset.path=past.csv", *setting, "model=linear", "seq_len=24", "pred_len=12"]
+    assert call("train", *settings, "run_dir=run").status == 0
+    asked = ["checkpoint=run", "input=past.csv", "intervals=[50,80]", "output=out", "plots=false"]
+    assert call("predict", *asked).status == 0
+    outcome = call("score", "forecasts=out/past.forecast.csv", "actuals=ahead.csv", "history=past.csv", "output=s")
+    assert outcome.status == 0, outcome.err
+    scores = json.loads(Path("s/scores.json").read_text())["overall"]["forecast"]
+    both = pd.read_csv("out/past.forecast.csv").merge(ahead, on=keys, suffixes=("", "_actual"))
+    assert len(both) == len(ahead)
+    for level in (50, 80):
+        inside = [both[f"{one}_actual"].between(both[f"{one}_lo{level}"], both[f"{one}_hi{level}"]) for one in columns]
+        assert scores[f"coverage{level}"] == pytest.approx(100 * np.mean(inside))
+    assert scores["mae"] == pytest.approx(np.mean([(both[f"{one}_actual"] - both[one]).abs() for one in columns]))

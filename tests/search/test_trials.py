@@ -14,11 +14,13 @@ from sklearn.linear_model import Ridge
 from test_configs import composed
 
 from informer import checkpoint
-from informer.build import read_dataset, resolve_decoder
+from informer.build import build_data, read_dataset, resolve_decoder
 from informer.config.schema import TrainConfig
+from informer.models.linear import LinearModelConfig
 from informer.runtime import resource
-from informer.search.space import cheapest, least_sizes
+from informer.search.space import cheapest, least_sizes, with_values
 from informer.search.trials import OutOfTime, Start, TrialRunner
+from informer.training.initial import initial_network
 from informer.training.signals import StopRequest
 
 TINY = ["model.d_model=8", "model.n_heads=2", "model.d_ff=8", *SMALL[3:], "trainer.calibration=0"]
@@ -132,3 +134,18 @@ def test_the_settings_are_left_as_they_are() -> None:
     before: TrainConfig = replace(runner.settings)
     runner.trial(cheapest(runner.settings, 24), steps=1, seconds=math.inf)
     assert runner.settings == before
+
+
+def test_a_run_of_linear_maps_begins_with_those_of_its_trial() -> None:
+    """Red if the run takes maps of another history, or other weights than its own fit gives."""
+    runner = begun()
+    runner.trial(cheapest(runner.settings, 24), steps=0, seconds=math.inf)
+    settings = with_values(runner.settings, cheapest(runner.settings, 24))
+    linear = replace(settings, model=LinearModelConfig(embed=settings.model.marks, maps=settings.model.maps))
+    fitted = runner.maps(linear)
+    assert fitted is not None
+    assert runner.maps(replace(linear, seq_len=48)) is None
+    data = build_data(linear, torch.device("cpu"), source=runner.source)
+    own, given = initial_network(linear, data, None), initial_network(linear, data, None, fitted)
+    for name, part in own.state_dict().items():
+        assert torch.equal(part, given.state_dict()[name]), name

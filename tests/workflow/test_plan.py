@@ -3,7 +3,7 @@
 import pytest
 
 from informer.config.dataset import SplitConfig
-from informer.workflow.plan import split_for, usual_horizon
+from informer.workflow.plan import for_training, split_for, usual_horizon
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,12 @@ from informer.workflow.plan import split_for, usual_horizon
 )
 def test_the_horizon_is_one_or_two_seasons(rows: int, season: int, expected: int) -> None:
     assert usual_horizon(rows, season) == expected
+
+
+@pytest.mark.parametrize(("reading", "expected"), [(0.1, 8.0), (1.0, 7.5), (9.0, 5.0)])
+def test_slow_reading_leaves_less_time_for_training(reading: float, expected: float) -> None:
+    """Forecasts and report read the data again: 2.5 times of it is kept, a fifth at least, half at most."""
+    assert for_training(10.0, reading) == pytest.approx(expected)
 
 
 def test_long_series_are_split_as_usual() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
 from informer.config.reading import Duplicates, Fill
@@ -16,6 +18,9 @@ ROUNDS = 4
 
 ZONE = "dataset.timezone="
 
+MOST_EMPTY = 0.5
+"""Share of a column that may be missing; emptier ones are left out."""
+
 LEAST_SEQ_LEN = 4
 """Minimum rows of history for a useful model."""
 
@@ -23,10 +28,14 @@ LEAST_SEQ_LEN = 4
 def repaired_config(table: Table, config: DatasetConfig, name: str) -> tuple[DatasetConfig, Series] | None:
     """`config` with repairs, without columns that cannot be repaired, and the resulting series; None if nothing
     helps."""
+    given = config.fill
     for _ in range(ROUNDS):
         series, report = inspect_table(table, config, name)
         if series is not None and not report.problems:
             return config, series
+        if given is None and config.fill is Fill.linear and series is not None and _has_ends(series, report.problems):
+            config = replace(config, fill=Fill.mask)
+            continue
         columns = () if series is None else series.columns
         config = _changed(config, columns, report.problems)
     return None
@@ -41,6 +50,14 @@ def fitting_sizes(series: Series, config: DatasetConfig, wanted: WindowSizes) ->
             return None
         sizes = WindowSizes(seq_len=seq_len, label_len=min(sizes.label_len, seq_len // 2), pred_len=pred_len)
     return sizes
+
+
+def _has_ends(series: Series, problems: Sequence[Problem]) -> bool:
+    """Whether cells that cannot be filled, before the first value of a column or after its last one, are those of
+    columns that are observed else: leaving these out would lose more than it repairs."""
+    late = [problem.column for problem in problems if problem.column in series.columns and problem.settings]
+    empty = np.isnan(series.values).mean(axis=0)
+    return any(empty[series.columns.index(column)] <= MOST_EMPTY for column in late)
 
 
 def _changed(config: DatasetConfig, columns: Sequence[str], problems: Sequence[Problem]) -> DatasetConfig:

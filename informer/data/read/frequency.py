@@ -109,6 +109,8 @@ class Frequency:
             regular = frequency.strides(timestamps) == 1
             if best is None or regular.sum() > best[0]:
                 best = int(regular.sum()), frequency, regular
+            if regular.all():  # steps of business hours take long to count
+                break
         assert best is not None
         _, frequency, regular = best
         return frequency, _leading(regular)

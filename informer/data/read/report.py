@@ -1,10 +1,13 @@
 """All problems of a table, collected and reported together: one line each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from informer.errors import InputError, ReportError
+from informer.errors import InputError, ReportError, listed
+
+FEW_ALIKE, MOST_ALIKE = 4, 6
+"""Problems of the same kind that are listed one by one, and columns that are named of more."""
 
 MOST_LINES = 50
 """Problems listed one by one; the rest are counted."""
@@ -52,6 +55,23 @@ class Report:
             lines.append(f"and {len(self.problems) - MOST_LINES} more problems")
         if lines:
             raise ReportError(lines)
+
+
+def grouped(problems: Sequence[Problem]) -> list[str]:
+    """Lines of problems; those of many columns with the same repair as the first of them, and how many more."""
+    alike: dict[object, list[Problem]] = {}
+    for place, problem in enumerate(problems):
+        is_of_column = problem.column is not None and bool(problem.settings)
+        where = problem.line.partition(", row ")[0]
+        alike.setdefault((where, problem.settings) if is_of_column else place, []).append(problem)
+    lines = []
+    for group in alike.values():
+        few = len(group) <= FEW_ALIKE
+        lines += [problem.line for problem in (group if few else group[:1])]
+        if not few:
+            names = listed([str(problem.column) for problem in group[1:]], MOST_ALIKE)
+            lines.append(f"the same in {len(group) - 1} more columns: {names}")
+    return lines
 
 
 def several(n: int, what: str) -> str:

@@ -230,12 +230,15 @@ function drawCoverageByStep() {
   })), layout(c, { shapes: goals(c), xaxis: { title: "steps ahead" }, yaxis: { title: "percent covered", rangemode: "normal", range: [Math.max(0, lowest - 10), 101] } }));
 }
 function drawCoverageByColumn() {
-  const c = colours(), places = withMain(report.columns.map((_, i) => i).slice(0, MOST_BARS), report.columns);
-  const ticks = { tickvals: places, ticktext: places.map((i) => plain(short(report.columns[i], 14))) };
+  const c = colours(), covered = report.coverage[0].by_column, many = report.columns.length > MOST_BARS;
+  const order = report.columns.map((_, i) => i);
+  if (many) order.sort((a, b) => covered[a] - covered[b]);
+  const places = withMain(order.slice(0, MOST_BARS), report.columns), x = places.map((_, i) => i);
+  const ticks = { tickvals: x, ticktext: places.map((i) => plain(short(report.columns[i], 14))) };
   draw("chart-coverage-column", report.coverage.map((each, i) => ({
-    x: places, y: places.map((place) => each.by_column[place]), name: plain(each.name), type: "bar", hovertemplate: "%{y:.1f} %",
+    x, y: places.map((place) => each.by_column[place]), name: plain(each.name), type: "bar", hovertemplate: "%{y:.1f} %",
     marker: { color: c(TINTS[i % 4]) },
-  })), layout(c, { shapes: goals(c), xaxis: { title: report.columns.length > MOST_BARS ? `${MOST_BARS} of ${report.columns.length} columns` : "column", ...ticks }, yaxis: { title: "percent covered", rangemode: "normal", range: [0, 101] } }));
+  })), layout(c, { shapes: goals(c), xaxis: { title: many ? `${MOST_BARS} of ${report.columns.length} columns, least covered first` : "column", ...ticks }, yaxis: { title: "percent covered", rangemode: "normal", range: [0, 101] } }));
 }
 function drawResiduals() {
   const found = report.residuals, c = colours(), total = found.counts.reduce((sum, n) => sum + n, 0), last = found.counts.length - 1;
@@ -338,7 +341,8 @@ function drawAll() { for (const id of visible) charts.get(id)(); }
 function startCharts() {
   if (report.tracks.length) charts.set("explorer", drawTrack);
   for (const profile of report.profiles) charts.set("chart-" + profile.key, () => drawProfile(profile));
-  if (report.coverage.length) { charts.set("chart-coverage-step", drawCoverageByStep); charts.set("chart-coverage-column", drawCoverageByColumn); }
+  if (report.coverage.length) { charts.set("chart-coverage-step", drawCoverageByStep); }
+  if (report.coverage.length && report.columns.length > 1) charts.set("chart-coverage-column", drawCoverageByColumn);
   if (report.residuals) { charts.set("chart-residuals", drawResiduals); charts.set("chart-bias", drawBias); }
   if (report.losses) charts.set("chart-losses", drawLosses);
   if (report.attention.length) charts.set("chart-attention", drawAttention);
