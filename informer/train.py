@@ -2,7 +2,8 @@
 
 The run directory holds config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
 TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv. `resume=` continues
-a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one.
+a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one. Where
+torchrun restarts processes (--max-restarts), the run in `run_dir` continues from what it saved last.
 """
 
 from informer import start
@@ -10,6 +11,7 @@ from informer import start
 if __name__ == "__main__":  # before the imports that take time
     start.begin()
 
+import os
 import re
 import sys
 from contextlib import nullcontext
@@ -48,8 +50,10 @@ def _act(settings: TrainConfig) -> None:
     console = main_console()
     announce()
     try:
-        if settings.resume is None:
-            named = settings.run_dir
+        named = settings.run_dir
+        if settings.resume is None and named is not None and _is_restarted() and RunFolder(Path(named)).holds_a_run:
+            resume(RunFolder.of(Path(named)), console)
+        elif settings.resume is None:
             place = (
                 RunFolder.new(Path("runs") / _name(settings)) if named is None else nullcontext(RunFolder(Path(named)))
             )
@@ -61,6 +65,11 @@ def _act(settings: TrainConfig) -> None:
             resume(RunFolder.of(Path(settings.resume)), console, settings, named=given_keys())
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
+
+
+def _is_restarted() -> bool:
+    """Whether torchrun, with --max-restarts, started this process in the place of one that ended."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def _check_paths(settings: TrainConfig) -> None:
