@@ -2,8 +2,8 @@
 
 The run directory holds config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
 TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv. `resume=` continues
-a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one. Where
-torchrun restarts processes (--max-restarts), the run in `run_dir` continues from what it saved last.
+a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one. Under
+torchrun --max-restarts the run that is in `run_dir` continues from what it saved last.
 """
 
 from informer import start
@@ -11,7 +11,6 @@ from informer import start
 if __name__ == "__main__":  # before the imports that take time
     start.begin()
 
-import os
 import re
 import sys
 from contextlib import nullcontext
@@ -27,6 +26,7 @@ from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset
 from informer.data.read.remote import without_signature
 from informer.errors import InputError
+from informer.training.elastic import is_elastic
 from informer.training.multirun import announce, closing_table, leave_row
 from informer.training.run_dir import LENGTH, RunFolder
 
@@ -51,7 +51,7 @@ def _act(settings: TrainConfig) -> None:
     announce()
     try:
         named = settings.run_dir
-        if settings.resume is None and named is not None and _is_restarted() and RunFolder(Path(named)).holds_a_run:
+        if settings.resume is None and named is not None and is_elastic() and RunFolder(Path(named)).holds_a_run:
             resume(RunFolder.of(Path(named)), console)
         elif settings.resume is None:
             place = (
@@ -65,11 +65,6 @@ def _act(settings: TrainConfig) -> None:
             resume(RunFolder.of(Path(settings.resume)), console, settings, named=given_keys())
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
-
-
-def _is_restarted() -> bool:
-    """Whether torchrun, with --max-restarts, started this process in the place of one that ended."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def _check_paths(settings: TrainConfig) -> None:

@@ -40,7 +40,8 @@ def _torchrun(*arguments: str, code: str | None = None, restarts: int = 0) -> su
     else:
         Path("entry.py").write_text(code)
         what = ["entry.py"]
-    return subprocess.run([*start, *what, *arguments], env=_environment(), capture_output=True, text=True)
+    own = _environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+    return subprocess.run([*start, *what, *arguments], env=own, capture_output=True, text=True)
 
 
 def _losses(run_dir: str) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ from math import log
 import numpy as np
 import pytest
 
-from informer.watching.drift import ALPHA, conformal_ranks, find_drift, simple_jumper, whitened
+from informer.watching.drift import ALPHA, LAG, conformal_ranks, find_drift, simple_jumper, whitened
 from informer.watching.findings import Alarm, Findings, Moved, Verdict
 from informer.watching.inputs import ks_distance, stability_index
 
@@ -25,6 +25,17 @@ def test_fewer_than_five_percent_false_alarms() -> None:
     """Red if the bet wins on stationary errors, with autocorrelation or without."""
     alarms = [find_drift(noise(seed, phi=0.4 * (seed % 2))).alarm for seed in range(200)]
     assert sum(alarm is not None for alarm in alarms) < 10
+
+
+def test_a_shift_is_found_in_autocorrelated_errors() -> None:
+    """Red if errors at the new level count towards the mean and autocorrelation that are taken out of them."""
+    found = 0
+    for seed in range(40):
+        errors = noise(seed, phi=0.7)
+        errors[BREAK:] += 2
+        alarm = find_drift(errors, seed=seed).alarm
+        found += alarm is not None and BREAK <= alarm < BREAK + 100
+    assert found >= 36
 
 
 @pytest.mark.parametrize("change", ["up", "down", "wider"])
@@ -47,7 +58,7 @@ def test_errors_of_overlapping_horizons_are_taken_apart() -> None:
     changed[2000:] += 5
     np.testing.assert_array_equal(whitened(changed)[:2000], plain[:2000])
     for t in (500, 2999):
-        x, y = errors[: t - 1], errors[1:t]
+        x, y = errors[: t - 1 - LAG], errors[1 : t - LAG]
         phi = ((x * y).mean() - x.mean() * y.mean()) / x.var()
         assert plain[t] == pytest.approx(errors[t] - y.mean() - phi * (errors[t - 1] - x.mean()))
 

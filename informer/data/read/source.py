@@ -138,8 +138,7 @@ def series_from_table(
     Args:
         name: of the series.
         sizes: for training: of windows that each part of the split must hold.
-        history: for prediction: rows that it needs. The last so many are taken and checked; of older ones the
-            times are checked, because only the end of rows in order is the end of the series.
+        history: for prediction: rows that it needs, from the end; of older ones only the times are checked.
         trained_format: for prediction: the format that the training data's times had (see `find_format`).
         known: times of the files before this one.
 
