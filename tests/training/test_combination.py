@@ -176,6 +176,26 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the head, which has its weight in best.pt, is multiplied by it once more."""
+    half = Shares(0.5, 0.5, 0.0)
+    monkeypatch.setattr(
+        "informer.training.combination._chosen", lambda losses, counts, offered, horizons: offered.index(half)
+    )
+    small = [*NETWORK, *SMALL[1:], "trainer.max_steps=1", "trainer.combine=true", "trainer.refit=true"]
+    outcome = call("train", "dataset=sample", *small, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    best, refit = (restore_model(checkpoint.load(Path("run") / name)) for name in ("best.pt", "refit.pt"))
+    assert isinstance(best, Informer)
+    assert isinstance(refit, Informer)
+    heads = [dict(model.head.named_parameters()) for model in (best, refit)]
+    assert heads[0]["weight"].abs().sum() > 0
+    for name, parameter in heads[0].items():
+        torch.testing.assert_close(heads[1][name], parameter, rtol=0, atol=0)
+    own = [maps_of(model).own for model in (best, refit)]
+    assert not torch.equal(*own), "which are fitted on more windows"
+
+
 def test_needs_linear_maps(folder: Path) -> None:
     outcome = call("train", "dataset=sample", "model=tiny", "trainer.combine=true")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)

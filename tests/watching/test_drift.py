@@ -1,12 +1,24 @@
 """The drift test, distances of distributions, and what is decided, against definitions written as loops."""
 
+from dataclasses import replace
 from itertools import pairwise
 from math import log
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from informer.watching.drift import ALPHA, LAG, conformal_ranks, find_drift, simple_jumper, whitened
+from informer.watching.drift import (
+    ALPHA,
+    BURN_IN,
+    LAG,
+    WINDOWS,
+    conformal_ranks,
+    find_drift,
+    log_p_of_windows,
+    simple_jumper,
+    whitened,
+)
 from informer.watching.findings import Alarm, Findings, Moved, Verdict
 from informer.watching.inputs import ks_distance, stability_index
 
@@ -82,8 +94,31 @@ def test_ranks_and_capital_are_those_of_the_definition() -> None:
         assert found[t] == pytest.approx(log(sum(capital.values())))
 
 
+def test_the_least_likely_window_is_that_of_a_loop() -> None:
+    """Red if a window reads later ranks, or the number of windows is not counted."""
+    ranks = np.random.default_rng(2).random(150)
+    ranks[120:] = 0.5 + ranks[120:] / 2
+    normal, found = NormalDist(), log_p_of_windows(ranks)
+    scores = [normal.inv_cdf(rank) for rank in ranks]
+    for end in (4, 60, 129, 149):
+        likely = 0.0
+        for rows in (rows for rows in WINDOWS if rows <= end + 1):
+            known = max(end + 1 - LAG, BURN_IN)
+            mean = abs(sum(scores[end + 1 - rows : end + 1])) / (rows * (1 + rows / known)) ** 0.5
+            likely = min(likely, log(2 * normal.cdf(-mean) * len(WINDOWS) * len(ranks)))
+        assert found[end] == pytest.approx(likely)
+
+
+def test_intervals_of_few_horizons_decide_little() -> None:
+    """Red if the spread of a few horizons that happen to be alike is taken as it is."""
+    for inside, verdict in ((np.full(8, 0.9), Verdict.ok), (np.full(100, 0.9), Verdict.recalibrate)):
+        assert replace(findings(), coverage=inside).decide()[0] is verdict
+
+
 def test_several_tests_share_the_false_alarms() -> None:
-    assert find_drift(noise(0), n_tests=7).bound == pytest.approx(log(7 / ALPHA))
+    assert find_drift(noise(0), n_tests=7).bound == pytest.approx(log(2 * 7 / ALPHA)), (
+        "half of it for the bet, half for windows"
+    )
     assert find_drift(np.zeros(1)).alarm is None
     assert find_drift(np.zeros(300)).alarm is None
 
