@@ -1,5 +1,6 @@
 """The average of network, linear maps and seasonal naive: what it forecasts, how it is chosen, that it is made once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,14 @@ from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
+from informer.config.conversion import from_plain
 from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.training.combination import Shares, _chosen, _offered, apply, choose, repeated_rows
 from informer.training.initial import initial_network
+from informer.training.keeping import close
 from informer.training.linear_skip import maps_of
 
 NETWORK = [
@@ -176,24 +179,25 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     """Red if the head, which has its weight in best.pt, is multiplied by it once more."""
-    half = Shares(0.5, 0.5, 0.0)
-    monkeypatch.setattr(
-        "informer.training.combination._chosen", lambda losses, counts, offered, horizons: offered.index(half)
-    )
-    small = [*NETWORK, *SMALL[1:], "trainer.max_steps=1", "trainer.combine=true", "trainer.refit=true"]
-    outcome = call("train", "dataset=sample", *small, "run_dir=run")
-    assert outcome.status == 0, outcome.err
-    best, refit = (restore_model(checkpoint.load(Path("run") / name)) for name in ("best.pt", "refit.pt"))
-    assert isinstance(best, Informer)
+    keys = [*NETWORK, *SMALL[1:], "trainer.max_steps=0", "trainer.combine=true", "trainer.refit=true"]
+    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    saved = checkpoint.load(Path("run"))
+    model = restore_model(saved)
+    assert isinstance(model, Informer)
+    for parameter in model.head.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    Path("trained").mkdir()
+    facts = saved.data | {COMBINED: Shares(0.5, 0.5, 0.0).to_plain()}
+    checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
+    settings = from_plain(saved.config)
+    close(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)
+    refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
     assert isinstance(refit, Informer)
-    heads = [dict(model.head.named_parameters()) for model in (best, refit)]
-    assert heads[0]["weight"].abs().sum() > 0
-    for name, parameter in heads[0].items():
-        torch.testing.assert_close(heads[1][name], parameter, rtol=0, atol=0)
-    own = [maps_of(model).own for model in (best, refit)]
-    assert not torch.equal(*own), "which are fitted on more windows"
+    for own, again in zip(model.head.parameters(), refit.head.parameters(), strict=True):
+        torch.testing.assert_close(again, own, rtol=0, atol=0)
+    assert not torch.equal(maps_of(refit).own, maps_of(model).own), "which are fitted on more windows"
 
 
 def test_needs_linear_maps(folder: Path) -> None:
