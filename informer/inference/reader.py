@@ -180,9 +180,8 @@ class Reader:
     ) -> list[Series]:
         """`named`: the column of series was requested, and must exist.
 
-        Among several series, those that are too short are padded with short=pad, and left out with short=skip or where
-        `lenient`: the first series then says so among its repairs.
-        """
+        Short ones among several series are padded with short=pad, left out with short=skip or where `lenient`, which
+        the first one then says among its repairs."""
         table = self._coded(table)
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
