@@ -5,6 +5,7 @@ what it started may live on: it fails, and the script is run again for what is l
 """
 
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,22 +30,25 @@ def on_ray(work: Callable[[Given], str], workers: int) -> Iterator[Callable[[Giv
     """
     with cluster(workers):
         import ray
-        from ray.exceptions import RayError
+        from ray.exceptions import RayError, RayTaskError
 
-        for module in (__name__, work.__module__):  # scripts are on the path of this process only
-            if module != "__main__":
-                ray.cloudpickle.register_pickle_by_value(sys.modules[module])
+        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # scripts are on the path of this process only
         task, folder = ray.remote(num_cpus=1, max_retries=0)(_there), Path.cwd()
+        paths = [*sys.path, str(Path(__file__).parent)]
 
         def called(given: Given) -> str:
             try:
-                return ray.get(task.remote(work, given, folder))
+                return ray.get(task.remote(ray.cloudpickle.dumps((work, given)), paths, folder))
+            except RayTaskError as error:
+                return str(error).strip().splitlines()[-1]
             except RayError as error:
                 return f"{type(error).__name__}: the Ray worker was lost; run the same command again"
 
         yield called
 
 
-def _there(work: Callable[[Given], str], given: Given, folder: Path) -> str:
+def _there(call: bytes, paths: list[str], folder: Path) -> str:
+    sys.path.extend(path for path in paths if path not in sys.path)
     os.chdir(folder)
+    work, given = pickle.loads(call)
     return work(given)

@@ -14,7 +14,6 @@ from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
-from informer.config.conversion import from_plain
 from informer.data.pipeline import Data
 from informer.errors import InputError
 from informer.models.base import ForecastModel, model_output
@@ -191,7 +190,7 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     Path("trained").mkdir()
     facts = saved.data | {COMBINED: Shares(0.5, 0.5, 0.0).to_plain()}
     checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
-    settings = from_plain(saved.config)
+    settings = composed("dataset=sample", *keys)
     close(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)
     refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
     assert isinstance(refit, Informer)
