@@ -17,22 +17,30 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.build import take_table
-from informer.checkpoint.paths import REPORT, newest
-from informer.config.compose import compose
+from informer.checkpoint.paths import REPORT, followed, newest
 from informer.config.conversion import node_of
 from informer.config.input_format import InputFormat
-from informer.config.schema import TrainConfig, check
-from informer.data.future import Future
+from informer.config.schema import check
 from informer.data.read.given import Given, frame_of, like, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of, table_of_frame
-from informer.errors import InputError, listed
-from informer.inference.estimator import OnClassOrInstance, forecast_figure, levels_of, metrics_table, skill_of
+from informer.errors import listed
+from informer.inference.estimator import (
+    OnClassOrInstance,
+    forecast_figure,
+    known_ahead,
+    levels_of,
+    metrics_table,
+    skill_of,
+    table_settings,
+)
 from informer.inference.predictor import TrainedModel
+from informer.inference.refits import Refits
 from informer.inference.rolling import roll_panel
-from informer.inference.rolling_scores import Rolling
+from informer.inference.rolling_scores import Rolling, first_origin
 from informer.search.stage import train
 from informer.training.kept_table import NAME, kept_path, kept_table
+from informer.training.refitting import refit_of
 from informer.training.run_dir import RunFolder
 
 if TYPE_CHECKING:
@@ -55,6 +63,7 @@ class Forecaster:
     def __init__(self, trained: TrainedModel | None = None, **config: Any) -> None:
         self._trained, self._config = trained, config
         self._scores: str | None = None
+        self._run: Path | None = None
 
     def __repr__(self) -> str:
         """Targets, inputs and lengths in one line."""
@@ -75,7 +84,7 @@ class Forecaster:
             InputError: there is no readable checkpoint, or device is not available.
         """
         found = cls(TrainedModel.load(newest(path), device=device))
-        scores = Path(path) / REPORT[0]
+        scores, found._run = Path(path) / REPORT[0], followed(path)
         found._scores = scores.read_text() if scores.is_file() else None
         return found
 
@@ -99,7 +108,7 @@ class Forecaster:
         with ExitStack() as folders:
             run_dir = Path(wanted or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = kept_path(table.frame, run_dir) if wanted and table is not None else None
-            settings, folder, read = _settings(config, path or kept_at), RunFolder(run_dir), None
+            settings, folder, read = table_settings(config, path or kept_at), RunFolder(run_dir), None
             if table is not None:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
@@ -107,7 +116,7 @@ class Forecaster:
                 read = partial(take_table, settings, table, kept)
             train(settings, folder, Console(quiet=not verbose), read=read)
             found = type(self).load(run_dir, device=settings.device)
-            self._trained, self._scores = found._trained, found._scores
+            self._trained, self._scores, self._run = found._trained, found._scores, run_dir if wanted else None
             return self
 
     @property
@@ -160,7 +169,7 @@ class Forecaster:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
         panel = self._panel(frame, dataset)
-        known = None if future is None else self._known_ahead({"frame": panel}, {"frame": future})
+        known = None if future is None else known_ahead(self.trained.reader, {"frame": panel}, {"frame": future})
         found = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=known)
         return like(frame, pd.concat([forecast.frame() for forecast in found], ignore_index=True))
 
@@ -236,7 +245,7 @@ class Forecaster:
             name: self.trained.reader.frame(frame_of(frame, str(name)), str(name)) for name, frame in given.items()
         }
         series = [one for panel in panels.values() for one in panel]
-        known = None if futures is None else self._known_ahead(panels, _by_name(futures))
+        known = None if futures is None else known_ahead(self.trained.reader, panels, _by_name(futures))
         found = iter(self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=known))
         forecasts = [
             like(given[name], pd.concat([one.frame() for one in islice(found, len(panel))], ignore_index=True))
@@ -252,6 +261,8 @@ class Forecaster:
         stride: int | None = None,
         intervals: int | Sequence[int] = (),
         adaptive: bool = False,
+        refit_every: int | None = None,
+        start: str | None = None,
     ) -> Any:
         """Forecasts from every origin in a table, next to the actual values.
 
@@ -260,6 +271,9 @@ class Forecaster:
             stride: rows between origins, pred_len by default; the first origin is row seq_len.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
             adaptive: widths follow the coverage at earlier origins; see `informer.inference.adaptive`.
+            refit_every: origins after which linear maps are fitted again, on all rows of `frame` before, of a model of
+                a run directory; see `informer.inference.refits`.
+            start: first forecast time; None: after seq_len rows, with refit_every after the rows of training.
 
         Returns:
             A table of the kind of `frame`. One row per origin (the last known time), target and step: origin, step, the
@@ -270,30 +284,15 @@ class Forecaster:
             InputError: as `predict`, or too few rows for one origin.
         """
         model = self.trained
-        if model.checkpoint.refit:
+        refit = None if refit_every is None else refit_of(self._run, refit_every)
+        if model.checkpoint.refit and refit is None:
             log.warning("backtest: the model was fitted on all rows of its data; on those its errors are too small")
         panel = self._panel(frame, None, model.reach(horizon))
-        how = Rolling(horizon=horizon, stride=stride, levels=levels_of(intervals), adaptive=adaptive)
-        tables = roll_panel(model, panel, how)
-        return like(frame, pd.concat(tables, ignore_index=True))
-
-    def _known_ahead(self, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Given]) -> list[Future]:
-        """The future covariates of every series of these tables."""
-        absent = [str(name) for name in panels if name not in futures]
-        if absent:
-            raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-        read, names = self.trained.reader.future_frame, {name: f"future of {name}" for name in panels}
-        known = {name: read(frame_of(futures[name], called), called) for name, called in names.items()}
-        return [known[name].of(series) for name, panel in panels.items() for series in panel]
-
-
-def _settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
-    """The configuration for training on a table, which may be saved as a file."""
-    if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
-        rest = {key: value for key, value in config.items() if key != "dataset"}
-        config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
-    kept = {} if path is None else {"dataset.path": str(path)}
-    return compose("train", {"dataset": "csv", **kept, **config})
+        how = Rolling(horizon=horizon, stride=stride, start=start, levels=levels_of(intervals), adaptive=adaptive)
+        is_cut = start is not None or refit is not None
+        firsts = [first_origin(model, series, start) for series in panel] if is_cut else None
+        refits = None if refit is None else Refits(model, panel, refit)
+        return like(frame, pd.concat(roll_panel(model, panel, how, firsts=firsts, refits=refits), ignore_index=True))
 
 
 def _by_name(frames: Mapping[Any, Given] | Sequence[Given]) -> Mapping[Any, Given]:

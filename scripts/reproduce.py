@@ -6,10 +6,12 @@
 
 table=M forecasts all columns, table=S the target alone; their cells, settings and the paper's numbers stand in
 conf/experiment/paper_tables.csv. table=long has the horizons 96 to 720 that later models are compared on, next to
-PatchTST's numbers (conf/experiment/long_horizons.csv); the paper has no settings for them. Models: informer2020 (the
+the numbers of PatchTST and DUET (conf/experiment/long_horizons.csv); the paper has no settings for them. table=m4 is M4
+Hourly, with linear_plus only (scripts/reproduce_m4.py). Models: informer2020 (the
 paper's settings, what the authors' code computes), informer_full (the same with full attention, the paper's
 "Informer†"), informer (the same sizes, our defaults), informer_plus (one configuration a dataset, the same at all
-horizons). Ridge and the seasonal naive are scored within every run. Other key=value go to informer.train.
+horizons), linear_plus (one configuration for all; in closed form, so that every seed gives the same: --seeds 0). Ridge
+and the seasonal naive are scored within every run. Other key=value go to informer.train.
 
 `--engine ray` runs them on a Ray cluster, the one that RAY_ADDRESS names or one of this machine (extra `ray`).
 
@@ -31,7 +33,11 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+<<<<<<< HEAD
 from on_ray import on_ray
+=======
+import reproduce_m4
+>>>>>>> main
 from result_files import write_rows
 from rich.console import Console
 
@@ -41,8 +47,11 @@ from informer.files import write_atomic
 from informer.runtime import pick_device, resource
 
 TABLES = {"M": "paper_tables.csv", "S": "paper_tables.csv", "long": "long_horizons.csv"}
+M4 = "m4"
 ROWS = "rows.csv"
-MODELS = ("informer2020", "informer_full", "informer", "informer_plus")
+MODELS = ("informer2020", "informer_full", "informer", "informer_plus", "linear_plus")
+ANY_HORIZON = ("informer_plus", "linear_plus")
+"""Models that need no settings of the paper."""
 CHOSEN = {
     "ETTh1": "seq_len=504 model.embed=none model.channel_independent=true model.patch_len=24 model.d_model=32 "
     "model.d_ff=64 model.dropout=0.3 optim.lr=5e-4 trainer.steps_per_epoch=60 trainer.max_epochs=3",
@@ -64,6 +73,8 @@ class Cell:
     pred_len: int
     mse: float
     mae: float | None = None
+    duet: float | None = None
+    """MSE of DUET; None where it has none."""
     full: tuple[float, float] | None = None
     """MSE and MAE of the paper's Informer with full attention; None where it has none."""
     sizes: tuple[str, ...] | None = None
@@ -73,6 +84,8 @@ class Cell:
         """Keys of informer.train for this cell."""
         shared = [f"dataset={self.dataset}", f"features={self.features}", f"pred_len={self.pred_len}"]
         shared.append("trainer.calibration=0")  # no intervals are asked for: all of validation chooses the epoch
+        if model == "linear_plus":
+            return [*shared, "model=linear_plus", "trainer.keep=false"]
         if model == "informer_plus":
             shared += ["model=informer_plus", "label_len=48", "optim.schedule=cosine", "precision=auto"]
             return [*shared, *PLUS[self.dataset].split()]
@@ -223,7 +236,7 @@ def _cell(row: dict[str, str]) -> Cell:
     full = (float(row["mse_full"]), float(row["mae_full"])) if "mse_full" in row else None
     return Cell(
         dataset=row["dataset"], features=row["features"], pred_len=int(row["pred_len"]), mse=float(row["mse"]),
-        mae=mae, full=full, sizes=sizes,
+        mae=mae, duet=float(row["duet"]) if "duet" in row else None, full=full, sizes=sizes,
     )  # fmt: skip
 
 
@@ -276,9 +289,10 @@ def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
         InputError: no table, or another.
     """
     tables = [setting.partition("=")[2] for setting in settings if setting.startswith("table=")]
-    if len(tables) != 1 or tables[0] not in TABLES:
+    known = (*TABLES, M4)
+    if len(tables) != 1 or tables[0] not in known:
         raise InputError(
-            f"table: expected one of {', '.join(f'table={name}' for name in TABLES)}, found {tables or 'none'}"
+            f"table: expected one of {', '.join(f'table={name}' for name in known)}, found {tables or 'none'}"
         )
     return tables[0], tuple(setting for setting in settings if not setting.startswith("table="))
 
@@ -286,7 +300,7 @@ def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
 def main() -> None:
     """Run what is asked for and not finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M, S or long; keys of informer.train")
+    parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M|S|long|m4; keys of informer.train")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--datasets", nargs="+", choices=list(PLUS), default=list(PLUS))
     parser.add_argument("--horizons", nargs="+", type=int, help="all of the table where left out")
@@ -301,18 +315,25 @@ def main() -> None:
         sys.exit(f"error: {error}")
     folder = given.output / table
     folder.mkdir(parents=True, exist_ok=True)
+    if table == M4:
+        try:
+            reproduce_m4.run(folder, extra, console)
+        except InputError as error:
+            sys.exit(f"error: {error}")
+        return
     datasets = [name for name in given.datasets if has_data(name)]
     for name in sorted(set(given.datasets) - set(datasets)):
         console.print(f"{name}: no file in INFORMER_DATA_DIR; left out (scripts/download_data.py)")
-    if table == "long" and "informer_plus" not in given.models:
-        sys.exit("error: table=long: expected --models informer_plus, the paper has no settings for these horizons")
+    if table == "long" and not set(given.models) & set(ANY_HORIZON):
+        names = " or ".join(ANY_HORIZON)
+        sys.exit(f"error: table=long: expected --models {names}, the paper has no settings for these horizons")
     jobs = [
         Job(cell=cell, model=model, seed=seed, extra=extra, folder=folder)
         for seed in given.seeds
         for cell in cells(table)
         if cell.dataset in datasets and (given.horizons is None or cell.pred_len in given.horizons)
         for model in given.models
-        if model == "informer_plus" or cell.sizes is not None
+        if model in ANY_HORIZON or cell.sizes is not None
     ]
     try:
         with on_ray(Job.run, given.jobs) if given.engine == "ray" else nullcontext(Job.run) as run:

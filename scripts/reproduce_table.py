@@ -2,8 +2,9 @@
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Reads OUTPUT/TABLE/rows.csv, writes table.md and table.png next to it. Ridge and seasonal naive are those of the runs
-of informer_plus, which reads the same history at all horizons. What has not been run is marked as such.
+Reads OUTPUT/TABLE/rows.csv, writes table.md and, but for table=m4, table.png next to it. Ridge and seasonal naive are
+those of the runs of informer_plus, which reads the same history at all horizons. What has not been run is marked as
+such.
 """
 
 import argparse
@@ -12,20 +13,25 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import reproduce_m4
 from matplotlib.figure import Figure
-from reproduce import MODELS, ROWS, Cell, Row, cells, given_table
+from reproduce import ANY_HORIZON, M4, MODELS, ROWS, Cell, Row, cells, given_table
 from result_files import markdown_table, read_rows
 from rich.console import Console
 
 from informer.errors import InputError
 from informer.files import write_atomic
 
-PAPER, PAPER_FULL, PATCHTST, RIDGE, NAIVE = "paper", "paper, full attention", "PatchTST", "ridge", "seasonal naive"
+PAPER, PAPER_FULL, PATCHTST, DUET = "paper", "paper, full attention", "PatchTST", "DUET"
+RIDGE, NAIVE = "ridge", "seasonal naive"
 ZHOU = ((PAPER, PAPER_FULL), "paper: Zhou et al. 2021, tables 1 and 2, Informer and Informer†")
 PUBLISHED = {
     "M": ZHOU,
     "S": ZHOU,
-    "long": ((PATCHTST,), "PatchTST: the better of the two in Nie et al. 2023, MSE"),
+    "long": (
+        (PATCHTST, DUET),
+        "PatchTST: the better of the two in Nie et al. 2023, MSE; DUET: Qiu et al. 2024, MSE",
+    ),
 }
 """The first columns of each table, and where their numbers are from."""
 Pair = tuple[float, float | None]
@@ -33,7 +39,7 @@ Pair = tuple[float, float | None]
 
 def columns(table: str) -> tuple[str, ...]:
     """What is compared in a table."""
-    models = [model for model in MODELS if model == "informer_plus" or all(cell.sizes for cell in cells(table))]
+    models = [model for model in MODELS if model in ANY_HORIZON or all(cell.sizes for cell in cells(table))]
     return (*PUBLISHED[table][0], *models, RIDGE, NAIVE)
 
 
@@ -41,6 +47,8 @@ def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
     """MSE and MAE of a column of the table in this cell, one a seed."""
     if column in (PAPER, PATCHTST):
         return [(cell.mse, cell.mae)]
+    if column == DUET:
+        return [(cell.duet, None)] if cell.duet is not None else []
     if column == PAPER_FULL:
         return [cell.full] if cell.full is not None else []
     here = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
@@ -75,6 +83,7 @@ def as_markdown(table: str, rows: list[Row]) -> str:
         lines.append([cell.dataset, str(cell.pred_len), *texts])
     seeds = sorted({row.seed for row in rows})
     note = f"MSE ± standard deviation over seeds {seeds} / MAE, test part, scaled units; {PUBLISHED[table][1]}.\n"
+    note += "linear_plus is in closed form: every seed gives the same.\n"
     return markdown_table(["dataset", "horizon", *names], lines) + "\n" + note
 
 
@@ -108,7 +117,7 @@ def as_figure(table: str, rows: list[Row]) -> Figure:
 def main() -> None:
     """Read the rows, write table and figure, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("settings", nargs="*", metavar="table=M|S|long")
+    parser.add_argument("settings", nargs="*", metavar="table=M|S|long|m4")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     given = parser.parse_intermixed_args()
     try:
@@ -116,10 +125,13 @@ def main() -> None:
     except InputError as error:
         sys.exit(f"error: {error}")
     folder = given.output / table
-    rows = read_rows(Row, folder / ROWS)
-    text = as_markdown(table, rows)
+    if table == M4:
+        text = reproduce_m4.as_markdown(read_rows(reproduce_m4.M4Row, folder / ROWS))
+    else:
+        rows = read_rows(Row, folder / ROWS)
+        text = as_markdown(table, rows)
+        as_figure(table, rows).savefig(folder / "table.png", dpi=150)
     write_atomic(folder / "table.md", text)
-    as_figure(table, rows).savefig(folder / "table.png", dpi=150)
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pandas as pd
 import pytest
 from entry_points import SMALL, script
 from rich.console import Console
@@ -48,17 +50,21 @@ def test_the_cells_of_the_paper(scripts: Scripts) -> None:
     assert [(cell.dataset, cell.pred_len, cell.mse) for cell in reproduce.cells("long")[3:5]] == [
         ("ETTh1", 720, 0.447), ("ETTm1", 96, 0.290)
     ]  # fmt: skip
+    assert [cell.duet for cell in reproduce.cells("long")[3:5]] == [0.429, 0.279]
 
 
-@pytest.mark.parametrize("model", ["informer2020", "informer_full", "informer", "informer_plus"])
+@pytest.mark.parametrize("model", ["informer2020", "informer_full", "informer", "informer_plus", "linear_plus"])
 def test_every_run_is_a_configuration(scripts: Scripts, model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
     reproduce, _ = scripts
-    tables = ["M", "S", "long"] if model == "informer_plus" else ["M"]
+    tables = ["M", "S", "long"] if model in reproduce.ANY_HORIZON else ["M"]
     for cell in [cell for table in tables for cell in reproduce.cells(table)]:
         settings = composed(*cell.overrides(model), "seed=3")
         assert (settings.dataset.name, settings.pred_len) == (cell.dataset, cell.pred_len)
-        if model != "informer_plus":
+        if model == "linear_plus":
+            assert (settings.model.family, settings.seq_len, settings.trainer.max_steps) == ("linear", 720, 0)
+            assert settings.trainer.combine
+        elif model != "informer_plus":
             sizes = dict(size.split("=") for size in cell.sizes)
             assert f"{settings.seq_len} {settings.label_len}" == f"{sizes['seq_len']} {sizes['label_len']}"
             assert str(settings.model.encoder_stacks) == sizes["model.encoder_stacks"]
@@ -151,12 +157,12 @@ def test_the_table(scripts: Scripts) -> None:
         "dataset": "ETTh1", "horizon": "24", "paper": "0.577 / 0.549", "paper, full attention": "0.620 / 0.577",
         "informer2020": "not run", "informer_full": "not run",
         "informer": f"0.550 ± {spread:.3f} / 0.450", "informer_plus": "**0.280 ± 0.014 / 0.100**",
-        "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
+        "linear_plus": "not run", "ridge": "0.300 / 0.200", "seasonal naive": "0.700 / 0.600",
     }  # fmt: skip
-    assert lines[3][4:] == ["not run"] * 6
+    assert lines[3][4:] == ["not run"] * 7
     assert [axes.get_title() for axes in table.as_figure("M", rows).axes] == ["ETTh1"]
     assert len(table.as_figure("M", []).axes) == 4
-    assert "| ETTm1 | 96 | 0.290 | not run | not run | not run |" in table.as_markdown("long", rows)
+    assert "| ETTm1 | 96 | 0.290 | 0.279 | not run | not run | not run | not run |" in table.as_markdown("long", rows)
 
 
 @pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
@@ -164,3 +170,49 @@ def test_no_table_is_one_line(scripts: Scripts, settings: list[str]) -> None:
     reproduce, _ = scripts
     with pytest.raises(ValueError, match="expected one of table=M"):
         reproduce.given_table(settings)
+
+
+def test_m4_is_trained_forecast_and_scored(
+    scripts: Scripts, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On two short series, against MASE and sMAPE by hand; red if a finished run is run again, or the table has scores
+    of another forecaster."""
+    m4 = script("reproduce_m4")
+    days = pd.date_range("2015-01-01", periods=360, freq="h")
+    wave = np.sin(2 * np.pi * np.arange(360) / 24)
+    rng = np.random.default_rng(0)
+    rows = pd.concat(
+        pd.DataFrame({"unique_id": name, "ds": days, "y": level + wave + 0.1 * rng.normal(size=360)})
+        for name, level in (("H1", 5.0), ("H2", 9.0))
+    )
+    is_test = rows["ds"] >= days[-48]
+    rows[~is_test].to_csv(m4.TRAIN, index=False)
+    rows[is_test].to_csv(m4.TEST, index=False)
+    monkeypatch.setenv("INFORMER_DATA_DIR", str(folder))
+    keys = (
+        "dataset.split.val=0.2",
+        "dataset.split.test=0.2",
+        "dataset.split.train=0.6",
+        "seq_len=24",
+        "model.own_maps=false",
+        "model.average=1",
+    )
+    Path("out").mkdir()
+    m4.run(Path("out"), keys, Console())
+    found = {row.model: row for row in script("result_files").read_rows(m4.M4Row, Path("out/rows.csv"))}
+    forecast = pd.read_csv("out/forecasts/m4_hourly_train.forecast.csv", parse_dates=["ds"])
+    both = rows[is_test].merge(forecast, on=["unique_id", "ds"], suffixes=("", "_hat"))
+    assert len(both) == 2 * 48
+    scale = rows[~is_test].groupby("unique_id")["y"].apply(lambda y: y.diff(24).abs().mean())
+    error = (both["y"] - both["y_hat"]).abs()
+    mase = (error.groupby(both["unique_id"]).mean() / scale).mean()
+    assert found["linear_plus"].mase == pytest.approx(mase, rel=1e-5)
+    smape = (200 * error / (both["y"].abs() + both["y_hat"].abs())).mean()
+    assert found["linear_plus"].smape == pytest.approx(smape, rel=1e-5)
+    text = m4.as_markdown(list(found.values()))
+    assert text.splitlines()[3].replace("**", "").startswith(f"| linear_plus | {mase:.3f} | {smape:.2f} |")
+    assert "| M4 winner | 0.893 | 9.33 | 0.440 |" in text.replace("**", "")
+    m4.run(Path("out"), keys, Console())
+    assert "finished before" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="take another --output"):
+        m4.run(Path("out"), ("seq_len=48",), Console())

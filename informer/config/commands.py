@@ -136,6 +136,8 @@ class PredictConfig:
     """Levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
     adaptive: bool = False
     """With mode=rolling: widths of intervals follow the coverage that they had at earlier origins."""
+    refit_every: int | None = None
+    """With mode=rolling: origins from one fit of linear maps and ridge, on all rows before, to the next; null: none."""
     format: Format = Format.csv
     digits: int | None = 7
     """Digits of numbers in text, of the spread of the column's history; null: all."""
@@ -156,7 +158,7 @@ class PredictConfig:
         """All values out of range, one sentence each."""
         found = [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
         found += device_problems(self.device)
-        for name in ("horizon", "stride", "batch_size", "workers", "digits"):
+        for name in ("horizon", "stride", "refit_every", "batch_size", "workers", "digits"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 found.append(f"{name}: expected at least 1, found {value}")
@@ -173,7 +175,12 @@ class PredictConfig:
     def _mode_problems(self) -> list[str]:
         """Settings that do not fit the mode."""
         if self.mode is Mode.ahead:
-            only = {"stride": self.stride, "from": self.from_date, "adaptive": "true" if self.adaptive else None}
+            only = {
+                "stride": self.stride,
+                "from": self.from_date,
+                "adaptive": "true" if self.adaptive else None,
+                "refit_every": self.refit_every,
+            }
             return [
                 f"{name}: only used with mode=rolling, found {name}={value}" for name, value in only.items() if value
             ]

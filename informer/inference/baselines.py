@@ -1,7 +1,8 @@
 """Two baselines that any model should beat: the last season repeated, and a linear map fitted by ridge regression."""
 
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -155,6 +156,28 @@ def fit_ridge(
     return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 
+@final
+class RidgeRefit:
+    """Ridge fitted again on more windows, with the penalty that it has.
+
+    Args:
+        ridge: without known effects.
+    """
+
+    def __init__(self, ridge: RidgeForecast) -> None:
+        self._ridge = ridge
+        self._moments: _Moments | None = None
+
+    def __call__(self, later: Windows) -> RidgeForecast:
+        """Fitted on these windows and those of the calls before."""
+        if len(later):
+            found = _moments(later, NO_EFFECTS, self._ridge.positions, sys.maxsize)
+            self._moments = found if self._moments is None else self._moments + found
+        assert self._moments is not None, "the first windows are some"
+        weight = _solve(*self._moments.as_rows(), self._ridge.penalty)
+        return replace(self._ridge, weight=torch.from_numpy(weight))
+
+
 def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
     from sklearn.linear_model import Ridge  # forecasting, which fits nothing, starts faster without it
 
@@ -169,6 +192,9 @@ class _Moments:
     gram: np.ndarray
     cross: np.ndarray
     windows: int
+
+    def __add__(self, other: "_Moments") -> "_Moments":
+        return _Moments(self.gram + other.gram, self.cross + other.cross, self.windows + other.windows)
 
     def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """seq_len rows with the same moments, so that fitting them equals fitting all rows."""

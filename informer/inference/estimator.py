@@ -1,15 +1,21 @@
 """What makes a forecaster an estimator: a method for class and instance, its scores, its skill and its picture."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MethodType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
 
+from informer.config.compose import compose
+from informer.config.schema import TrainConfig
+from informer.data.future import Future
+from informer.data.read.given import Given, frame_of
 from informer.data.read.source import Series
 from informer.errors import InputError, listed
 from informer.inference.predictor import TrainedModel
+from informer.inference.reader import Reader
 from informer.inference.rolling import roll_panel, with_origins
 from informer.inference.rolling_scores import Rolling, RollingScores
 
@@ -83,3 +89,26 @@ def forecast_figure(
         raise InputError(f"series={series}: expected one of {listed([one.name for one in panel])}")
     (found,) = model.forecast(chosen, horizon=horizon, levels=levels)
     return figure_of(found, title=chosen[0].name if len(panel) > 1 else "")
+
+
+def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
+    """The configuration for training on a table, which may be saved as a file."""
+    if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
+        rest = {key: value for key, value in config.items() if key != "dataset"}
+        config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
+    kept = {} if path is None else {"dataset.path": str(path)}
+    return compose("train", {"dataset": "csv", **kept, **config})
+
+
+def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Given]) -> list[Future]:
+    """The future covariates of every series of these tables.
+
+    Raises:
+        InputError: a table has none, or they cannot be read.
+    """
+    absent = [str(name) for name in panels if name not in futures]
+    if absent:
+        raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
+    names = {name: f"future of {name}" for name in panels}
+    known = {name: reader.future_frame(frame_of(futures[name], called), called) for name, called in names.items()}
+    return [known[name].of(series) for name, panel in panels.items() for series in panel]

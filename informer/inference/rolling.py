@@ -5,41 +5,38 @@ written in pieces so that memory does not grow with the number of origins, and i
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int, Int64
+from torch import Tensor
 
 from informer.config.commands import Format
 from informer.data.gaps import observed_rows, seen_before
 from informer.data.read.source import Series, column_values
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
-from informer.errors import InputError
+from informer.errors import InputError, counted
 from informer.files import replacing, write_atomic
 from informer.inference.adaptive import Tracking
 from informer.inference.jobs.writing import Writer, need_pyarrow
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
 from informer.inference.recursion import go_on
+from informer.inference.refits import Refit, Refits
 from informer.inference.result import ROLLED, TIME, key_columns
 from informer.inference.rolling_scores import Rolling, RollingScores, first_origin, summary_lines
+from informer.inference.rolling_tables import metrics_of, open_table, rolled_of
 from informer.models.base import model_forecast, model_output, point
 
 log = logging.getLogger(__name__)
 
-Append = Callable[[pd.DataFrame], None]
-
-MAX_ROWS = 1 << 17
-"""Maximum rows of a table per piece, at least one origin."""
-MAX_ORIGINS = 256
-"""Origins per batch."""
+MAX_ROWS, MAX_ORIGINS = 1 << 17, 256
+"""Maximum rows of a table per piece, at least one origin; origins per batch."""
 
 
 def roll_panel(
@@ -49,65 +46,123 @@ def roll_panel(
     *,
     firsts: Sequence[int] | None = None,
     scores: RollingScores | None = None,
+    refits: Refits | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """`roll` for each series of a table; if a column names them, it comes first."""
-    for series, first in zip(panel, firsts or [0] * len(panel), strict=True):
-        for table in roll(model, series, how, first=first, scores=scores):
-            if series.series_col is not None:
-                table.insert(0, key_columns(series, table.columns)[0], series.name)
+    """Tables of `Origins` for each series; if a column names them, it comes first.
+
+    Args:
+        firsts: first row of the window of the first origin of each; None: row 0.
+        scores: collects the errors.
+        refits: the model with linear maps that are fitted again; tables then come refit by refit.
+    """
+    begins = firsts or [0] * len(panel)
+    if refits is None:
+        each = (Origins(model, series, how, first=first) for series, first in zip(panel, begins, strict=True))
+        pieces: Iterator[Piece] = ((one, model, torch.arange(len(one.windows))) for one in each)
+    else:
+        pieces = _refitted(model, panel, how, begins, scores, refits)
+    for one, fitted, chosen in pieces:
+        for table in one.tables(fitted, chosen, scores):
+            if one.series.series_col is not None:
+                table.insert(0, key_columns(one.series, table.columns)[0], one.series.name)
             yield table
 
 
-def roll(
+def _refitted(
     model: TrainedModel,
-    series: Series,
+    panel: Sequence[Series],
     how: Rolling,
-    *,
-    first: int = 0,
+    firsts: Sequence[int],
     scores: RollingScores | None,
-) -> Iterator[pd.DataFrame]:
-    """Forecasts from every `stride`-th origin, oldest first, as small tables in data units.
+    refits: Refits,
+) -> Iterator["Piece"]:
+    """The origins of all series between two refits, and the model for them."""
+    each = [Origins(model, series, how, first=first) for series, first in zip(panel, firsts, strict=True)]
+    times = sorted(set().union(*(one.times for one in each)))
+    for begin in range(0, len(times), refits.every):
+        part = times[begin : begin + refits.every]
+        later = refits.until(part[0])
+        if scores is not None:
+            scores.refit(later)
+        for one in each:
+            chosen = np.flatnonzero((one.times >= part[0]) & (one.times <= part[-1]))
+            if len(chosen):
+                yield one, refits.model, torch.from_numpy(chosen)
+    log.info(f"linear maps: fitted {counted(refits.count, 'time')}, at last on {refits.windows} windows")
 
-    Columns: origin (the last known time), step, the time as the input calls it, column, forecast, the model's quantiles
-    if any (q10), the ends of the intervals (lo80, hi80), actual; with a horizon beyond pred_len also rolled, which
-    marks rows from the model's own output.
+
+@final
+class Origins:
+    """Forecasts from every `stride`-th origin of a series, oldest first.
 
     Args:
+        model: the forecaster.
         series: with the model's columns; the first origin is the seq_len-th row, the last has enough rows after it for
             the horizon rounded up to pred_len.
         how: horizon, origins and intervals.
         first: first row of the window of the first origin.
-        scores: collects the errors.
 
     Raises:
-        InputError: there is no origin, the model was not calibrated for a level, or a forecast is not finite.
+        InputError: there is no origin, or the model was not calibrated for a level.
     """
-    steps = np.arange(model.check_horizon(how.horizon))
-    firsts, widths = origins(model, series, how, first=first), model.half_widths(how.levels)
-    tracking = Tracking(how.levels, how.delay(model)) if how.adaptive else None
-    windows, targets = _windows(model, series, firsts), model.columns.targets
-    positions, truth = model.columns.positions(targets), column_values(series, targets)
-    at_once = min(max(MAX_ROWS // (len(steps) * len(targets)), 1), MAX_ORIGINS)
-    for chosen in torch.arange(len(windows)).split(at_once):
+
+    def __init__(self, model: TrainedModel, series: Series, how: Rolling, *, first: int = 0) -> None:
+        self.series = series
+        self._steps = np.arange(model.check_horizon(how.horizon))
+        firsts = origins(model, series, how, first=first)
+        self._widths = model.half_widths(how.levels)
+        self._tracking = Tracking(how.levels, how.delay(model)) if how.adaptive else None
+        self.windows, targets = _windows(model, series, firsts), model.columns.targets
+        self.times = series.timestamps[np.array(firsts) + model.sizes.seq_len - 1]
+        self._positions, self._truth = model.columns.positions(targets), column_values(series, targets)
+
+    def tables(
+        self, model: TrainedModel, chosen: Int[Tensor, "k"], scores: RollingScores | None
+    ) -> Iterator[pd.DataFrame]:
+        """Small tables in data units, of origins that follow those of the call before.
+
+        Columns: origin (the last known time), step, the time as the input calls it, column, forecast, the model's
+        quantiles if any (q10), the ends of the intervals (lo80, hi80), actual; with a horizon beyond pred_len also
+        rolled, which marks rows from the model's own output.
+
+        Args:
+            model: that of the constructor, or one fitted again.
+            chosen: their places.
+            scores: collects the errors.
+
+        Raises:
+            InputError: a forecast is not finite.
+        """
+        at_once = min(max(MAX_ROWS // (len(self._steps) * len(self._positions)), 1), MAX_ORIGINS)
+        for part in chosen.split(at_once):
+            yield self._table(model, part, scores)
+
+    def _table(self, model: TrainedModel, chosen: Int[Tensor, "b"], scores: RollingScores | None) -> pd.DataFrame:
+        windows, steps = self.windows, self._steps
         batch = windows.batch(chosen)
         with torch.inference_mode():
             output = model_output(model.model, batch)
             ahead, actual = go_on(
                 partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
-                targets=positions, horizon=len(steps),
+                targets=self._positions, horizon=len(steps),
             )  # fmt: skip
-        halves = {level: half[:, : len(steps)] for level, half in model.halves(batch, widths).items()}
-        if tracking is not None:
-            halves = tracking((ahead - actual)[:, : model.sizes.pred_len].abs().double().cpu().numpy(), halves)
+        halves = {level: half[:, : len(steps)] for level, half in model.halves(batch, self._widths).items()}
+        if self._tracking is not None:
+            errors = (ahead - actual)[:, : model.sizes.pred_len].abs().double().cpu().numpy()
+            halves = self._tracking(errors, halves)
         if scores is not None:
             scores.add(output, ahead, actual, windows, chosen, halves)
         forecast = model.floored(batch.in_units(ahead).cpu().numpy())
         bands = model.bands(batch, output[:, : len(steps)], halves)
         if not all(np.isfinite(part).all() for part in (forecast, *bands.values())):
-            raise InputError(f"{series.name}: a forecast is not finite; look for extreme values")
+            raise InputError(f"{self.series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
         values = {"forecast": forecast} | {name: reaching(part, len(steps)) for name, part in bands.items()}
-        yield _table(model, series, rows, values | {"actual": truth[rows]})
+        return _table(model, self.series, rows, values | {"actual": self._truth[rows]})
+
+
+Piece = tuple[Origins, TrainedModel, Tensor]
+"""Origins of a series, the model for some of them, and the places of these."""
 
 
 def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0) -> list[int]:
@@ -192,6 +247,7 @@ def write_rolled(
     *,
     how: Rolling,
     writer: Writer,
+    refit: Refit | None = None,
 ) -> tuple[str, list[str]]:
     """Forecast from every `stride`-th origin of each series of a file; returns the table's path relative to the folder,
     and a line for each series that is left out.
@@ -200,17 +256,18 @@ def write_rolled(
         name: file name without endings.
         how: horizon, origins and intervals.
         writer: output folder and format, CSV (UTF-8, times as ISO 8601) or parquet.
+        refit: fit linear maps again as origins go on.
 
     Raises:
         InputError: see `roll_panel`, or the path cannot be written.
     """
     if writer.format is Format.parquet:
         need_pyarrow()
-    output = rolled_of(name, writer.format)
+    output, refits = rolled_of(name, writer.format), None if refit is None else Refits(model, panel, refit)
     panel, firsts, left_out = with_origins(model, panel, how)
     scores = RollingScores(model, panel, firsts, how)
-    pieces = roll_panel(model, panel, how, firsts=firsts, scores=scores)
-    with replacing(writer.folder / output) as temporary, _open_table(temporary, writer.format) as append:
+    pieces = roll_panel(model, panel, how, firsts=firsts, scores=scores, refits=refits)
+    with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format) as append:
         for piece in pieces:
             append(piece)
         found = scores.evaluation()
@@ -240,52 +297,3 @@ def with_origins(
     if not kept:
         raise InputError(errors[0] + (f" (and {len(errors) - 1} series more)" if len(errors) > 1 else ""))
     return kept, firsts, [f"{LEFT_OUT}: {line}" for line in errors]
-
-
-def rolled_of(name: str, form: Format) -> str:
-    """Path of the forecasts of a file, relative to the folder."""
-    return f"{name}.rolling.{form.value}"
-
-
-def metrics_of(name: str) -> str:
-    """Path of the scores of a series."""
-    return f"{name}.rolling.metrics.csv"
-
-
-def _open_table(path: Path, form: Format) -> AbstractContextManager[Append]:
-    return _parquet_table(path) if form is Format.parquet else _csv_table(path)
-
-
-@contextmanager
-def _csv_table(path: Path) -> Iterator[Append]:
-    with path.open("w", encoding="utf-8", newline="") as file:
-
-        def append(piece: pd.DataFrame) -> None:
-            dated = piece.select_dtypes(["datetime", "datetimetz"])
-            times = {str(column): _whole_times(piece[column]) for column in dated}
-            piece.assign(**times).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
-
-        yield append
-
-
-@contextmanager
-def _parquet_table(path: Path) -> Iterator[Append]:
-    import pyarrow
-    from pyarrow.parquet import ParquetWriter
-
-    with ExitStack() as open_files:
-        writers: list[ParquetWriter] = []
-
-        def append(piece: pd.DataFrame) -> None:
-            rows = pyarrow.Table.from_pandas(piece, preserve_index=False)
-            if not writers:
-                writers.append(open_files.enter_context(ParquetWriter(path, rows.schema)))
-            writers[0].write_table(rows)
-
-        yield append
-
-
-def _whole_times(times: pd.Series) -> np.ndarray:
-    """Each time in full, since pandas writes only dates if a piece has only midnights."""
-    places, found = pd.factorize(times)
-    return np.array(list(map(str, found)), dtype=object)[places]

@@ -16,7 +16,7 @@ from informer.data.read.source import Series
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError, counted
-from informer.inference.baselines import RidgeForecast, SeasonalNaive, fit_ridge
+from informer.inference.baselines import RidgeForecast, RidgeRefit, SeasonalNaive, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
@@ -118,6 +118,7 @@ class RollingScores:
         ]
         kept = narrowed(training, model.columns.inputs)
         self._baselines = baselines_before(model, kept)
+        self._ridge: RidgeRefit | None = None
         scale = _mase_scale(model, kept)
         self._errors = {one.name: Errors(scale) for one in self._baselines}
         self._own = Errors(scale)
@@ -143,6 +144,13 @@ class RollingScores:
         for one in self._baselines:
             ahead, _ = go_on(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
             self._errors[one.name].add(ahead, actual, center=batch.center, scale=batch.scale)
+
+    def refit(self, later: Windows) -> None:
+        """Fit ridge on these windows and those of the calls before, with the penalty that it has."""
+        for place, one in enumerate(self._baselines):
+            if isinstance(one, RidgeForecast):
+                self._ridge = self._ridge or RidgeRefit(replace(one, note=f"{one.note}; fitted again as the model"))
+                self._baselines[place] = self._ridge(later)
 
     def evaluation(self) -> Evaluation:
         """All scores."""

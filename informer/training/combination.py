@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 import torch
@@ -28,16 +28,15 @@ from informer.config.model import Decoding
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.windows import Batch, Windows
-from informer.errors import InputError
 from informer.inference.season import best_seasonal_naive
 from informer.layers.input_transform import with_quantile_axis
 from informer.linear.moments import runs_of
+from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.weights import series_weights
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.models.linear import Linear, floored
 from informer.ops.gaps import history_of
-from informer.training.linear_skip import maps_of
 from informer.training.loss import Loss, build_loss, observed_share
 
 log = logging.getLogger("informer.train")
@@ -53,47 +52,6 @@ LEAST_HORIZONS = 3
 
 MOST_WINDOWS = 4096
 """Evenly spaced."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """Weights of the average; they add up to 1.
-
-    Args:
-        network, linear, naive: of each forecast; `network` is the whole model, linear part included.
-    """
-
-    network: float = 0.0
-    linear: float = 1.0
-    naive: float = 0.0
-
-    def __post_init__(self) -> None:
-        parts = (self.network, self.linear, self.naive)
-        if not all(part >= 0 for part in parts) or abs(sum(parts) - 1) > 1e-6:
-            raise InputError(f"combination: expected weights of at least 0 that add up to 1, found {parts}")
-
-    def to_plain(self) -> dict[str, float]:
-        """For a checkpoint."""
-        return {"network": self.network, "linear": self.linear, "naive": self.naive}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Shares":
-        """What `to_plain` gave.
-
-        Raises:
-            InputError: it is something else.
-        """
-        names = ("network", "linear", "naive")
-        if set(plain) != set(names) or not all(isinstance(part, float) for part in plain.values()):
-            raise InputError(f"combination: expected the weights {', '.join(names)}, found {dict(plain)}")
-        return cls(**plain)
-
-    @property
-    def in_words(self) -> str:
-        """The weights, without those that are zero."""
-        names = {"network": "network", "linear": "linear forecast", "naive": "seasonal naive"}
-        return " + ".join(f"{part:.0%} {names[name]}" for name, part in self.to_plain().items() if part)
 
 
 @final
@@ -187,21 +145,6 @@ def repeated_rows(data: Data) -> Tensor | None:
     naive = best_seasonal_naive(data)
     season = Counter(naive.seasons or [naive.season]).most_common(1)[0][0]
     return sizes.seq_len - season + (sizes.offset + torch.arange(sizes.pred_len)) % season
-
-
-@torch.no_grad()
-def apply(model: ForecastModel, shares: Shares, repeated: Tensor | None) -> None:
-    """Make the model forecast the average of itself, its linear maps and the seasonal naive."""
-    maps = maps_of(model)
-    assert maps is not None, "see TrainConfig.problems"
-    if isinstance(model, Informer):
-        for parameter in model.head.parameters():
-            parameter.mul_(shares.network)
-    if shares.naive:
-        assert repeated is not None, "else it was not offered"
-        for part in (maps.own, maps.calendar, maps.others):
-            part.mul_(1 - shares.naive)
-        maps.own[:, repeated, torch.arange(len(repeated))] += shares.naive
 
 
 def _offered(*, has_network: bool, has_naive: bool) -> list[Shares]:

@@ -16,11 +16,11 @@ import torch
 from informer import checkpoint
 from informer.checkpoint import safe_load
 from informer.checkpoint.digest import content_digest
+from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import REFITTED
 from informer.checkpoint.paths import FACTS, KEPT, REFIT, ROWS
 from informer.checkpoint.restore import restore_model
 from informer.config.lengths import WindowSizes
-from informer.config.plain import read_json
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.read.source import Series
@@ -30,10 +30,11 @@ from informer.files import write_atomic
 from informer.inference.intervals import Residuals
 from informer.linear.fold import all_runs, choice, fold, fold_known, linear_fit
 from informer.linear.kept import MOST_BYTES, KeptFit, Reads, bytes_of
+from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import Linear
 from informer.training.combination import combiner, repeated_rows
-from informer.training.linear_skip import maps_of, offered
+from informer.training.linear_skip import offered
 
 MOST_VALUES = 1 << 17
 """Of all series that are kept, unless a window less one row of each is more."""
@@ -169,15 +170,14 @@ def load(folder: Path, of: Reads) -> Kept | None:
     Raises:
         InputError: it is damaged, or of another run.
     """
-    path, facts = folder / KEPT, folder / FACTS
+    path = folder / KEPT
     if not path.exists() or not (folder / ROWS).exists():
         return None
     content = _read(path)
-    digests = read_json(facts).get("digests") if facts.exists() else None
-    noted = digests.get(KEPT) if isinstance(digests, dict) else None
+    noted = read_facts(folder).get("digests", {}).get(KEPT)
     if noted is not None and noted != content["digest"]:
         raise InputError(
-            f"{path}: expected the file that {facts} describes, found another; put the run's own file back"
+            f"{path}: expected the file that {folder / FACTS} describes, found another; put the run's own file back"
         )
     fit, repeated, errors, where = content["fit"], content["repeated"], content["errors"], str(path)
     if repeated is not None and (

@@ -14,8 +14,8 @@ from informer.inference.baselines import RidgeForecast, fit_ridge
 from informer.inference.intervals import Calibration, Residuals, joined, lag_of, residuals
 from informer.linear.fold import fit_model
 from informer.linear.residuals import held_out_blocks
+from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
-from informer.models.informer import Informer
 from informer.models.linear import Linear, LinearModelConfig
 
 MAPS = "maps."
@@ -81,13 +81,6 @@ def calibration_errors(
 def _enough(found: Residuals) -> Residuals | None:
     """None where some step of some target has no error, since nothing of it is observed."""
     return found if bool(found.errors.isfinite().any(dim=0).all()) else None
-
-
-def maps_of(model: ForecastModel) -> Linear | None:
-    """The closed-form maps of a network, or the network that is nothing else; None where there are none."""
-    if isinstance(model, Linear):
-        return model
-    return model.maps if isinstance(model, Informer) else None
 
 
 def start_of(model: ForecastModel) -> Mapping[str, Tensor]:

@@ -12,12 +12,12 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.build import build_data
+from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, written_digest
-from informer.checkpoint.paths import BEST, FACTS, LAST, LOG, REFIT, ROWS, followed, newest
+from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, followed, newest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.dataset import SplitConfig, SplitKind
-from informer.config.plain import read_json
 from informer.config.schema import TrainConfig
 from informer.config.updating import UpdateConfig
 from informer.console import logging_to
@@ -33,15 +33,17 @@ from informer.inference.evaluate import evaluate, score, training_scale
 from informer.inference.evaluation import Evaluation
 from informer.inference.trained_data import trained_data
 from informer.linear.kept import KeptFit, Reads
+from informer.linear.shares import Shares, maps_of
 from informer.models.base import ForecastModel, model_forecast
 from informer.runtime import pick_device, provenance, seed_everything
 from informer.training import keeping
-from informer.training.combination import Shares, combiner, repeated_rows
+from informer.training.combination import combiner, repeated_rows
 from informer.training.describe import data_facts
 from informer.training.keeping import UNTIL, Kept
-from informer.training.linear_skip import calibration_errors, maps_of
+from informer.training.linear_skip import calibration_errors
+from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
-from informer.updating.fitting import Later, LinearPart, check_inputs, later_errors, recent, windows_of
+from informer.updating.fitting import Later, LinearPart, later_errors, recent, windows_of
 from informer.updating.rows import Rows, input_dataset, joined, read_rows
 from informer.updating.tuning import last_rate, tuned
 
@@ -127,16 +129,8 @@ def read_older(settings: UpdateConfig) -> Older:
     saved = checkpoint.load(path)
     model, trained = restore_model(saved), conversion.from_plain(saved.config)
     maps = maps_of(model)
-    if maps is not None and maps.effects is not None:
-        raise InputError(
-            f"checkpoint={settings.checkpoint}: its linear maps have effects of columns or holidays known ahead, "
-            "which an update does not fit again; train again on all rows"
-        )
-    if trained.dataset.keeps_gaps:
-        raise InputError(
-            f"checkpoint={settings.checkpoint}: its data keep missing values (dataset.fill=mask), whose sums an update "
-            "does not add to; train again on all rows"
-        )
+    if why := not_from_moments(maps, trained):
+        raise InputError(f"checkpoint={settings.checkpoint}: {why}; train again on all rows")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
     kept = keeping.load(path, reads)
     needs_moments = maps is not None and keeping.is_closed_form(model, trained)
@@ -214,14 +208,13 @@ def _log_rows(rows: Rows, older: Older, where: str) -> None:
 
 def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
     """What run.json says of the run that was updated."""
-    facts = read_json(older.path / FACTS) if (older.path / FACTS).exists() else {}
-    before = facts.get("parent")
+    before = read_facts(older.path).get("parent", {})
     return {
         "run": str(older.path),
         "digest": written_digest(older.path / BEST),
         "kept": keeping.written_digest(older.path),
         "data_sha256": older.saved.data["sha256"],
-        "updates": 1 + (int(before["updates"]) if isinstance(before, dict) and "updates" in before else 0),
+        "updates": 1 + before.get("updates", 0),
         "input": where,
         "input_sha256": files_sha256([expanded(where)]),
         "rows": sum(rows.new),

@@ -8,44 +8,23 @@ from functools import partial
 import numpy as np
 import torch
 
-from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import KEPT
 from informer.config.schema import TrainConfig
-from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
-from informer.data.read.frequency import Frequency
 from informer.data.windows import Windows
-from informer.errors import InputError
 from informer.inference.intervals import Residuals, joined, lag_of, residuals
 from informer.linear.blocks import folds
-from informer.linear.features import cycles_of
 from informer.linear.fit import LinearFit
 from informer.linear.fold import fold
 from informer.linear.kept import KeptFit
 from informer.linear.moments import Run
 from informer.linear.residuals import MOST_WINDOWS
+from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.sums import Sums
 from informer.models.base import ForecastModel
-from informer.training.combination import Shares, apply
 from informer.training.keeping import Kept
-from informer.training.linear_skip import maps_of
-
-MANY = 1 << 40
-"""Rows that have seen every cycle of the calendar."""
 
 FEWEST_BLOCKS = 2
 """Blocks of later rows, each forecast with maps that were not fitted on it."""
-
-
-def check_inputs(kept: Kept, model: ForecastModel, saved: Checkpoint) -> None:
-    """Raise the InputError of kept moments whose maps read other inputs than those of the model."""
-    maps, frequency = maps_of(model), Frequency.parse(saved.frequency)
-    if kept.fit is None or maps is None:
-        return
-    features, fields = kept.fit.features, mark_fields(frequency, saved.calendar)
-    cycles = cycles_of(fields, MANY, frequency.per_day)
-    if features.fields != fields or features.recent not in (0, maps.recent) or not set(features.cycles) <= set(cycles):
-        raise InputError(f"{KEPT}: its linear maps read other inputs than the model; put the run's own file back")
 
 
 @dataclass(frozen=True, eq=False, slots=True)

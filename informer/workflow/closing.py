@@ -17,7 +17,7 @@ from informer.data.history import future_index
 from informer.errors import counted, listed
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import validation_rows
-from informer.training.combination import Shares
+from informer.linear.shares import Shares
 from informer.workflow.plan import Plan
 from informer.workflow.subjects import repair_settings
 

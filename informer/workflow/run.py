@@ -17,10 +17,10 @@ from informer.console import say
 from informer.errors import InputError, ReportError, counted, printable
 from informer.inference.intervals import saved_calibration
 from informer.inference.jobs.run import predict
+from informer.linear.shares import Shares
 from informer.progress import Status
 from informer.reporting.command import report
 from informer.search.stage import train
-from informer.training.combination import Shares
 from informer.training.run_dir import RunFolder
 from informer.workflow.closing import Outcome, closing_lines, found_line, season_line
 from informer.workflow.display import Display, displayed

@@ -18,8 +18,8 @@ from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
 from informer.inference.baselines import RidgeForecast
 from informer.linear.known import KnownEffects, fit_known
+from informer.linear.shares import Shares, apply
 from informer.models.linear import Linear, LinearModelConfig
-from informer.training.combination import Shares, apply
 
 ROWS, SEASON = 600, 24
 

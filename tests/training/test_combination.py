@@ -16,12 +16,16 @@ from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
 from informer.data.pipeline import Data
 from informer.errors import InputError
+from informer.linear.shares import Shares, apply, maps_of
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
-from informer.training.combination import Shares, _chosen, _offered, apply, choose, repeated_rows
+from informer.training.combination import _chosen, _offered, choose, repeated_rows
 from informer.training.initial import initial_network
+<<<<<<< HEAD
 from informer.training.keeping import close
 from informer.training.linear_skip import maps_of
+=======
+>>>>>>> main
 
 NETWORK = [
     "model=informer_plus",

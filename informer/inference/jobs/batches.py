@@ -26,9 +26,11 @@ from informer.inference.jobs.summary import ERROR, SUMMARY, Journal, Row, finger
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel
 from informer.inference.reader import Futures
+from informer.inference.refits import Refit
 from informer.inference.result import Forecast
-from informer.inference.rolling import metrics_of, rolled_of, write_rolled
+from informer.inference.rolling import write_rolled
 from informer.inference.rolling_scores import Rolling
+from informer.inference.rolling_tables import metrics_of, rolled_of
 
 Chunk = list[Source]
 
@@ -45,6 +47,7 @@ class Job:
             in the files themselves.
         horizon: rows to forecast; None: pred_len.
         rolling: forecast from origins throughout each file; None: after its end.
+        refit: with `rolling`, fit linear maps again.
         levels: of intervals, in percent.
         writer: writes the forecasts.
         batch_size: series per batch of the model.
@@ -56,6 +59,7 @@ class Job:
     future: Path | Mapping[str, Path] | None
     horizon: int | None
     rolling: Rolling | None = None
+    refit: Refit | None = None
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int
@@ -110,6 +114,7 @@ class Job:
             "written": asdict(self.written),
             "horizon": self.horizon,
             "rolling": None if self.rolling is None else asdict(self.rolling),
+            "refit_every": None if self.refit is None else self.refit.every,
             "levels": self.levels,
             "format": self.writer.format.value,
             "digits": self.writer.digits,
@@ -231,7 +236,7 @@ def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
     with _noting(job, rows, source):
         panel = model.reader.file(source.path, job.written, source.name, ahead=model.reach(job.horizon))
         rows[source] = _read(rows[source], panel)
-        output, left_out = write_rolled(model, panel, source.name, how=job.rolling, writer=job.writer)
+        output, left_out = write_rolled(model, panel, source.name, how=job.rolling, writer=job.writer, refit=job.refit)
         message = "\n".join(filter(None, [rows[source].message, *left_out]))
         rows[source] = replace(rows[source], output=output, message=message)
     return rows[source]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,16 +25,20 @@ from informer.inference.jobs.ray_engine import ray_engine
 from informer.inference.jobs.summary import ERROR, SUMMARY, Journal
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
-from informer.inference.rolling import metrics_of
+from informer.inference.refits import Refit
 from informer.inference.rolling_scores import Rolling
+from informer.inference.rolling_tables import metrics_of
 from informer.locking import only_writer
 
 MOST = 3
 """Maximum number of errors on the console; all are in the summary."""
 
 
-def predict(settings: PredictConfig, console: Console) -> int:
+def predict(settings: PredictConfig, console: Console, refit: Refit | None = None) -> int:
     """Forecast one file or many; returns the number of files that failed, or of which series were left out.
+
+    Args:
+        refit: with mode=rolling, fit linear maps again.
 
     Raises:
         InputError: no readable checkpoint, or a single file that cannot be forecast; nothing is written then.
@@ -44,7 +49,7 @@ def predict(settings: PredictConfig, console: Console) -> int:
     sources = [Source(path, name_of(path))] if files is None else name_sources(files)
     with logging_to(console, quiet=files is not None):
         model = TrainedModel.load(located(settings), device=settings.device)
-        job = _job(settings, sources, many=files is not None)
+        job = replace(_job(settings, sources, many=files is not None), refit=refit)
         job.check(model)
         if files is None and settings.engine is EngineName.ray:
             raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")

@@ -1,0 +1,78 @@
+"""What linear maps are fitted again from, without the rows of training."""
+
+from pathlib import Path
+
+from informer import checkpoint
+from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.paths import KEPT, followed
+from informer.checkpoint.restore import restore_model
+from informer.config import conversion
+from informer.config.schema import TrainConfig
+from informer.data.calendar import mark_fields
+from informer.data.read.frequency import Frequency
+from informer.errors import InputError
+from informer.inference.refits import Refit
+from informer.linear.features import cycles_of
+from informer.linear.kept import Reads
+from informer.linear.shares import maps_of
+from informer.models.base import ForecastModel
+from informer.models.linear import Linear
+from informer.training import keeping
+
+MANY = 1 << 40
+"""Rows that have seen every cycle of the calendar."""
+
+
+def not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
+    """Why linear maps do not follow from moments that are added up; None where they do."""
+    if maps is not None and maps.effects is not None:
+        return "its linear maps have effects of columns or holidays known ahead, which are not fitted again"
+    if trained.dataset.keeps_gaps:
+        return "its data keep missing values (dataset.fill=mask), whose sums are not added to"
+    return None
+
+
+def check_inputs(kept: keeping.Kept, model: ForecastModel, saved: Checkpoint) -> None:
+    """Raise the InputError of kept moments whose maps read other inputs than those of the model."""
+    maps, frequency = maps_of(model), Frequency.parse(saved.frequency)
+    if kept.fit is None or maps is None:
+        return
+    features, fields = kept.fit.features, mark_fields(frequency, saved.calendar)
+    cycles = cycles_of(fields, MANY, frequency.per_day)
+    if features.fields != fields or features.recent not in (0, maps.recent) or not set(features.cycles) <= set(cycles):
+        raise InputError(f"{KEPT}: its linear maps read other inputs than the model; put the run's own file back")
+
+
+def refit_of(run: str | Path | None, every: int) -> Refit:
+    """What linear maps are fitted again from, for rolling forecasts.
+
+    Args:
+        run: its folder; None: there is none.
+        every: origins from one fit to the next.
+
+    Raises:
+        InputError: no folder of a run, one that kept no moments, or maps that do not follow from moments.
+    """
+    start, path = f"refit_every={every}", None if run is None else followed(run)
+    if every < 1:
+        raise InputError(f"refit_every: expected at least 1, found {every}")
+    if path is None or not path.is_dir():
+        raise InputError(f"{start}: expected the model of a run directory, found {run or 'none'}")
+    saved = checkpoint.load(path)
+    model, trained = restore_model(saved), conversion.from_plain(saved.config)
+    maps, why = maps_of(model), None
+    if maps is None:
+        why = "it has no linear maps (model=linear, model=auto)"
+    elif not keeping.is_closed_form(model, trained):
+        why = "its linear maps were trained further"
+    if why := why or not_from_moments(maps, trained):
+        raise InputError(f"{start}: expected a model whose maps follow from sums over windows: {why}; leave it out")
+    reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
+    kept = keeping.load(path, reads)
+    if kept is None or kept.fit is None:
+        raise InputError(
+            f"{start}: {path} kept no moments of its linear maps (trainer.keep=false, or more than 64 MiB); leave it "
+            "out, or train again"
+        )
+    check_inputs(kept, model, saved)
+    return Refit(every, kept.fit, kept.repeated)
