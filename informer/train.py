@@ -2,7 +2,8 @@
 
 The run directory holds config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
 TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv. `resume=` continues
-a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one.
+a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one. Under
+torchrun --max-restarts the run that is in `run_dir` continues from what it saved last.
 """
 
 from informer import start
@@ -25,6 +26,7 @@ from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset
 from informer.data.read.remote import without_signature
 from informer.errors import InputError
+from informer.training.elastic import is_elastic
 from informer.training.multirun import announce, closing_table, leave_row
 from informer.training.run_dir import LENGTH, RunFolder
 
@@ -48,8 +50,10 @@ def _act(settings: TrainConfig) -> None:
     console = main_console()
     announce()
     try:
-        if settings.resume is None:
-            named = settings.run_dir
+        named = settings.run_dir
+        if settings.resume is None and named is not None and is_elastic() and RunFolder(Path(named)).holds_a_run:
+            resume(RunFolder.of(Path(named)), console)
+        elif settings.resume is None:
             place = (
                 RunFolder.new(Path("runs") / _name(settings)) if named is None else nullcontext(RunFolder(Path(named)))
             )

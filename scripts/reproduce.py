@@ -13,6 +13,8 @@ paper's settings, what the authors' code computes), informer_full (the same with
 horizons), linear_plus (one configuration for all; in closed form, so that every seed gives the same: --seeds 0). Ridge
 and the seasonal naive are scored within every run. Other key=value go to informer.train.
 
+`--engine ray` runs them on a Ray cluster, the one that RAY_ADDRESS names or one of this machine (extra `ray`).
+
 Every cell and seed is a process of its own under OUTPUT/TABLE; one that is finished is not run again, one that was
 stopped continues. rows.csv has a row a finished run. Datasets without a file are reported and left out.
 """
@@ -25,11 +27,17 @@ import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+<<<<<<< HEAD
+from on_ray import on_ray
+=======
 import reproduce_m4
+>>>>>>> main
 from result_files import write_rows
 from rich.console import Console
 
@@ -237,8 +245,11 @@ def finished_rows(folder: Path) -> list[Row]:
     return [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
-def run_all(jobs: list[Job], at_once: int, console: Console) -> int:
+def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job], str] = Job.run) -> int:
     """Run what is not finished, `at_once` processes at a time; how many failed.
+
+    Args:
+        run: one of them, here or elsewhere; returns an empty text, or why it failed.
 
     Raises:
         InputError: a run is there with other settings.
@@ -249,7 +260,7 @@ def run_all(jobs: list[Job], at_once: int, console: Console) -> int:
     left = [job for job in jobs if not job.row_file.exists()]
     console.print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished before")
     with ThreadPoolExecutor(at_once) as pool:
-        running = {pool.submit(job.run): job for job in left}
+        running = {pool.submit(run, job): job for job in left}
         for place, done in enumerate(as_completed(running), start=1):
             job = running[done]
             failure = done.result()
@@ -295,6 +306,7 @@ def main() -> None:
     parser.add_argument("--horizons", nargs="+", type=int, help="all of the table where left out")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where they run")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     given, console = parser.parse_intermixed_args(), Console()
     try:
@@ -324,7 +336,8 @@ def main() -> None:
         if model in ANY_HORIZON or cell.sizes is not None
     ]
     try:
-        sys.exit(1 if run_all(jobs, given.jobs, console) else 0)
+        with on_ray(Job.run, given.jobs) if given.engine == "ray" else nullcontext(Job.run) as run:
+            sys.exit(1 if run_all(jobs, given.jobs, console, run) else 0)
     except InputError as error:
         sys.exit(f"error: {error}")
 

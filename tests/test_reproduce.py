@@ -1,16 +1,19 @@
 """scripts/reproduce.py and reproduce_table.py: the cells of the paper, the runs they ask for, the table of them."""
 
 import json
+import os
+import signal
 import statistics
 import subprocess
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import script
+from entry_points import SMALL, script
 from rich.console import Console
 from test_configs import composed
 
@@ -113,6 +116,33 @@ def test_runs_of_other_settings_are_refused(scripts: Scripts, folder: Path, begu
     older.check()
     with pytest.raises(ValueError, match=r"optim.lr=1e-2.*take another --output"):
         reproduce.run_all([newer], 1, Console())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
+def test_on_ray_a_cell_is_the_run_that_it_is_here(scripts: Scripts, folder: Path) -> None:
+    """Red if settings or the seed do not reach the worker, or a worker that dies takes the others with it."""
+    reproduce, _ = scripts
+    sizes = tuple(key for key in SMALL if not key.startswith(("pred_len", "model=")))
+    cell = reproduce.Cell(dataset="sample", features="M", pred_len=6, mse=1.0, sizes=("model=tiny", *sizes))
+    jobs = [
+        reproduce.Job(cell=cell, model="informer", seed=3, extra=("trainer.max_steps=2",), folder=folder / name)
+        for name in ("here", "there", "dying")
+    ]
+    for job in jobs:
+        job.folder.mkdir()
+
+    def run(job: object) -> str:
+        if job == jobs[2]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return job.run()
+
+    assert reproduce.run_all(jobs[:1], 1, Console()) == 0
+    with script("on_ray").on_ray(run, 2) as called:
+        assert reproduce.run_all(jobs[1:], 2, Console(), called) == 1
+    here, there = (asdict(reproduce.finished_rows(job.folder)[0]) for job in jobs[:2])
+    assert here | {"seconds": 0} == there | {"seconds": 0}
+    assert not jobs[2].row_file.exists()
 
 
 def test_the_table(scripts: Scripts) -> None:

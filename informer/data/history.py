@@ -5,6 +5,8 @@ It uses the same store and windows as training, so equal rows give equal scaled 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import tzinfo
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from informer.data.calendar import Marks
 from informer.data.columns import Columns
 from informer.data.future import Future
 from informer.data.panel import left_padded
+from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series
 from informer.data.scaler import PanelScaler
 from informer.data.store import build_store, narrowed
@@ -69,7 +72,16 @@ def check_futures(columns: Columns, *, given: bool) -> None:
 
 def future_index(series: Series, n: int) -> pd.DatetimeIndex:
     """The n timestamps after the end of the series."""
-    return series.frequency.future(series.timestamps[-1], n, like=series.timestamps[-2:][0])
+    last = series.timestamps[-1]
+    return _index_after(series.frequency, last, series.timestamps[-2:][0], n, (last.tz, last.unit))
+
+
+@lru_cache(maxsize=256)
+def _index_after(
+    step: Frequency, last: pd.Timestamp, like: pd.Timestamp, n: int, _kind: tuple[tzinfo | None, str]
+) -> pd.DatetimeIndex:
+    """The same for series that end at the same time; `_kind` tells equal times of two zones or units apart."""
+    return step.future(last, n, like=like)
 
 
 def _last_rows(series: Series, n: int) -> Series:

@@ -22,6 +22,7 @@ from informer.data.long import LongTable
 from informer.data.panel import left_padded
 from informer.data.read.categories import coded, unknown
 from informer.data.read.content import table_of_content
+from informer.data.read.examine import KnownTimes
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
 from informer.data.read.source import Series, column_values, series_from_table, table_of_file
@@ -92,7 +93,7 @@ class Reader:
         self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
-        self._has_told = False
+        self._has_told, self._known_times = False, KnownTimes()
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
         self.min_observed = self._as_trained.min_observed
@@ -179,13 +180,14 @@ class Reader:
     ) -> list[Series]:
         """`named`: the column of series was requested, and must exist.
 
-        Among several series, those that are too short are padded with short=pad, and left out with short=skip or where
-        `lenient`: the first series then says so among its repairs.
-        """
+        Short ones among several series are padded with short=pad, left out with short=skip or where `lenient`, which
+        the first one then says among its repairs."""
         table = self._coded(table)
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
-            series = series_from_table(table, config, name, history=history, trained_format=self._time_format)
+            series = series_from_table(
+                table, config, name, history=history, trained_format=self._time_format, known=self._known_times
+            )
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
             return [self._checked(series)]

@@ -6,6 +6,7 @@ the
 loss nor in the statistics of BatchNorm.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ from torch.autograd.function import once_differentiable
 from torch.nn.parallel import DistributedDataParallel
 
 from informer.errors import InputError
+from informer.training.elastic import is_elastic, shares_store
+
+log = logging.getLogger(__name__)
 
 
 @final
@@ -53,6 +57,11 @@ class Processes:
         if size == 1:
             yield cls()
             return
+        if is_elastic() and shares_store() and os.environ.get("RANK") == "0":
+            log.warning(
+                "torchrun --max-restarts: processes that are started again would find the addresses of those that "
+                "ended; set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun"
+            )
         try:
             timeout = timedelta(minutes=timeout_minutes)
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timeout)

@@ -15,6 +15,7 @@ from math import log
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.stats import norm
 
 ALPHA = 0.01
 """Probability of a false alarm, over all errors that are watched together."""
@@ -26,11 +27,18 @@ DIRECTIONS = np.array([-1.0, 0.0, 1.0])
 """Bets on small ranks, on none, on large ones. A further one is on ranks near 1: a model that soon adapts to a new
 level errs by much, but not for long."""
 
+WINDOWS = (5, 10, 20, 40)
+"""Errors whose mean rank is looked at."""
+
 LEAST = 1e-12
 """Distance of a rank from 1, which rounding could make 0."""
 
 BURN_IN = 100
 """Errors that the autocorrelation is first estimated from."""
+
+LAG = 100
+"""Errors before the present one that these estimates leave out: a new level would count as a mean and as
+autocorrelation, and its own errors would hide it."""
 
 MOST_PHI = 0.95
 
@@ -58,28 +66,42 @@ def find_drift(errors: Float64[np.ndarray, "t"], *, n_tests: int = 1, seed: int 
         n_tests: such tests that are made together.
         seed: of the random numbers that break ties.
     """
-    bound = log(n_tests / ALPHA)
+    bound = log(2 * n_tests / ALPHA)
     if len(errors) < 2:
         return Drift(None, 0.0, bound)
-    capital = log_capital(errors, seed=seed)
-    above = np.flatnonzero(capital > bound)
-    return Drift(int(above[0]) if len(above) else None, float(capital.max()), bound)
-
-
-def log_capital(errors: Float64[np.ndarray, "t"], *, seed: int = 0) -> Float64[np.ndarray, "t"]:
-    """The capital after each error, half of it bet on its sign and size, half on its size only."""
     generator, plain = np.random.default_rng(seed), whitened(errors)
-    both = [simple_jumper(conformal_ranks(part, generator)) for part in (plain, np.abs(plain))]
-    return np.logaddexp(*both) - log(2)
+    ranks = [conformal_ranks(part, generator) for part in (plain, np.abs(plain))]
+    # half of the capital is bet on signs and sizes, half on sizes only
+    capital = np.logaddexp(*map(simple_jumper, ranks)) - log(2)
+    evidence = np.maximum(capital, -log_p_of_windows(ranks[0]))
+    above = np.flatnonzero(evidence > bound)
+    return Drift(int(above[0]) if len(above) else None, float(evidence.max()), bound)
+
+
+def log_p_of_windows(ranks: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
+    """Logarithm of the probability of a mean of the last ranks as far from 1/2, for the window of WINDOWS that is the
+    least likely, times the number of all windows (Bonferroni).
+
+    Ranks become normal scores, whose sum over a window is normal. A model that reads its own history adapts to a new
+    level: its errors are off for some rows only, which a window sees before a bet has won.
+    """
+    scores = norm.ppf(np.clip(ranks, LEAST, 1 - LEAST))
+    sums, least = np.concatenate([[0.0], np.cumsum(scores)]), np.zeros(len(ranks))
+    for rows in WINDOWS:
+        # the mean that was taken out of errors is itself estimated, from those before LAG
+        known = np.maximum(np.arange(rows, len(ranks) + 1) - LAG, BURN_IN)
+        means = np.abs(sums[rows:] - sums[:-rows]) / (rows * (1 + rows / known)) ** 0.5
+        least[rows - 1 :] = np.minimum(least[rows - 1 :], norm.logsf(means) + log(2 * len(WINDOWS) * len(ranks)))
+    return least
 
 
 def whitened(errors: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
-    """e_t - mean - phi (e_(t-1) - mean); mean and phi are of the errors before t, or of the first BURN_IN."""
+    """e_t - mean - phi (e_(t-1) - mean); mean and phi are of the errors before t - LAG, or of the first BURN_IN."""
     before, after = errors[:-1], errors[1:]
     count = np.arange(1, len(errors))
     sums = [np.cumsum(part) for part in (before, after, before * before, before * after)]
-    # the estimate for error t reads errors up to t - 1
-    last = np.minimum(np.maximum(count - 2, BURN_IN - 1), len(errors) - 2)
+    # the estimate for error t reads errors up to t - 1 - LAG
+    last = np.minimum(np.maximum(count - 2 - LAG, BURN_IN - 1), len(errors) - 2)
     x, y, xx, xy = (part[last] / count[last] for part in sums)
     phi = np.clip((xy - x * y) / np.maximum(xx - x * x, np.finfo(float).tiny), -MOST_PHI, MOST_PHI)
     return np.concatenate([[(errors[0] - x[0])], after - y - phi * (before - x)])

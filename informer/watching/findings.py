@@ -7,6 +7,7 @@ from enum import Enum
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.stats import t
 
 from informer.inference.bootstrap import Interval, skill_interval
 from informer.watching.inputs import MOVED
@@ -14,8 +15,8 @@ from informer.watching.inputs import MOVED
 OFF = 0.05
 """Share by which coverage may be off before intervals are calibrated again."""
 
-SURE = 2.58
-"""Standard errors: 1 % of both sides."""
+SURE = 0.99
+"""Probability that coverage or skill that is as it should be decides nothing."""
 
 FEWEST_HORIZONS = 8
 """Horizons that do not overlap, without which coverage and skill decide nothing."""
@@ -119,21 +120,24 @@ class Findings:
 
     @property
     def recent_skill(self) -> Interval:
-        """95 % interval of the skill over the later half of the origins; NaN ends with too few of them."""
+        """Interval of the skill over the later half of the origins, of SURE; NaN ends with too few of them."""
         half = len(self.errors[self.model]) // 2
         own, rival = (self.errors[name][half:] for name in (self.model, self.best_baseline))
         if len(own) < FEWEST_HORIZONS * self.horizon:
             return Interval(math.nan, math.nan)
-        return skill_interval(own, rival, block=self.horizon)
+        return skill_interval(own, rival, block=self.horizon, level=SURE)
 
     @property
     def is_covering(self) -> bool:
-        """Intervals cover what they say, within OFF or within noise."""
-        if self.level is None or len(self.coverage) < FEWEST_HORIZONS:
+        """Intervals cover what they say, within OFF or within noise (a t test over horizons)."""
+        n = len(self.coverage)
+        if self.level is None or n < FEWEST_HORIZONS:
             return True
-        off = float(self.coverage.mean()) - self.level / 100
-        error = float(self.coverage.std(ddof=1)) / len(self.coverage) ** 0.5
-        return abs(off) <= max(OFF, SURE * error)
+        share = self.level / 100
+        # few horizons may happen to be alike: never less than the spread of independent values
+        spread = max(float(self.coverage.std(ddof=1)), (share * (1 - share) / self.horizon) ** 0.5)
+        noise = float(t.ppf((1 + SURE) / 2, n - 1)) * spread / n**0.5
+        return abs(float(self.coverage.mean()) - share) <= max(OFF, noise)
 
     @property
     def moved(self) -> list[str]:
@@ -147,7 +151,7 @@ class Findings:
         low, high = self.recent_skill
         if high < 0:
             return Verdict.retrain, (
-                f"{self.best_baseline} is better than {self.model} on the later half (95 % interval of the skill "
+                f"{self.best_baseline} is better than {self.model} on the later half ({SURE:.0%} interval of the skill "
                 f"{low:+.1%} to {high:+.1%}){inputs}"
             )
         if raised:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
+from hypothesis import given
+from hypothesis import strategies as st
 
 from informer.config.dataset import DatasetConfig
 from informer.data.read.dialect import Dialect, find_encoding, find_separator
@@ -138,3 +140,21 @@ def test_blank_rows_at_the_end(blank: str, tmp_path: Path) -> None:
     frame = made(40)
     (tmp_path / "f.csv").write_text(frame.to_csv(index=False) + blank)
     same(read_series(tmp_path / "f.csv", DatasetConfig()), frame)
+
+
+NUMBERS = (
+    "0.123 1.234 12.34 12.2024 2024.12 1,234 1.234.567 1,234,567.8 1'234 007.125 3 -4.5 +1.25e5 1e3 x 13.45 0,5 "
+    "9.999,5 1.011.01 .5 5. \u0663.\u0664"
+)
+CELL = st.sampled_from(
+    [*NUMBERS.split(" "), "", "1 234,5", "2020-01-01 00:00", "1\u00a0234", "  7.25 ", "1\u202f234,12"]
+)
+
+
+@given(rows=st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=5), separator=st.sampled_from(",;\t|"))
+def test_marks_by_shapes_are_those_by_cells(rows: list[list[str]], separator: str) -> None:
+    """A quote makes it look at each cell; red if digits that count, or times, are taken for others."""
+    lines = [separator.join(row) for row in [["a", "b", "c"], *rows]]
+    by_cells = find_marks("\n".join(['"a"' + lines[0][1:], *lines[1:]]), separator)
+    for end in ("\n", "\r\n", "\r"):
+        assert find_marks(end.join(lines), separator) == by_cells

@@ -10,7 +10,10 @@ from dataset_cases import made, write
 from stores import series_from_frame
 
 from informer.config.dataset import DatasetConfig
-from informer.data.read.source import read_series
+from informer.data.history import future_index
+from informer.data.read.examine import KnownTimes
+from informer.data.read.source import read_series, series_from_table
+from informer.data.read.table import table_of_frame
 from informer.errors import InputError
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
@@ -166,3 +169,28 @@ def test_a_frame_is_the_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(series.values, read.values)
         assert (series.name, series.time_col, series.columns) == ("mine", "date", read.columns)
     assert list(frame.columns) == ["date", "a", "b", "c"]
+
+
+def test_times_of_the_last_file_are_taken_for_the_same_cells_only() -> None:
+    """Red if the times of another file, or of another zone, are taken."""
+    frame = made(30).astype({"date": "str"})
+    later = frame.assign(date=pd.date_range("2021-01-13", periods=30, freq="h").astype("str"))
+    known = KnownTimes()
+    for own, zone in ((frame, None), (frame, None), (later, None), (later, "Europe/Berlin"), (frame, None)):
+        config = DatasetConfig(timezone=zone)
+        series = series_from_table(table_of_frame(own, "f"), config, "f", history=10, known=known)
+        whole = series_from_table(table_of_frame(own, "f"), config, "f", history=10)
+        assert series.timestamps.equals(whole.timestamps)
+        assert series.timestamps.tz == whole.timestamps.tz
+        assert series.time_format == whole.time_format
+
+
+def _in_zone(frame: pd.DataFrame, zone: str) -> pd.DataFrame:
+    return frame.assign(date=frame["date"].dt.tz_localize("UTC").dt.tz_convert(zone))
+
+
+def test_the_horizon_of_an_equal_time_keeps_its_zone() -> None:
+    """Red if one series gets the timestamps of another that ends at the same moment elsewhere."""
+    frame = made(30)
+    series = [series_from_frame(_in_zone(frame, zone), DatasetConfig(), "f") for zone in ("UTC", "Asia/Tokyo", "UTC")]
+    assert [str(future_index(one, 3).tz) for one in series] == ["UTC", "Asia/Tokyo", "UTC"]

@@ -1,5 +1,6 @@
 """The average of network, linear maps and seasonal naive: what it forecasts, how it is chosen, that it is made once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,11 @@ from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.training.combination import _chosen, _offered, choose, repeated_rows
 from informer.training.initial import initial_network
+<<<<<<< HEAD
+from informer.training.keeping import close
+from informer.training.linear_skip import maps_of
+=======
+>>>>>>> main
 
 NETWORK = [
     "model=informer_plus",
@@ -174,6 +180,27 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
     for run in ("best.pt", "refit.pt"):
         one, other = (restore_model(checkpoint.load(Path(place) / run)).state_dict() for place in ("whole", "cut"))
         assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
+    """Red if the head, which has its weight in best.pt, is multiplied by it once more."""
+    keys = [*NETWORK, *SMALL[1:], "trainer.max_steps=0", "trainer.combine=true", "trainer.refit=true"]
+    assert call("train", "dataset=sample", *keys, "run_dir=run").status == 0
+    saved = checkpoint.load(Path("run"))
+    model = restore_model(saved)
+    assert isinstance(model, Informer)
+    for parameter in model.head.parameters():
+        torch.nn.init.normal_(parameter, std=0.1)
+    Path("trained").mkdir()
+    facts = saved.data | {COMBINED: Shares(0.5, 0.5, 0.0).to_plain()}
+    checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
+    settings = composed("dataset=sample", *keys)
+    close(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)
+    refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
+    assert isinstance(refit, Informer)
+    for own, again in zip(model.head.parameters(), refit.head.parameters(), strict=True):
+        torch.testing.assert_close(again, own, rtol=0, atol=0)
+    assert not torch.equal(maps_of(refit).own, maps_of(model).own), "which are fitted on more windows"
 
 
 def test_needs_linear_maps(folder: Path) -> None:

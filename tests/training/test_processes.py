@@ -1,5 +1,6 @@
 """One run in two processes on the CPU is the run of one process: losses, metrics, who writes, who continues."""
 
+import json
 import os
 import subprocess
 import sys
@@ -31,14 +32,16 @@ def _environment(**more: str) -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **more}
 
 
-def _torchrun(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
+def _torchrun(*arguments: str, code: str | None = None, restarts: int = 0) -> subprocess.CompletedProcess[str]:
     start = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]
+    start.append(f"--max-restarts={restarts}")
     if code is None:
         what = ["-m", "informer.train"]
     else:
         Path("entry.py").write_text(code)
         what = ["entry.py"]
-    return subprocess.run([*start, *what, *arguments], env=_environment(), capture_output=True, text=True)
+    own = _environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+    return subprocess.run([*start, *what, *arguments], env=own, capture_output=True, text=True)
 
 
 def _losses(run_dir: str) -> dict[str, np.ndarray]:
@@ -93,6 +96,16 @@ def test_one_that_dies_ends_the_run_and_another_number_goes_on(alone: str, folde
     assert "this one dies" in died.stderr
     assert checkpoint.load(Path("run/last.pt")).epoch == 1
     assert call("train", "resume=run").status == 0
+    _assert_same(alone, "run")
+
+
+def test_torchrun_restarts_a_run_where_it_was(alone: str, folder: Path) -> None:
+    """Red if the second start refuses the folder, or begins the run again."""
+    once = DIES.replace('os.environ["RANK"] == "1"', '(os.environ["RANK"], os.environ[COUNT]) == ("1", "0")')
+    done = _torchrun(*RUN, "run_dir=run", code=f'COUNT = "TORCHELASTIC_RESTART_COUNT"{once}', restarts=1)
+    assert done.returncode == 0, done.stderr
+    assert "this one dies" in done.stderr
+    assert len(json.loads(Path("run/run.json").read_text())["resumed"]) == 1
     _assert_same(alone, "run")
 
 

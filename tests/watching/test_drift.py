@@ -1,12 +1,24 @@
 """The drift test, distances of distributions, and what is decided, against definitions written as loops."""
 
+from dataclasses import replace
 from itertools import pairwise
 from math import log
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 
-from informer.watching.drift import ALPHA, conformal_ranks, find_drift, simple_jumper, whitened
+from informer.watching.drift import (
+    ALPHA,
+    BURN_IN,
+    LAG,
+    WINDOWS,
+    conformal_ranks,
+    find_drift,
+    log_p_of_windows,
+    simple_jumper,
+    whitened,
+)
 from informer.watching.findings import Alarm, Findings, Moved, Verdict
 from informer.watching.inputs import ks_distance, stability_index
 
@@ -25,6 +37,17 @@ def test_fewer_than_five_percent_false_alarms() -> None:
     """Red if the bet wins on stationary errors, with autocorrelation or without."""
     alarms = [find_drift(noise(seed, phi=0.4 * (seed % 2))).alarm for seed in range(200)]
     assert sum(alarm is not None for alarm in alarms) < 10
+
+
+def test_a_shift_is_found_in_autocorrelated_errors() -> None:
+    """Red if errors at the new level count towards the mean and autocorrelation that are taken out of them."""
+    found = 0
+    for seed in range(40):
+        errors = noise(seed, phi=0.7)
+        errors[BREAK:] += 2
+        alarm = find_drift(errors, seed=seed).alarm
+        found += alarm is not None and BREAK <= alarm < BREAK + 100
+    assert found >= 36
 
 
 @pytest.mark.parametrize("change", ["up", "down", "wider"])
@@ -47,7 +70,7 @@ def test_errors_of_overlapping_horizons_are_taken_apart() -> None:
     changed[2000:] += 5
     np.testing.assert_array_equal(whitened(changed)[:2000], plain[:2000])
     for t in (500, 2999):
-        x, y = errors[: t - 1], errors[1:t]
+        x, y = errors[: t - 1 - LAG], errors[1 : t - LAG]
         phi = ((x * y).mean() - x.mean() * y.mean()) / x.var()
         assert plain[t] == pytest.approx(errors[t] - y.mean() - phi * (errors[t - 1] - x.mean()))
 
@@ -71,8 +94,31 @@ def test_ranks_and_capital_are_those_of_the_definition() -> None:
         assert found[t] == pytest.approx(log(sum(capital.values())))
 
 
+def test_the_least_likely_window_is_that_of_a_loop() -> None:
+    """Red if a window reads later ranks, or the number of windows is not counted."""
+    ranks = np.random.default_rng(2).random(150)
+    ranks[120:] = 0.5 + ranks[120:] / 2
+    normal, found = NormalDist(), log_p_of_windows(ranks)
+    scores = [normal.inv_cdf(rank) for rank in ranks]
+    for end in (4, 60, 129, 149):
+        likely = 0.0
+        for rows in (rows for rows in WINDOWS if rows <= end + 1):
+            known = max(end + 1 - LAG, BURN_IN)
+            mean = abs(sum(scores[end + 1 - rows : end + 1])) / (rows * (1 + rows / known)) ** 0.5
+            likely = min(likely, log(2 * normal.cdf(-mean) * len(WINDOWS) * len(ranks)))
+        assert found[end] == pytest.approx(likely)
+
+
+def test_intervals_of_few_horizons_decide_little() -> None:
+    """Red if the spread of a few horizons that happen to be alike is taken as it is."""
+    for inside, verdict in ((np.full(8, 0.9), Verdict.ok), (np.full(100, 0.9), Verdict.recalibrate)):
+        assert replace(findings(), coverage=inside).decide()[0] is verdict
+
+
 def test_several_tests_share_the_false_alarms() -> None:
-    assert find_drift(noise(0), n_tests=7).bound == pytest.approx(log(7 / ALPHA))
+    assert find_drift(noise(0), n_tests=7).bound == pytest.approx(log(2 * 7 / ALPHA)), (
+        "half of it for the bet, half for windows"
+    )
     assert find_drift(np.zeros(1)).alarm is None
     assert find_drift(np.zeros(300)).alarm is None
 

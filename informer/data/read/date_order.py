@@ -5,6 +5,7 @@ month, the one with equal steps is chosen, if there is only one. Dates that star
 unless the rows contradict it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -25,6 +26,8 @@ PIECE = 1 << 18
 
 FEWEST = 3
 """Distinct times needed to determine a step."""
+
+_ISO_DATE = re.compile(r"\s*\d{4}-(\d\d)-(\d\d)")
 
 Parse = Callable[[pd.Series, str], pd.DatetimeIndex]
 """Cells and a format to times, NaT for cells in another format."""
@@ -59,10 +62,11 @@ def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, t
 def _has_day_above_12(cells: pd.Series) -> bool:
     """Fast check of ISO dates: whether the last part is a day in some row, and the middle one a month in all."""
     texts = distinct(cells)
-    pieces = (texts.iloc[begin : begin + PIECE].astype(str).str.slice(0, 10) for begin in range(0, len(texts), PIECE))
-    dates = pd.Series(pd.concat([piece.drop_duplicates() for piece in pieces]).unique())
-    parts = dates.str.extract(r"^\s*\d{4}-(\d\d)-(\d\d)").astype(float)
-    return bool((parts[1] > 12).any() and not (parts[0] > 12).any())
+    dates: set[str] = set()
+    for begin in range(0, len(texts), PIECE):
+        dates.update(str(text)[:10] for text in texts.iloc[begin : begin + PIECE].tolist())
+    parts = [(int(found[1]), int(found[2])) for found in map(_ISO_DATE.match, dates) if found]
+    return any(last > 12 for _, last in parts) and not any(middle > 12 for middle, _ in parts)
 
 
 def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd.DatetimeIndex]) -> list[str]:

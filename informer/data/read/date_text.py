@@ -6,6 +6,7 @@ decide (see `date_order`). Formats are pandas'; a final `Z` means UTC, as in ISO
 
 import calendar
 import re
+from functools import lru_cache
 
 from informer.config.file_format import ISO
 
@@ -46,6 +47,7 @@ _YEARS = range(1800, 2200)
 """Years that eight digits may start or end with: 14022002 could be 1402 or 2002."""
 
 
+@lru_cache(maxsize=1024)  # the first rows of many files are alike
 def date_formats(text: str) -> tuple[str, ...]:
     """The formats that may read a date with its time of day; empty if it is not a date.
 

@@ -1,7 +1,7 @@
 """Cells -> rows with one step: the requested repairs, then every check, all in one report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,34 @@ from informer.data.read.rows import Rows
 from informer.data.read.table import Table
 from informer.data.read.timestamps import find_format, parse_timestamps
 
+MOST_KEPT = 100_000
+"""Rows of a time column that is kept to compare the next one with."""
+
+
+@dataclass(slots=True)
+class KnownTimes:
+    """The time column that was read last: files often share theirs, and it is then not read again."""
+
+    _last: tuple[list[object], tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
+    """Cells, how they were to be read, and what was read; replaced at once, for threads."""
+
+    def times_of(self, table: Table, column: str, demands: "ReadSpec") -> tuple[str | None, pd.DatetimeIndex]:
+        """Format and times of a column.
+
+        Raises:
+            InputError: see `find_format` and `parse_timestamps`.
+        """
+        cells = table.frame[column]
+        is_text = isinstance(cells.dtype, pd.StringDtype) and len(cells) <= MOST_KEPT
+        key = cells.tolist() if is_text else [], (demands.time_format, demands.trained_format, demands.timezone)
+        if is_text and self._last is not None and self._last[:2] == key:
+            return self._last[2]
+        time_format = find_format(table, column, demands.time_format, trained=demands.trained_format)
+        read = time_format, parse_timestamps(table, column, time_format, timezone=demands.timezone)
+        if is_text:
+            self._last = (*key, read)
+        return read
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSpec:
@@ -36,6 +64,7 @@ class ReadSpec:
         repairs: made before the checks.
         history: number of rows needed, from the end: of older rows only the times are checked; their values are neither
             checked nor read. None: all rows.
+        known: times of the files before this one.
     """
 
     time_format: str | None
@@ -44,6 +73,7 @@ class ReadSpec:
     frequency: str | None
     repairs: Repairs
     history: int | None
+    known: KnownTimes = field(default_factory=KnownTimes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +95,7 @@ def examine(table: Table, time_col: str, columns: Sequence[str], demands: ReadSp
     recent = table if demands.history is None or demands.repairs else table.end(demands.history)
     with report.gathering():
         # by all rows: the last ones may be ambiguous
-        time_format = find_format(table, time_col, demands.time_format, trained=demands.trained_format)
-        times = parse_timestamps(table, time_col, time_format, timezone=demands.timezone)
+        time_format, times = demands.known.times_of(table, time_col, demands)
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
         rows, text = read_cells(recent, time_col, columns, times[len(times) - len(recent.frame) :])
         lines = rows.lines if recent is table else table.lines

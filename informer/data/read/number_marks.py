@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import numpy as np
@@ -27,6 +27,9 @@ _TIME = re.compile(
     r"(?:[01]\d|2[0-3])\.[0-5]\d|(?:0?[1-9]|1[0-2])\.(?:1[89]|20|21)\d{2}|(?:1[89]|20|21)\d{2}\.(?:0[1-9]|1[0-2])"
 )
 """Times of day and months with a point, which say nothing about the points of numbers."""
+
+_TIME_SHAPE = re.compile(r"[09]{1,2}\.[09]{2}|[09]{1,2}\.[09]{4}|[09]{4}\.[09]{2}")
+_SHAPES = bytes.maketrans(b"12345678", b"99999999")
 
 _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
@@ -48,31 +51,62 @@ class Doubt:
     row: int
 
 
-def find_marks(text: str, separator: str) -> Marks:
-    """The separators of the numbers in some lines of a file."""
-    decimals: set[str] = set()
-    groups: set[str] = set()
-    open_marks: set[str] = set()
-    for number in _numbers(text, separator):
+@dataclass(slots=True)
+class _Seen:
+    """Decimal marks, thousands separators, and marks that may be either, of the numbers seen so far."""
+
+    decimals: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    either: set[str] = field(default_factory=set)
+
+    def add(self, number: str) -> None:
         grouped = _GROUPED.fullmatch(number)
         if grouped is None or number.startswith("0"):
-            decimals |= {found["decimal"] for found in [_DECIMAL.fullmatch(number)] if found}
+            self.decimals |= {found["decimal"] for found in [_DECIMAL.fullmatch(number)] if found}
         elif grouped["decimal"] == grouped["mark"]:
-            continue  # 1.011.01 is not a number
+            return  # 1.011.01 is not a number
         elif grouped["decimal"] or grouped["more"] or grouped["mark"] not in ".,":
-            groups.add(grouped["mark"])
-            decimals |= {grouped["decimal"]} - {None}
+            self.groups.add(grouped["mark"])
+            self.decimals |= {grouped["decimal"]} - {None}
         else:
-            open_marks.add(grouped["mark"])
-    kinds = {_kind(mark) for mark in groups}
+            self.either.add(grouped["mark"])
+
+
+def find_marks(text: str, separator: str) -> Marks:
+    """The separators of the numbers in some lines of a file."""
+    seen = _seen_in_shapes(text, separator)
+    if seen is None:
+        seen = _Seen()
+        for number in _numbers(text, separator):
+            seen.add(number)
+    kinds = {_kind(mark) for mark in seen.groups}
+    decimals = seen.decimals
     if len(decimals) > 1 or len(kinds) > 1 or decimals & kinds:
         return Marks(".", "", settled=False)  # cells in the other format are then not numbers
-    if not groups and separator == "," and "," in decimals:
+    if not seen.groups and separator == "," and "," in decimals:
         return Marks(".", "", settled=False)  # a quoted "1,250" may be a thousand
     thousands = next(iter(kinds), "")
-    usual = {".": ",", ",": "."}.get(thousands) or ("," if open_marks == {","} and separator != "," else ".")
+    usual = {".": ",", ",": "."}.get(thousands) or ("," if seen.either == {","} and separator != "," else ".")
     decimal = next(iter(decimals), usual)
-    return Marks(decimal, thousands, settled=bool(decimals or groups))
+    return Marks(decimal, thousands, settled=bool(decimals or seen.groups))
+
+
+def _seen_in_shapes(text: str, separator: str) -> _Seen | None:
+    """What the numbers of a text show, by the few shapes that they have: all digits but 0 as 9.
+
+    None where that does not settle it: with quotes, or if cells that may be times would make a difference.
+    """
+    if '"' in text or len(text) > csv.field_size_limit():
+        return None
+    rows = re.split(r"\r\n|\r|\n", text, maxsplit=1)[1:]
+    shapes = "".join(rows).encode("utf-8", "surrogatepass").translate(_SHAPES)
+    mark = separator.encode()
+    cells = set(shapes.replace(b"\r", mark).replace(b"\n", mark).decode("utf-8", "surrogatepass").split(separator))
+    found, times = _Seen(), _Seen()
+    for number in [one[1] for one in map(_NUMBER.fullmatch, cells) if one]:
+        (times if _TIME_SHAPE.fullmatch(number) else found).add(number)
+    settled = times.decimals <= found.decimals and times.groups <= found.groups and times.either <= found.either
+    return found if settled else None
 
 
 def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:

@@ -24,9 +24,11 @@ from informer.errors import InputError
 
 def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
     """Columns as numbers, NaN for every cell that is none; and for each column the positions of those that are text."""
-    frame = table.frame[list(columns)]
-    if all(map(_is_plain_type, frame.dtypes.array)):
-        return np.ascontiguousarray(frame.to_numpy(dtype=np.float64)), {}
+    frame = table.frame
+    if are_plain(table, columns):
+        places = {column: place for place, column in enumerate(frame.columns)}
+        chosen = frame.iloc[:, [places[column] for column in columns]]
+        return np.ascontiguousarray(chosen.to_numpy(dtype=np.float64)), {}
     found = {column: frame[column] for column in columns}
     values = np.stack([_to_numbers(cells, table.dialect) for cells in found.values()], axis=1)
     texts: dict[str, np.ndarray] = {}

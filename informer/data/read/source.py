@@ -20,7 +20,7 @@ from informer.config.lengths import WindowSizes
 from informer.data.read.checks import check_doubts, constant_columns
 from informer.data.read.clock_column import find_clock_column, joined
 from informer.data.read.dialect import COMMON, Dialect
-from informer.data.read.examine import Examined, ReadSpec, examine
+from informer.data.read.examine import Examined, KnownTimes, ReadSpec, examine
 from informer.data.read.frequency import Frequency
 from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
 from informer.data.read.report import Report
@@ -110,7 +110,7 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
         raise table.missing("dataset.exclude", column)
     if config.clock_col is not None and config.clock_col not in table.columns:
         raise table.missing("dataset.clock_col", config.clock_col)
-    table = table.without(config.exclude)
+    table = table.without(config.exclude) if config.exclude else table
     try:
         time_col = find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
@@ -131,20 +131,23 @@ def series_from_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
+    known: KnownTimes | None = None,
 ) -> Series:
     """Check the cells of a file or frame, and take its series; warnings and repairs go to the log.
 
     Args:
         name: of the series.
         sizes: for training: of windows that each part of the split must hold.
-        history: for prediction: rows that it needs. The last so many are taken and checked; of older ones the
-            times are checked, because only the end of rows in order is the end of the series.
+        history: for prediction: rows that it needs, from the end; of older ones only the times are checked.
         trained_format: for prediction: the format that the training data's times had (see `find_format`).
+        known: times of the files before this one.
 
     Raises:
         InputError: one line for each problem.
     """
-    series, report = inspect_table(table, config, name, sizes=sizes, history=history, trained_format=trained_format)
+    series, report = inspect_table(
+        table, config, name, sizes=sizes, history=history, trained_format=trained_format, known=known
+    )
     for line in report.repairs:
         log.info(line)
     report.refuse()
@@ -162,6 +165,7 @@ def inspect_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
+    known: KnownTimes | None = None,
 ) -> tuple[Series | None, Report]:
     """What `series_from_table` takes, None where there is nothing to take, and all that is to say about it."""
     report = Report()
@@ -179,6 +183,7 @@ def inspect_table(
             frequency=config.frequency,
             repairs=config.repairs,
             history=history,
+            known=known or KnownTimes(),
         )
         found = examine(table, time_col, columns, demands, report)
         if found is None:

@@ -41,7 +41,7 @@ _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 PIECE = 1 << 18
 """Cells that are text at once: as objects they take several times their space."""
 
-_WORD = r"^\s*(?:[A-Za-z]+|[+-].*)\s*$"
+_WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 """Cells that pandas reads as a time under any format (now, today), and years with a sign."""
 
 
@@ -205,12 +205,18 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
 
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
-    no_date = text.str.match(_WORD).to_numpy(dtype=bool, na_value=True)
+    objects = text.to_numpy(dtype=object)
+    no_date = np.array([_is_no_date(one) for one in objects.tolist()], dtype=bool)
     # most times occur once, so a cache would cost more than it saves
-    times = pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", cache=False)
+    times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
     return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
+
+
+def _is_no_date(cell: object) -> bool:
+    """Whether a cell is empty, or text that pandas takes for a time although it is no date."""
+    return not isinstance(cell, str) or (not cell[:1].isdigit() and _WORD.match(cell) is not None)
 
 
 def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:

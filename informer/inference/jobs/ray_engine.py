@@ -70,11 +70,9 @@ class _Worker:
 def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | None) -> Iterator[Done]:
     if not chunks:
         return
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
-    import ray.data  # which reads these variables
+    with cluster(workers):
+        import ray.data
 
-    with _cluster(workers):
         unit = "GPU" if device == "cuda" else "CPU"
         size = workers or max(1, int(ray.cluster_resources().get(unit, 1)))
         plain = [{"paths": [str(one.path) for one in chunk], "names": [one.name for one in chunk]} for chunk in chunks]
@@ -93,9 +91,17 @@ def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | Non
 
 
 @contextmanager
-def _cluster(workers: int | None) -> Iterator[None]:
-    """A connection to a cluster within the context; reuses the program's existing connection."""
-    import ray
+def cluster(workers: int | None) -> Iterator[None]:
+    """A connection to the cluster that RAY_ADDRESS names, otherwise to one of this machine; reuses the program's own.
+
+    Raises:
+        InputError: Ray is not installed, or no cluster is at that address.
+    """
+    if find_spec("ray") is None:
+        raise InputError("engine=ray: expected Ray, found none; pip install 'informer[ray]'")
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    import ray  # which reads these variables
 
     if ray.is_initialized():
         yield

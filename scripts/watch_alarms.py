@@ -1,0 +1,100 @@
+"""False alarms of `informer watch` on stationary series, and shifts of their level that it finds.
+
+    python scripts/watch_alarms.py --series 50 --rows 300 --shift 0 2
+
+Four kinds of series of deviation one: white noise, autoregressions of 0.4 and 0.7, and a daily season with noise. For
+each, `--models` linear models are trained on 1,600 hourly rows of their own, and every one of them watches as many
+futures of `--rows` rows as make `--series` in all. With a shift, the level of the future rises by that many standard
+deviations of the series after 100 rows; it is found if the verdict is not ok and a drift test alarms in the 100 rows
+after that.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from informer.forecaster import Forecaster
+from informer.watching.findings import Findings
+from informer.watching.observe import findings, watched
+
+TRAINED, BEFORE, WITHIN = 1600, 100, 100
+"""Rows of training, of a future before its shift, and after it within which it is to be found."""
+RUN = {
+    "model": "linear", "seq_len": 48, "label_len": 12, "pred_len": 6, "target": "y", "features": "S",
+    "dataset.split.kind": "rows", "dataset.split.train": 1000, "dataset.split.val": 400, "dataset.split.test": 200,
+}  # fmt: skip
+
+
+def autoregression(phi: float) -> Callable[[np.random.Generator, int], np.ndarray]:
+    """Rows of an AR(1) process of deviation one."""
+
+    def drawn(rng: np.random.Generator, n: int) -> np.ndarray:
+        steps, values = rng.normal(size=n) * (1 - phi**2) ** 0.5, np.zeros(n)
+        values[0] = rng.normal()
+        for t in range(1, n):
+            values[t] = phi * values[t - 1] + steps[t]
+        return values
+
+    return drawn
+
+
+def seasonal(rng: np.random.Generator, n: int) -> np.ndarray:
+    """A daily season, half of the variance, and noise."""
+    return np.sin(2 * np.pi * np.arange(n) / 24) + rng.normal(size=n) * 0.5**0.5
+
+
+KINDS = {"white": autoregression(0.0), "ar 0.4": autoregression(0.4), "ar 0.7": autoregression(0.7), "season": seasonal}
+
+
+def table(values: np.ndarray) -> pd.DataFrame:
+    """Hourly rows."""
+    return pd.DataFrame({"date": pd.date_range("2024-01-01", periods=len(values), freq="h"), "y": values})
+
+
+def seen(model: Forecaster, values: np.ndarray) -> Findings:
+    """What is found in the rows after training."""
+    trained = model.trained
+    panel = trained.reader.frame(table(values), "frame", ahead=trained.sizes.pred_len)
+    return findings(trained, watched(trained, panel, str(trained.checkpoint.data["trained_until"]), 256))
+
+
+def is_found(found: Findings) -> bool:
+    """Whether a drift test alarms within the rows after the shift."""
+    begin = table(np.zeros(TRAINED + BEFORE + 1))["date"].iloc[-1]
+    return any(begin <= pd.Timestamp(one.at) < begin + pd.Timedelta(hours=WITHIN) for one in found.alarms if one.after)
+
+
+def main() -> None:
+    """Print the verdicts by kind."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--series", type=int, default=50, help="of each kind")
+    parser.add_argument("--models", type=int, default=5, help="of each kind")
+    parser.add_argument("--rows", type=int, default=300, help="of a future")
+    parser.add_argument("--shift", type=float, nargs="+", default=[0.0, 2.0])
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for kind, draw in KINDS.items():
+        verdicts = {shift: Counter[str]() for shift in given.shift}
+        hits = Counter[float]()
+        for place in range(given.series):
+            if place % (given.series // given.models) == 0:
+                rng = np.random.default_rng([given.seed, list(KINDS).index(kind), place])
+                history = draw(rng, TRAINED)
+                model = Forecaster.fit(table(history), **RUN)
+            future = draw(rng, TRAINED + given.rows)[-given.rows :]
+            for shift in given.shift:
+                values = np.concatenate([history, future + shift * (np.arange(given.rows) >= BEFORE)])
+                found = seen(model, values)
+                verdicts[shift][found.decide()[0].name] += 1
+                hits[shift] += is_found(found)
+        for shift, counts in verdicts.items():
+            told = ", ".join(f"{name} {n}" for name, n in counts.most_common())
+            rest = f"; drift found in time: {hits[shift]}" if shift else ""
+            print(f"{kind}, shift {shift:g}: {given.series} series: {told}{rest}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
