@@ -26,7 +26,7 @@ from informer.data.future import Future
 from informer.data.read.given import Given, frame_of, like, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of, table_of_frame
-from informer.errors import InputError, listed
+from informer.errors import InputError, as_given, listed
 from informer.inference.estimator import OnClassOrInstance, forecast_figure, levels_of, metrics_table, skill_of
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling import roll_panel
@@ -84,7 +84,7 @@ class Forecaster:
         """Train like `python -m informer.train`, `verbose` with its output; on the class or on an instance.
 
         Args:
-            frame: a table (pandas, polars, pyarrow, ...) or series, time a column or the index, or the path of a file;
+            frame: a table (pandas, polars, pyarrow, ...) or series, time a column or the index, or the path or address of a file;
                 all numeric columns are used unless `dataset` says otherwise.
             config: keys of the command line, dotted or nested: `target="OT", model="small", trainer={"max_epochs": 3},
                 **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved there, otherwise nowhere.
@@ -292,7 +292,7 @@ def _settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
         rest = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
-    kept = {} if path is None else {"dataset.path": str(path)}
+    kept = {} if path is None else {"dataset.path": as_given(str(path))}
     return compose("train", {"dataset": "csv", **kept, **config})
 
 

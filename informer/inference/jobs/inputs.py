@@ -70,6 +70,12 @@ def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
         raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
 
 
+def check_outside(path: Path, output: Path) -> None:
+    """Raise the InputError of an output folder within a partitioned folder, whose files are all inputs."""
+    if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
+        raise InputError(f"output={output}: expected a folder outside the input {path}; choose one")
+
+
 def _would_find(pattern: str, folder: Path) -> bool:
     """Whether a pattern also matches files in that folder."""
     parts = expanded(pattern).parts
