@@ -17,7 +17,6 @@ from forgery import content_of, write_forged
 
 from informer import Forecaster
 from informer.data.read import remote
-from informer.errors import InputError
 
 fsspec = pytest.importorskip("fsspec")
 

@@ -56,7 +56,8 @@ def partitioned_frame(folder: Path, limits: Limits) -> pd.DataFrame:
     """The rows of all files, with the keys of the partitions as columns of text, spelled as in the names of folders.
 
     Raises:
-        InputError: no files, not regular ones, more than `limits`, partitions of different keys, or columns that differ.
+        InputError: no files, not regular ones, more than `limits`, partitions of different keys, or columns that
+            differ.
     """
     try:
         import pyarrow
