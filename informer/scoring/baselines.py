@@ -69,10 +69,9 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         fitted = fit_ridge(fitted_on, held_out, [0])
     except InputError:  # of steps that are never observed
         return None
-    last = torch.from_numpy(np.stack([one[-seq_len:] for one in scaled])[:, :, None]).float()
     n = len(histories)
     batch = Batch(
-        enc_x=last,
+        enc_x=torch.from_numpy(np.stack([one[-seq_len:] for one in scaled])[:, :, None]).float(),
         enc_mark=torch.zeros(n, seq_len, 0),
         dec_x=torch.zeros(n, steps, 1),
         dec_mark=torch.zeros(n, steps, 0),

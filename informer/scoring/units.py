@@ -47,7 +47,7 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
     names, histories, groups = [], [], []
     without: list[str] = []
     for key, part in rows.groupby(["series", "column", "origin"], sort=False, dropna=False):
-        own = past.get(key[:2])
+        own = past.get((key[0], key[1]))
         if not part["actual"].notna().any():
             continue
         ordered = part.sort_values("time")
@@ -153,7 +153,7 @@ class _Past:
         if n == 0 or self.step is None:
             return _from_first_known(self.values[:n])
         # rows may be missing right before the forecast, too
-        strides = self.step.strides(self.times[:n].append(pd.DatetimeIndex([first])))
+        strides = self.step.strides(pd.DatetimeIndex(self.times[:n].append(pd.DatetimeIndex([first]))))
         if not strides[-1]:
             raise InputError(
                 f"{self.name}: expected steps of {self.step.code} up to the forecast at {first}, found "

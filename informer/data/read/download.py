@@ -67,9 +67,9 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
             "addresses as dataset.path, other commands as input"
         )
     path = expanded(wanted)
+    if is_partitioned(path):
+        return None
     if path.is_dir():
-        if is_partitioned(path):
-            return None
         found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
         expected = f"files ending in {', '.join(SUFFIXES)}"
     elif has_magic(str(path)) and not path.exists():
@@ -199,10 +199,8 @@ def file_sha256(path: Path) -> str:
     Raises:
         InputError: it cannot be read.
     """
-    if path.is_dir():
-        names = {str(file.relative_to(path)): file for file in partition_files(path)}
-        return hashlib.sha256(
-            "".join(f"{name} {file_sha256(one)}\n" for name, one in names.items()).encode()
-        ).hexdigest()
+    if is_partitioned(path):
+        parts = (f"{file.relative_to(path)} {file_sha256(file)}\n" for file in partition_files(path))
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
     with reading(path), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

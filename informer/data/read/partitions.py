@@ -8,12 +8,14 @@ part-10.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from informer.config.reading import Limits
 from informer.data.read.limits import check_size, open_regular
 from informer.errors import InputError, listed, reason_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SUFFIX = ".parquet"
 
@@ -26,14 +28,16 @@ def is_key(name: str) -> bool:
 
 
 def is_partitioned(folder: Path) -> bool:
-    """Whether a folder is one partitioned table: it has partitions, and no file of a table next to them."""
+    """Whether a path is a folder that is one partitioned table: it has partitions, and nothing next to them."""
+    if not folder.is_dir():
+        return False
     inside = [path for path in folder.iterdir() if path.name[0] not in "._"]
     return bool(inside) and all(path.is_dir() and is_key(path.name) for path in inside)
 
 
 def files_of(path: Path) -> list[Path]:
     """The files of a partitioned folder, in the order in which they are read; of anything else itself."""
-    return partition_files(path) if path.is_dir() and is_partitioned(path) else [path]
+    return partition_files(path) if is_partitioned(path) else [path]
 
 
 def partition_files(folder: Path) -> list[Path]:
@@ -52,7 +56,7 @@ def _place(name: str) -> list[tuple[bool, int, str]]:
     return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in parts]
 
 
-def partitioned_frame(folder: Path, limits: Limits) -> pd.DataFrame:
+def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
     """The rows of all files, with the keys of the partitions as columns of text, spelled as in the names of folders.
 
     Raises:
@@ -63,13 +67,15 @@ def partitioned_frame(folder: Path, limits: Limits) -> pd.DataFrame:
         import pyarrow
         import pyarrow.parquet
         from pyarrow import dataset
+
+        from informer.data.read.cells import check_lengths  # imports pandas, which finding files does not need
     except ImportError as error:
         raise InputError(f"{folder}: parquet files need pyarrow: pip install 'informer[parquet]'") from error
     files = partition_files(folder)
     if not files:
         raise InputError(f"{folder}: expected files ending in {SUFFIX} in its partitions, found none")
     for path in files:
-        with open_regular(path):
+        with open_regular(path):  # which refuses pipes and devices
             pass
     keys = _keys(folder, files)
     names = dataset.partitioning(pyarrow.schema([(key, pyarrow.string()) for key in keys]), flavor="hive")
@@ -90,6 +96,7 @@ def partitioned_frame(folder: Path, limits: Limits) -> pd.DataFrame:
             partition_base_dir=str(folder),
         )
         frame: pd.DataFrame = found.to_table().to_pandas()
+        check_lengths(folder, frame, limits)
     except pyarrow.ArrowException as error:
         raise InputError(f"{folder}: cannot be read as one partitioned table ({reason_of(error)})") from error
     return frame

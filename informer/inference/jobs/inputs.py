@@ -10,6 +10,7 @@ from pathlib import Path
 
 from informer.data.panel import series_names
 from informer.data.read.download import list_files
+from informer.data.read.partitions import is_partitioned
 from informer.errors import InputError, listed
 from informer.files import expanded
 
@@ -72,7 +73,7 @@ def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
 
 def check_outside(path: Path, output: Path) -> None:
     """Raise the InputError of an output folder within a partitioned folder, whose files are all inputs."""
-    if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
+    if is_partitioned(path) and output.resolve().is_relative_to(path.resolve()):
         raise InputError(f"output={output}: expected a folder outside the input {path}; choose one")
 
 
