@@ -16,6 +16,7 @@ from informer.config.forecast import ForecastConfig
 from informer.config.positional import split_positional
 from informer.console import main_console, refuse
 from informer.data.read.download import check_input
+from informer.data.read.remote import copied_here
 
 
 def main() -> None:
@@ -33,6 +34,7 @@ def main() -> None:
 
 
 def _act(settings: ForecastConfig) -> None:
+    settings = copied_here(settings, ("input",), settings.dataset.limits)
     check_input(settings.input or "")
     from informer.training.signals import Interrupted  # imports torch, which a wrong path need not wait for
     from informer.workflow.run import forecast

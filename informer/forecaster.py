@@ -93,8 +93,8 @@ class Forecaster:
         """Train like `python -m informer.train`, `verbose` with its output; on the class or on an instance.
 
         Args:
-            frame: a table (pandas, polars, pyarrow, ...) or series, time a column or the index, or the path of a file;
-                all numeric columns are used unless `dataset` says otherwise.
+            frame: a table (pandas, polars, pyarrow, ...) or series, time a column or the index, or the path or address
+                of a file; all numeric columns are used unless `dataset` says otherwise.
             config: keys of the command line, dotted or nested: `target="OT", model="small", trainer={"max_epochs": 3},
                 **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved there, otherwise nowhere.
 

@@ -11,12 +11,13 @@ if __name__ == "__main__":  # before the imports that take time
     start.begin()
 
 import sys
-from pathlib import Path
 
 from informer.config.commands import InspectConfig
 from informer.config.compose import run_command
+from informer.config.positional import split_positional
 from informer.console import EXIT_USER_ERROR, main_console, refuse
 from informer.data.read.download import check_input
+from informer.data.read.remote import copied_here
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
 
 
 def _act(settings: InspectConfig) -> None:
+    settings = copied_here(settings, ("input",), settings.dataset.limits)
     check_input(settings.input or "")
     from informer.data.inspection import inspect  # imports pandas
 
@@ -35,18 +37,13 @@ def _act(settings: InspectConfig) -> None:
 
 def _with_input(arguments: list[str]) -> list[str]:
     """Add `input=` to a file given without a key."""
-    unnamed = []
-    for place, argument in enumerate(arguments):
-        is_key = "=" in argument and not Path(argument).exists()
-        is_option = argument.startswith("-") or (place > 0 and arguments[place - 1].startswith("-"))
-        if not is_key and not is_option:
-            unnamed.append(place)
-    if len(unnamed) > 1:
+    paths, others = split_positional(arguments)
+    if len(paths) > 1:
         refuse(
-            f"input: expected one file, folder or pattern, found {len(unnamed)} files from {arguments[unnamed[0]]} to "
-            f"{arguments[unnamed[-1]]}; put a pattern in quotes, so that the shell leaves it as it is"
+            f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
+            "put a pattern in quotes, so that the shell leaves it as it is"
         )
-    return [f"input={argument}" if place in unnamed else argument for place, argument in enumerate(arguments)]
+    return [*others, *(f"input={path}" for path in paths)]
 
 
 if __name__ == "__main__":

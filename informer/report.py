@@ -16,6 +16,7 @@ from informer.config.compose import run_command
 from informer.config.positional import split_positional
 from informer.config.reports import ReportConfig
 from informer.console import main_console, refuse
+from informer.data.read.remote import copied_here, is_remote, without_query
 from informer.errors import InputError
 
 
@@ -29,6 +30,9 @@ def main() -> None:
 
 
 def _act(settings: ReportConfig) -> None:
+    if is_remote(settings.input) and settings.output is None:
+        raise InputError(f"output: expected a page to write for input={without_query(settings.input)}, found none")
+    settings = copied_here(settings, ("input", "history", "actuals"))
     _check_exists(followed(settings.input))
     from informer.reporting.command import report  # imports torch; wrong paths are refused earlier
 

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from informer.checkpoint.paths import locate
+from informer.config.addresses import is_address
 from informer.config.compose import choice, given_keys, job_number, run_command
 from informer.config.positional import split_positional
 from informer.config.schema import TrainConfig
@@ -86,7 +87,7 @@ def _check_paths(settings: TrainConfig) -> None:
 def _with_path(arguments: list[str]) -> list[str]:
     """With `dataset=csv dataset.path=` before a file given without a key."""
     paths, _ = split_positional(arguments)
-    files = [path for path in paths if Path(path).exists() or path.lower().endswith(SUFFIXES)]
+    files = [path for path in paths if Path(path).exists() or is_address(path) or path.lower().endswith(SUFFIXES)]
     if len(files) > 1:
         refuse(f"dataset.path: expected one file or folder, found {len(files)}: {', '.join(files)}")
     others = [word for word in arguments if word not in files]

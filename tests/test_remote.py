@@ -17,7 +17,6 @@ from forgery import content_of, write_forged
 
 from informer import Forecaster
 from informer.data.read import remote
-from informer.errors import InputError
 
 fsspec = pytest.importorskip("fsspec")
 
@@ -251,6 +250,72 @@ def test_names_that_leave_the_folder(store: Any, run: Path) -> None:
     refused(predicted(run, "input=memory://in/**/*.csv"), "expected the name of a file")
 
 
-def test_python_takes_tables(run: Path) -> None:
-    with pytest.raises(InputError, match="read it with pandas, polars or pyarrow"):
-        Forecaster.load(run).predict("s3://bucket/own.csv")
+def test_python_reads_an_address(run: Path, store: Any, tmp_path: Path) -> None:
+    """As the same file on this machine; a signature is not saved."""
+    store.pipe_file("/in/own.csv", BODY)
+    (tmp_path / "own.csv").write_bytes(BODY)
+    model = Forecaster.load(run)
+    pd.testing.assert_frame_equal(model.predict("memory://in/own.csv"), model.predict(tmp_path / "own.csv"))
+    settings = {"model": "linear", "seq_len": 24, "pred_len": 6}
+    fitted = Forecaster.fit("memory://in/own.csv", run_dir=tmp_path / "fitted", **settings)
+    assert "path: memory://in/own.csv" in (tmp_path / "fitted" / "config.yaml").read_text()
+    here = Forecaster.fit(tmp_path / "own.csv", **settings)
+    pd.testing.assert_frame_equal(fitted.predict("memory://in/own.csv"), here.predict(tmp_path / "own.csv"))
+
+
+def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) -> None:
+    """The report of the same file on this machine, with the address in its commands, without the signature."""
+    store.pipe_file("/in/own.csv", BODY)
+    (tmp_path / "own.csv").write_bytes(BODY)
+    here = call("inspect", f"{tmp_path}/own.csv")
+    address = f"http://127.0.0.1:{server.server_port}/own.csv"
+    for given, shown in (("memory://in/own.csv",) * 2, (f"{address}?{SECRET}", address)):
+        outcome = call("inspect", given)
+        assert (outcome.status, outcome.out) == (0, here.out.replace(f"{tmp_path}/own.csv", shown))
+    assert server.asked == 1
+    folder = call("inspect", "memory://in")
+    assert folder.status == 0
+    assert "dataset.path=memory://in " in folder.out
+    refused(call("inspect", "memory://absent.csv"), "memory://absent.csv: no such file")
+    refused(call("inspect", f"{address}?{SECRET}", "dataset.max_file_mb=0.01"), "more than 0.01 MB")
+
+
+def test_forecast_of_an_address(server: Server, store: Any, tmp_path: Path) -> None:
+    """One request for all that is made; the run records the address, nothing the signature or the copy."""
+    address = f"http://127.0.0.1:{server.server_port}/own.csv"
+    outcome = call(
+        "forecast", f"{address}?{SECRET}", "model=linear", "horizon=6", f"output={tmp_path}/run", "dataset.exclude=[]"
+    )
+    assert outcome.status == 0, outcome.err
+    assert server.asked == 1
+    assert f"informer forecast {address} " in outcome.out
+    assert f"path: {address}\n" in (tmp_path / "run" / "config.yaml").read_text()
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert any(path.name == "own.forecast.csv" for path in files)
+    assert "could not be read" not in (tmp_path / "run" / "report.html").read_text()
+    for content in (*(path.read_bytes() for path in files), outcome.out.encode(), outcome.err.encode()):
+        assert SECRET.encode() not in content
+        assert b"/informer-" not in content
+    refused(call("forecast", "memory://absent.csv"), "memory://absent.csv: no such file")
+
+
+def test_report_reads_addresses(run: Path, store: Any, tmp_path: Path) -> None:
+    """Forecasts of a store with their history, and a run whose data is in a store."""
+    store.pipe_file("/in/own.csv", BODY)
+    assert predicted(run, "input=memory://in/own.csv", "output=memory://out").status == 0
+    page = tmp_path / "page.html"
+    refused(call("report", "memory://out"), "output: expected a page to write for input=memory://out")
+    outcome = call("report", "memory://out", "history=memory://in/own.csv", f"output={page}")
+    assert outcome.status == 0, outcome.err
+    content = page.read_text()
+    assert "memory://in/own.csv" in content
+    assert "No history was found" not in content
+    assert "/informer-" not in content
+    shutil.copytree(run, tmp_path / "run")
+    (run.parent / "own.csv").rename(run.parent / "away.csv")
+    try:
+        for named, expected in (([], True), (["dataset.path=memory://in/own.csv"], False)):
+            assert call("report", f"{tmp_path}/run", *named, f"output={page}").status == 0
+            assert ("training data could not be read" in page.read_text()) == expected
+    finally:
+        (run.parent / "away.csv").rename(run.parent / "own.csv")

@@ -9,10 +9,18 @@ TAKEN_BY = {
     "TrainConfig": ("dataset.path",),
     "EvalConfig": ("dataset.path",),
     "PredictConfig": ("input", "future", "output"),
+    "InspectConfig": ("input",),
+    "ForecastConfig": ("input",),
+    "ReportConfig": ("input", "history", "actuals", "dataset.path"),
 }
 """By configuration, the keys that may be addresses."""
 
 _ANY = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+)://")
+
+
+def is_address(word: str) -> bool:
+    """Whether a word of the command line is an address, which may contain `=`."""
+    return _ANY.match(word) is not None
 
 
 def address_problems(config: Any, paths: set[str]) -> list[str]:
@@ -33,7 +41,8 @@ def address_problems(config: Any, paths: set[str]) -> list[str]:
         if key not in taken:
             found.append(
                 f"{key}: expected a path of this machine, found an address ({scheme[0]}...); addresses are read as "
-                "dataset.path by train and eval, and as input and future by predict, which can also write to one"
+                "dataset.path by train, eval and report, and as input by predict, forecast, inspect and report; only "
+                "predict can write to one"
             )
         elif scheme[1] not in SCHEMES:
             known = ", ".join(f"{one}://" for one in SCHEMES)

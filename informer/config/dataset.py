@@ -84,8 +84,8 @@ class DatasetConfig:
 
     Args:
         name: of the dataset, in reports.
-        path: the file, CSV (also gzip), parquet or .xlsx, or a folder or pattern of files with one
-            series each; None takes `file` from the data folder.
+        path: the file, CSV (also gzip), parquet or .xlsx, a partitioned folder of parquet files, or a folder or pattern
+            of files with one series each; None takes `file` from the data folder.
         file: file name in the data folder, without folders.
         packaged: `file` ships with this package (the sample) instead.
         series_col: the column with the name of each row's series, if one file has many; names keep their spelling (001,

@@ -4,13 +4,16 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from informer.config.addresses import is_address
+
 
 def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Paths, and everything else: `key=value` (unless a file of that name exists), options and their values."""
+    """Paths and addresses, and everything else: `key=value` (unless a file of that name exists), options and their
+    values."""
     paths: list[str] = []
     others: list[str] = []
     for place, argument in enumerate(arguments):
-        is_key = "=" in argument and not Path(argument).exists()
+        is_key = "=" in argument and not is_address(argument) and not Path(argument).exists()
         is_option = argument.startswith("-") or (place > 0 and arguments[place - 1].startswith("-"))
         (others if is_key or is_option else paths).append(argument)
     return paths, others

@@ -57,7 +57,7 @@ class ScoreConfig:
     actuals: str | None = None
     """Actual values, long or wide."""
     history: str | None = None
-    """Earlier values: for the baselines, MASE and OWA."""
+    """Earlier values: for the baselines, MASE and OWA; missing ones, as cells or rows, keep their places."""
     season: int | None = None
     """Rows per season; null: derived from the step of the history."""
     output: str | None = None

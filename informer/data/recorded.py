@@ -19,6 +19,7 @@ from informer.config.conversion import node_of
 from informer.config.dataset import PLACES, DatasetConfig, is_plain_name
 from informer.config.plain import read_saved_yaml, unescaped
 from informer.data.read.download import files_sha256, list_files
+from informer.data.read.partitions import files_of
 from informer.data.read.remote import is_remote
 from informer.errors import InputError
 from informer.files import expanded, writing
@@ -103,7 +104,10 @@ class Recorded:
             return False
         try:
             paths = list_files("dataset.path", wanted, excluded) or [path]
-            return all(map(_has_content, paths)) and files_sha256(paths) == self.sha256
+            return (
+                all(_has_content(file) for one in paths for file in files_of(one))
+                and files_sha256(paths) == self.sha256
+            )
         except (InputError, OSError, ValueError):  # no such file, one that may not be read, a NUL in its name
             return False
 

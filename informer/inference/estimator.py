@@ -13,7 +13,7 @@ from informer.config.schema import TrainConfig
 from informer.data.future import Future
 from informer.data.read.given import Given, frame_of
 from informer.data.read.source import Series
-from informer.errors import InputError, listed
+from informer.errors import InputError, as_given, listed
 from informer.inference.predictor import TrainedModel
 from informer.inference.reader import Reader
 from informer.inference.rolling import roll_panel, with_origins
@@ -96,7 +96,7 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
         rest = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
-    kept = {} if path is None else {"dataset.path": str(path)}
+    kept = {} if path is None else {"dataset.path": as_given(str(path))}
     return compose("train", {"dataset": "csv", **kept, **config})
 
 

@@ -8,7 +8,7 @@ from informer import checkpoint
 from informer.checkpoint.paths import check_run_stays, followed
 from informer.config.reports import ReportConfig
 from informer.console import logging_to, say
-from informer.errors import InputError
+from informer.errors import InputError, as_given
 from informer.files import check_inputs_stay, expanded, write_atomic
 from informer.reporting.content import Content
 from informer.reporting.forecast_content import forecast_content, holds_forecasts
@@ -32,7 +32,7 @@ def report(settings: ReportConfig, console: Console) -> Path:
     check_run_stays([output], "output")
     with logging_to(console, quiet=True):
         page = to_html(_content(path, settings))
-    write_atomic(output, page)
+    write_atomic(output, as_given(page))
     say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
     return output
 

@@ -7,14 +7,17 @@ import torch
 from jaxtyping import Float64
 
 from informer.config.lengths import WindowSizes
+from informer.data.seasonality import bridged
 from informer.data.windows import Batch, Store, Windows
+from informer.errors import InputError
 from informer.inference.baselines import fit_ridge
 
 Histories = Sequence[Float64[np.ndarray, "_"]]
 
 
 def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
-    """The last season repeated; the last value if a history is shorter."""
+    """The last season repeated, each missing value (NaN) of it from the season before; the last observed value where
+    there is none."""
     return np.stack([_repeat(one, season, steps) for one in histories])
 
 
@@ -23,23 +26,27 @@ def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray,
 
     Seasonal where the autocorrelation at one season passes the 90 % test; adjusted by multiplicative classical
     decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section 2.3 and its public code).
+    Missing values (NaN) lie on the line between those observed next to them.
     """
-    return np.stack([_naive2(one, season, steps) for one in histories])
+    return np.stack([_naive2(bridged(one), season, steps) for one in histories])
 
 
 def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
     """The package's ridge baseline, fitted on all histories together, and a note on it.
 
-    The penalty is chosen on the last `steps` rows of the histories. Each history is scaled by its own mean and
-    deviation. None if fewer than two windows fit into every history.
+    The penalty is chosen on the last `steps` rows of the histories, with missing values twice as many. Each history is
+    scaled by its own mean and deviation. Missing values (NaN) count neither there nor in the fit. None if fewer than
+    two windows fit into every history, or some step is observed in no window.
     """
     shortest = min(map(len, histories))
-    seq_len = min(max(2 * season, 2 * steps), shortest - 2 * steps)
+    # one window of the last rows may not observe every step
+    held_out_rows = 2 * steps if any(np.isnan(one).any() for one in histories) else steps
+    seq_len = min(max(2 * season, 2 * steps), shortest - steps - held_out_rows)
     if seq_len < max(2, season):
         return None
     sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=steps)
-    center = np.array([one.mean() for one in histories])[:, None]
-    spread = np.array([one.std() for one in histories])[:, None]
+    center = np.array([np.nanmean(one) for one in histories])[:, None]
+    spread = np.array([np.nanstd(one) for one in histories])[:, None]
     scale = np.where(spread > 0, spread, 1.0)
     scaled = [(one - c) / s for one, c, s in zip(histories, center, scale, strict=True)]
     firsts = np.cumsum([0, *map(len, scaled[:-1])])
@@ -52,16 +59,19 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         scale=torch.from_numpy(scale),
         numbers=torch.full((len(scaled),), -1),
     )
-    train = [np.arange(f, f + len(one) - steps - sizes.rows + 1) for f, one in zip(firsts, scaled, strict=True)]
-    val = [np.array([f + len(one) - sizes.rows]) for f, one in zip(firsts, scaled, strict=True)]
+    ends = [(first, first + len(one)) for first, one in zip(firsts, scaled, strict=True)]
+    train = [np.arange(first, end - held_out_rows - sizes.rows + 1) for first, end in ends]
+    val = [np.arange(end - held_out_rows - seq_len, end - sizes.rows + 1) for _, end in ends]
     fitted_on, held_out = (
         Windows(store, starts=torch.from_numpy(np.concatenate(each)), sizes=sizes, targets=[0]) for each in (train, val)
     )
-    fitted = fit_ridge(fitted_on, held_out, [0])
-    last = torch.from_numpy(np.stack([one[-seq_len:] for one in scaled])[:, :, None]).float()
+    try:
+        fitted = fit_ridge(fitted_on, held_out, [0])
+    except InputError:  # of steps that are never observed
+        return None
     n = len(histories)
     batch = Batch(
-        enc_x=last,
+        enc_x=torch.from_numpy(np.stack([one[-seq_len:] for one in scaled])[:, :, None]).float(),
         enc_mark=torch.zeros(n, seq_len, 0),
         dec_x=torch.zeros(n, steps, 1),
         dec_mark=torch.zeros(n, steps, 0),
@@ -74,8 +84,12 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
 
 
 def _repeat(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:
-    last = history[-season:] if len(history) >= season else history[-1:]
-    return np.resize(last, steps)
+    observed = history[~np.isnan(history)]
+    if len(history) < season:
+        return np.full(steps, observed[-1])
+    by_place = (history[len(history) - season + place :: -season] for place in range(season))
+    latest = [known[0] if len(known := own[~np.isnan(own)]) else observed[-1] for own in by_place]
+    return np.resize(latest, steps)
 
 
 def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float64[np.ndarray, "h"]:

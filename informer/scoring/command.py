@@ -7,12 +7,11 @@ from rich.console import Console
 
 from informer.config.reports import ScoreConfig
 from informer.console import logging_to, say
-from informer.data.read.frequency import Frequency
 from informer.errors import InputError
 from informer.files import check_inputs_stay
 from informer.scoring.scoreboard import WRITTEN, Scoreboard, score_units
 from informer.scoring.tables import Tidy, read_tidy
-from informer.scoring.units import gather_units
+from informer.scoring.units import gather_units, step_of
 
 
 def score(settings: ScoreConfig, console: Console) -> Scoreboard:
@@ -44,7 +43,4 @@ def _season(history: Tidy) -> int:
     first = history.frame.iloc[0]
     own = history.frame[(history.frame["series"] == first["series"]) & (history.frame["column"] == first["column"])]
     times = pd.DatetimeIndex(own["time"].sort_values())
-    try:
-        return Frequency.infer(times).season
-    except ValueError as error:
-        raise InputError(f"{history.name}: {error}; set season=24") from error
+    return step_of(times, history.name).season

@@ -20,8 +20,9 @@ POINT = ("mse", "mae", "mase", "smape")
 
 
 def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
-    """Mean absolute seasonal difference; NaN where it is zero or the history is no longer than a season."""
+    """Mean absolute seasonal difference of observed pairs; NaN where it is zero, or there is no pair."""
     differences = np.abs(history[season:] - history[:-season])
+    differences = differences[~np.isnan(differences)]
     scale = float(differences.mean()) if len(differences) else 0.0
     return scale if scale > 0 else np.nan
 

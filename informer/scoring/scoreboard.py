@@ -169,7 +169,7 @@ def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndar
     found = {OWN: units.forecast, "seasonal naive": seasonal_naive(units.histories, season, steps)}
     fitted = ridge(units.histories, season, steps)
     if fitted is None:
-        notes.append("no ridge baseline: a history is too short for it")
+        notes.append("no ridge baseline: a history is too short for it, or too little is observed")
     else:
         found["ridge"], note = fitted
         notes.append(note)

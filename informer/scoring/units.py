@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
+from informer.data.read.frequency import Frequency
 from informer.errors import InputError, counted
 from informer.scoring.tables import Tidy, named_alike
 
@@ -19,7 +20,8 @@ class Units:
         names: series and column of each unit.
         forecast, actual: one row per unit, one column per step; NaN if a unit has no such step.
         bands: ends of intervals and quantiles by suffix (`lo80`).
-        histories: values before the first step, oldest first, without gaps.
+        histories: values before the first step, oldest first, one for each step of the time: NaN where none is known.
+            The first is known.
         notes: what a reader should know.
     """
 
@@ -39,13 +41,17 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
     """
     actuals, history = named_alike(forecasts, actuals), named_alike(forecasts, history)
     rows, notes = _joined(forecasts, actuals)
-    past = dict(list(history.frame.groupby(["series", "column"], sort=False)))
+    wanted = set(zip(rows["series"], rows["column"], strict=True))
+    rows_of = dict(list(history.frame.groupby(["series", "column"], sort=False)))
+    past = {key: _Past.of(rows_of[key], history) for key in rows_of if key in wanted}
     names, histories, groups = [], [], []
     without: list[str] = []
     for key, part in rows.groupby(["series", "column", "origin"], sort=False, dropna=False):
-        own = past.get(key[:2])
+        own = past.get((key[0], key[1]))
+        if not part["actual"].notna().any():
+            continue
         ordered = part.sort_values("time")
-        known = np.empty(0) if own is None else _before(own, ordered["time"].iloc[0], timed=forecasts.timed)
+        known = np.empty(0) if own is None else own.before(ordered["time"].iloc[0])
         if not len(known):
             without.append("/".join(str(each) for each in key[:2] if each))
             continue
@@ -58,12 +64,12 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
         )
     if without:
         notes.append(f"skipped {counted(len(without), 'forecast')} without a history, such as {without[0]}")
-    steps = max(map(len, groups))
+    steps = max(int(np.flatnonzero(part["actual"].notna())[-1]) + 1 for part in groups)
     columns = ["value", "actual", *forecasts.bands]
     stacked = {name: np.full((len(groups), steps), np.nan) for name in columns}
     for i, part in enumerate(groups):
         for name in columns:
-            stacked[name][i, : len(part)] = part[name]
+            stacked[name][i, : len(part)] = part[name][:steps]
     return Units(
         names=names,
         forecast=stacked["value"],
@@ -75,7 +81,7 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
 
 
 def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
-    """Forecast rows with their actual values; rows without one are skipped and counted."""
+    """Forecast rows with their actual values, NaN for those without one, which are counted."""
     if forecasts.timed != actuals.timed:
         raise InputError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
     frame = forecasts.frame.drop(columns="actual", errors="ignore")
@@ -99,12 +105,66 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
             f"{some['column']} at {some['time']}); expected the same names of series and columns, and the same times"
         )
     notes = [] if known.all() else [f"{int((~known).sum()):,} of {len(merged):,} forecast values have no actual value"]
-    return merged[known], notes
+    return merged, notes
 
 
-def _before(rows: pd.DataFrame, first: object, *, timed: bool) -> Float64[np.ndarray, "_"]:
-    """Values before the first forecast; for files without times, all of them."""
-    if timed:
-        rows = rows[rows["time"] < first].sort_values("time")
-    values = rows["value"].to_numpy(dtype=float)
-    return values[~np.isnan(values)]
+def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
+    """The step of the times of one series, some of which may be missing.
+
+    Raises:
+        InputError: there is no step of which all are whole multiples apart.
+    """
+    try:
+        step, regular = Frequency.closest(times)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}; set season=24") from error
+    if not (step.strides(times) > 0).all():
+        raise InputError(
+            f"{name}: no regular step: {step.code} holds for the first {regular} rows only; score rows that are whole "
+            "steps apart"
+        )
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """The rows of one series in the order of their times; `step` is None for files without times."""
+
+    name: str
+    times: pd.DatetimeIndex
+    values: Float64[np.ndarray, "_"]
+    step: Frequency | None
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, history: Tidy) -> "_Past":
+        if not history.timed:
+            return cls(history.name, pd.DatetimeIndex([]), rows["value"].to_numpy(dtype=float), None)
+        rows = rows.sort_values("time")
+        times = pd.DatetimeIndex(rows["time"])
+        step = step_of(times, history.name) if len(times) > 1 else None
+        return cls(history.name, times, rows["value"].to_numpy(dtype=float), step)
+
+    def before(self, first: pd.Timestamp | np.integer) -> Float64[np.ndarray, "_"]:
+        """Values before the first forecast, one for each step of the time from the first known one; of files without
+        times, all of them."""
+        if not len(self.times):
+            return _from_first_known(self.values)
+        n = int(self.times.searchsorted(first))
+        if n == 0 or self.step is None:
+            return _from_first_known(self.values[:n])
+        # rows may be missing right before the forecast, too
+        strides = self.step.strides(pd.DatetimeIndex(self.times[:n].append(pd.DatetimeIndex([first]))))
+        if not strides[-1]:
+            raise InputError(
+                f"{self.name}: expected steps of {self.step.code} up to the forecast at {first}, found "
+                f"{self.times[n - 1]}"
+            )
+        places = np.concatenate([[0], np.cumsum(strides)])
+        found = np.full(int(places[-1]), np.nan)
+        found[places[:-1]] = self.values[:n]
+        return _from_first_known(found)
+
+
+def _from_first_known(values: Float64[np.ndarray, "_"]) -> Float64[np.ndarray, "_"]:
+    known = np.flatnonzero(~np.isnan(values))
+    return values[known[0] :] if len(known) else values[:0]

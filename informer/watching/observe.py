@@ -12,6 +12,7 @@ from informer.data.read.source import Series
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError
+from informer.inference.baselines import bounded
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling_scores import baselines_before, moment_in
 from informer.models.base import model_output, point
@@ -67,7 +68,7 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     firsts = [_first(model, series, until) for series in panel]
     pairs = list(zip(panel, firsts, strict=True))
     before = [replace(one, timestamps=one.timestamps[:n], values=one.values[:n]) for one, n in pairs]
-    baselines = baselines_before(model, narrowed(before, model.columns.inputs))
+    baselines = bounded(baselines_before(model, narrowed(before, model.columns.inputs)), model.model)
     level = LEVEL if model.calibration is not None and model.calibration.holds(LEVEL) else None
     half = None if level is None or model.calibration is None else model.calibration.half_width(level)
     found = []

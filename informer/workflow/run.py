@@ -10,11 +10,12 @@ from rich.text import Text
 
 from informer import checkpoint, progress
 from informer.checkpoint.format import COMBINED
-from informer.config.commands import PredictConfig
+from informer.config.commands import EvalDataset, PredictConfig
 from informer.config.forecast import ForecastConfig
 from informer.config.reports import ReportConfig
 from informer.console import say
-from informer.errors import InputError, ReportError, counted, printable
+from informer.data.read.remote import is_remote
+from informer.errors import InputError, ReportError, as_given, counted, printable
 from informer.inference.intervals import saved_calibration
 from informer.inference.jobs.run import predict
 from informer.linear.shares import Shares
@@ -40,7 +41,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
     """
     with displayed(console, settings.budget) as display:
-        display.update(Status(doing=f"reading {settings.input}"))
+        display.update(Status(doing=f"reading {as_given(settings.input or '')}"))
         subjects, failures = find_subjects(settings)
         reading = display.elapsed / 60
         done: list[Outcome] = []
@@ -79,9 +80,11 @@ def _forecast_one(
         evaluation = train(planned.settings, folder, quiet)
         assert evaluation is not None, "one process, and a new run"
         levels = _levels(folder.path, settings.intervals)
-        where, n_forecasts = _predict(planned, folder.path, levels, settings)
+        written, n_forecasts = _predict(planned, folder.path, levels, settings)
         display.update(Status(doing="writing the report"))
-        page = report(ReportConfig(input=str(folder.path), device=settings.device), quiet)
+        where = subject.dataset.path or ""
+        data = EvalDataset(path=where) if is_remote(where) else EvalDataset()  # an address is read only where named
+        page = report(ReportConfig(input=str(folder.path), device=settings.device, dataset=data), quiet)
     shares = checkpoint.load(folder.path).data.get(COMBINED)
     return Outcome(
         plan=planned,
@@ -89,7 +92,7 @@ def _forecast_one(
         trained=folder.settings(),
         shares=Shares.from_plain(shares) if shares else None,
         folder=folder.path,
-        forecasts=where,
+        forecasts=written,
         n_forecasts=n_forecasts,
         report=page,
         seconds=time.monotonic() - began,

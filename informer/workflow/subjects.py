@@ -11,7 +11,7 @@ from informer.data.panel import series_names
 from informer.data.read.download import list_files
 from informer.data.read.source import Series
 from informer.data.survey import Survey, survey_file, with_repairs
-from informer.errors import InputError, ReportError
+from informer.errors import InputError, ReportError, as_given
 from informer.files import expanded
 
 MOST_LINES = 20
@@ -25,9 +25,9 @@ class Subject:
     """One dataset, which one model forecasts.
 
     Args:
-        path: of its file, or the folder or pattern of its files.
+        path: of its file, or the folder or pattern of its files, on this machine.
         name: for its folder.
-        dataset: how to read it, with the repairs that it needs.
+        dataset: how to read it, with the repairs that it needs, and with its address if it came from one.
         panel: its series.
         n_files: it consists of.
         written: how the first file is written, where that is not common.
@@ -97,7 +97,7 @@ def _alone(survey: Survey, name: str) -> Subject:
     return Subject(
         path=str(survey.path),
         name=name,
-        dataset=replace(survey.dataset, path=str(survey.path)),
+        dataset=replace(survey.dataset, path=as_given(str(survey.path))),
         panel=survey.panel,
         n_files=1,
         written=survey.written,
@@ -113,8 +113,8 @@ def _joined(wanted: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> 
     dataset = with_repairs(surveys[0].dataset, [one.dataset for one in surveys])
     return Subject(
         path=wanted,
-        name=Path(wanted.rstrip("/*?.")).name or "files",
-        dataset=replace(dataset, path=wanted, exclude_files=[*dataset.exclude_files, *excluded]),
+        name=Path(as_given(wanted).rstrip("/*?.")).name or "files",
+        dataset=replace(dataset, path=as_given(wanted), exclude_files=[*dataset.exclude_files, *excluded]),
         panel=panel,
         n_files=len(surveys),
         written=surveys[0].written,

@@ -11,6 +11,7 @@ from informer.config.calendar import Calendar
 from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
+from informer.config.reading import Fill
 from informer.data.columns import Roles
 from informer.data.pipeline import Data, lay_out, table_source
 from informer.data.read.table import table_of_frame
@@ -25,7 +26,10 @@ NEW_YEAR = "2024-01-01"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A table and what its columns are; `static` of text or number, `covariates` by name: (kind, known ahead)."""
+    """A table and what its columns are; `static` of text or number, `covariates` by name: (kind, known ahead).
+
+    `gaps`: cells of numbers are missing, and stay so.
+    """
 
     covariates: dict[str, tuple[str, bool]]
     static: tuple[str, ...]
@@ -33,6 +37,7 @@ class Case:
     fields: tuple[str, ...]
     holidays: bool
     per_series: bool
+    gaps: bool
     seed: int
 
     def frame(self) -> pd.DataFrame:
@@ -47,7 +52,10 @@ class Case:
                 }[kind]
             for name in self.static:
                 part[name] = draw.choice(["hill", "sea"]) if name == "region" else float(draw.integers(1, 9))
-            parts.append(part.assign(y=draw.normal(10 * k, 1 + k, N)))
+            part["y"] = draw.normal(10 * k, 1 + k, N)
+            for name in ["y", *(one for one, (kind, _) in self.covariates.items() if kind == "number")]:
+                part[name] = part[name].mask(self.gaps & (draw.random(N) < 0.3))
+            parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
     def names(self, *, ahead: bool) -> list[str]:
@@ -71,14 +79,16 @@ def cases(draw: st.DrawFn) -> Case:
         fields=tuple(fields),
         holidays=draw(st.booleans()),
         per_series=draw(st.booleans()),
+        gaps=draw(st.booleans()),
         seed=draw(st.integers(0, 99)),
     )
 
 
 def read(case: Case, frame: pd.DataFrame) -> Data:
     config = DatasetConfig(
-        series_col="id", split=SPLIT, categorical=case.categorical, static_covariates=list(case.static)
-    )
+        series_col="id", split=SPLIT, categorical=case.categorical, static_covariates=list(case.static),
+        fill=Fill.mask if case.gaps else None,
+    )  # fmt: skip
     roles = Roles(
         targets=["y"], past_covariates=case.names(ahead=False), future_covariates=case.names(ahead=True),
         static_covariates=case.static,
@@ -122,6 +132,13 @@ def marks_by_hand(case: Case, dates: pd.Series) -> np.ndarray:
     return np.array(rows)
 
 
+def is_kept(rows: np.ndarray, place: int, start: int) -> bool:
+    """Half of the rows of the history, and of those of the horizon, have a target."""
+    middle, last = start + SIZES.seq_len, start + SIZES.seq_len + SIZES.pred_len
+    parts = rows[start:middle, place], rows[middle:last, place]
+    return all(np.count_nonzero(~np.isnan(part)) >= len(part) / 2 for part in parts)
+
+
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(case=cases())
 def test_windows_are_those_of_loops(case: Case) -> None:
@@ -130,7 +147,9 @@ def test_windows_are_those_of_loops(case: Case) -> None:
     frame = case.frame()
     data = read(case, frame)
     assert set(data.inputs) == {*case.covariates, *case.static, "y"}
-    arrays = by_hand(case, frame, data.inputs)
+    arrays, target = by_hand(case, frame, data.inputs), data.inputs.index("y")
+    holed = {place for rows in arrays.values() for place in np.flatnonzero(np.isnan(rows[:TRAIN]).any(axis=0))}
+    assert data.masked == (tuple(sorted(holed)) if case.gaps else None)
     marks = marks_by_hand(case, frame["date"][:N])
     ahead = [data.inputs.index(name) for name in (*case.names(ahead=True), *case.static)]
     for windows, begin, end in (
@@ -140,8 +159,10 @@ def test_windows_are_those_of_loops(case: Case) -> None:
     ):
         starts = range(begin, end - SIZES.seq_len - SIZES.pred_len + 1)
         (batch,) = windows.batches(len(windows))
-        assert len(windows) == len(starts) * case.n_series
-        for number, (k, start) in enumerate((k, start) for k in range(case.n_series) for start in starts):
+        places = [(k, start) for k in range(case.n_series) for start in starts]
+        places = [(k, start) for k, start in places if is_kept(arrays[f"s{k}"], target, start)]
+        assert len(windows) == len(places)
+        for number, (k, start) in enumerate(places):
             rows = arrays[f"s{k}"]
             middle, last = start + SIZES.seq_len, start + SIZES.seq_len + SIZES.pred_len
             decoder = np.zeros((SIZES.label_len + SIZES.pred_len, len(data.inputs)))
@@ -149,7 +170,7 @@ def test_windows_are_those_of_loops(case: Case) -> None:
             decoder[SIZES.label_len :, ahead] = rows[middle:last, ahead]
             np.testing.assert_allclose(batch.enc_x[number], rows[start:middle], atol=1e-5)
             np.testing.assert_allclose(batch.dec_x[number], decoder, atol=1e-5)
-            np.testing.assert_allclose(batch.target[number, :, 0], rows[middle:last, data.inputs.index("y")], atol=1e-5)
+            np.testing.assert_allclose(batch.target[number, :, 0], rows[middle:last, target], atol=1e-5)
             np.testing.assert_allclose(batch.enc_mark[number], marks[start:middle], atol=1e-6)
             np.testing.assert_allclose(batch.dec_mark[number], marks[middle - SIZES.label_len : last], atol=1e-6)
             np.testing.assert_allclose(

@@ -82,6 +82,39 @@ def test_files_that_do_not_fit_are_one_line(folder: Path, truth: pd.DataFrame, c
     assert message in outcome.err
 
 
+def scores(folder: Path, given: list[str]) -> dict:
+    outcome = call("score", *given, "season=24", f"output={folder}")
+    assert outcome.status == 0, outcome.err
+    return json.loads((folder / "scores.json").read_text())
+
+
+def test_gaps_keep_their_places(folder: Path, truth: pd.DataFrame) -> None:
+    """By pandas, with empty cells and the same rows left out. Red if values behind a gap move up: a step's error would
+    then be another step's, and the seasonal naive forecast that of another hour."""
+    rng = np.random.default_rng(3)
+    times = truth["ds"].unique()
+    holes = rng.random(len(truth)) < 0.15
+    holes[truth["ds"].isin(times[:1])] = False
+    holed = truth.assign(y=truth["y"].mask(holes))
+    given = written(folder, truth, "long")
+    last = truth["ds"].isin(times[-6:])
+    found = []
+    for name, rows in (("cells", holed), ("rows", holed.dropna())):
+        rows[~rows["ds"].isin(times[-6:])].to_csv("history.csv", index=False)
+        rows[rows["ds"].isin(times[-6:])].to_csv("actuals.csv", index=False)
+        found.append(scores(folder / name, given))
+    assert found[0]["overall"] == found[1]["overall"]
+    assert found[0]["by_step"] == found[1]["by_step"]
+    observed = holed[last].pivot(index="ds", columns="unique_id", values="y")
+    whole = truth[last].pivot(index="ds", columns="unique_id", values="y")
+    own = (whole + 0.5 - observed).abs().mean(axis=1)
+    assert found[0]["by_step"]["forecast"]["mae"] == pytest.approx(own.tolist(), nan_ok=True)
+    wide = holed.assign(y=holed["y"].mask(last)).pivot(index="ds", columns="unique_id", values="y")
+    naive = wide.groupby(np.arange(80) % 24).ffill()
+    expected = [(naive.shift(24).iloc[74 + step] - observed.iloc[step]).abs().mean() for step in range(6)]
+    assert found[0]["by_step"]["seasonal naive"]["mae"] == pytest.approx(expected, nan_ok=True)
+
+
 def test_files_without_times_need_a_season(folder: Path, truth: pd.DataFrame) -> None:
     outcome = call("score", *written(folder, truth, "rows"))
     assert outcome.status == 2

@@ -102,6 +102,21 @@ def test_ridge_continues_a_season_and_refuses_a_short_history() -> None:
     assert ridge([np.arange(12.0)], 4, 5) is None
 
 
+def test_missing_values_of_histories_keep_their_places() -> None:
+    """By hand. Red if what is missing is taken out, so that later values move to another place of the season."""
+    gap = np.nan
+    history = np.array([1.0, 2, 3, 4, 10, gap, 30, 40, gap, gap, 33, gap])
+    assert seasonal_naive([history], 4, 5).tolist() == [[10, 2, 33, 40, 10]]
+    assert metrics.mase_scale(history, 4) == pytest.approx((9 + 27 + 36 + 3) / 4)
+    season = np.resize([1.0, 2, 3, 4], 240)
+    season[np.random.default_rng(0).random(240) < 0.2] = np.nan
+    season[-10:] = [3, 4, 1, 2, 3, 4, 1, 2, 3, 4]
+    found = ridge([season], 4, 5)
+    assert found is not None
+    assert found[0][0] == pytest.approx([1, 2, 3, 4, 1], abs=0.4)
+    assert naive2([np.r_[np.full(30, 10.0), gap]], 7, 2).tolist() == [[10, 10]]
+
+
 def test_bands_of_quantiles_and_intervals() -> None:
     cells = np.zeros((1, 1))
     assert list(metrics.quantile_forecasts(cells, {"q10": cells, "lo95": cells, "hi95": cells})) == [

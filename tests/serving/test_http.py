@@ -162,7 +162,6 @@ def test_what_the_service_says_of_itself(served: Served, forecaster: Forecaster)
     described = served.ask("GET", "/describe").json
     assert described["targets"] == list(forecaster.trained.columns.targets)
     assert (described["seq_len"], described["pred_len"], described["step"]) == (24, 6, "h")
-    assert (described["static_covariates"], described["categories"]) == ([], {})
     assert described["limits"]["max_mb"] == 0.2
     paths = served.ask("GET", "/openapi.json").json["paths"]
     assert set(paths) == {"/health", "/describe", "/forecast"}

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from informer.config.dataset import DatasetConfig, is_plain_name
 from informer.data.read.limits import open_regular
+from informer.data.read.partitions import is_partitioned, partition_files
 from informer.data.read.remote import is_remote, local_path, without_query
 from informer.errors import InputError
 from informer.files import expanded, reading, write_atomic
@@ -50,7 +51,7 @@ def dataset_path(config: DatasetConfig) -> str:
 
 def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[Path] | None:
     """The tables of a folder, or the files of a pattern such as in/**/*.csv, sorted; None for the name of a single
-    file.
+    file, or of a folder that is one partitioned table.
 
     Args:
         setting: the key, for errors.
@@ -62,10 +63,12 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
     """
     if is_remote(wanted):
         raise InputError(
-            f"{setting}={without_query(wanted)}: expected a path of this machine; train and eval read addresses as "
-            "dataset.path, predict as input and future"
+            f"{setting}={without_query(wanted)}: expected a path of this machine; train, eval and report read "
+            "addresses as dataset.path, other commands as input"
         )
     path = expanded(wanted)
+    if is_partitioned(path):
+        return None
     if path.is_dir():
         found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
         expected = f"files ending in {', '.join(SUFFIXES)}"
@@ -191,10 +194,13 @@ def files_sha256(paths: Sequence[Path]) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    """Hex digest of a file.
+    """Hex digest of a file, or of the names and contents of those of a partitioned folder.
 
     Raises:
         InputError: it cannot be read.
     """
+    if is_partitioned(path):
+        parts = (f"{file.relative_to(path)} {file_sha256(file)}\n" for file in partition_files(path))
+        return hashlib.sha256("".join(parts).encode()).hexdigest()
     with reading(path), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from informer.data.read.remote import is_remote, without_query
+from informer.data.read.limits import LIMITS
+from informer.data.read.remote import is_remote, local_path
 from informer.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,11 +58,13 @@ def like(data: Given, found: pd.DataFrame) -> Any:
 
 
 def path_of(data: Given) -> Path | None:
-    """The path, if it is one."""
+    """The path, if it is one; of an address that of its copy on this machine.
+
+    Raises:
+        InputError: see `local_path`.
+    """
     if isinstance(data, str) and is_remote(data):
-        raise InputError(
-            f"{without_query(data)}: expected a table or a path of this machine; read it with pandas, polars or pyarrow"
-        )
+        return Path(local_path("frame", data, LIMITS))
     return Path(data) if isinstance(data, str | Path) else None
 
 

@@ -14,14 +14,20 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from glob import has_magic
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from informer.config.addresses import SCHEMES
 from informer.config.dataset import DatasetConfig
 from informer.config.reading import Limits
-from informer.data.read.limits import check_size
+from informer.data.read.limits import LIMITS, check_size
+from informer.data.read.partitions import SUFFIX, is_key
 from informer.errors import SHOWN_AS, InputError
 from informer.files import make_folder
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Settings = TypeVar("Settings", bound="DataclassInstance")
 
 WEB = ("https", "http")
 PIECE = 1 << 20
@@ -86,6 +92,12 @@ def local_path(setting: str, wanted: str, limits: Limits) -> str:
     return _copies[known]
 
 
+def copied_here(settings: Settings, keys: Sequence[str], limits: Limits = LIMITS) -> Settings:
+    """A configuration with paths of this machine, see `local_path`, in place of the addresses under these keys."""
+    given = {key: getattr(settings, key) for key in keys}
+    return replace(settings, **{key: local_path(key, one, limits) for key, one in given.items() if one is not None})
+
+
 def new_folder(address: str) -> Path:
     """A temporary folder that messages call by this address; removed when the process ends."""
     folder = tempfile.mkdtemp(prefix="informer-")
@@ -103,15 +115,19 @@ def _copied(setting: str, shown: str, limits: Limits) -> str:
                 fixed = re.split(r"[*?\[]", shown)[0].rpartition("/")[0]
                 return str(_copy_all(setting, store, shown, found, fixed, limits) / shown[len(fixed) + 1 :])
             if store.isdir(path):
-                return str(_copy_all(setting, store, shown, _tables(store.ls(path, detail=False)), shown, limits))
+                return str(_copy_all(setting, store, shown, _tables(store, path), shown, limits))
         folder, _, name = shown.rpartition("/")
         target = new_folder(folder) / (name or "index")
         _copy(store, path, target, shown, limits)
         return str(target)
 
 
-def _tables(names: Sequence[str]) -> list[str]:
-    return [name for name in names if not name.rpartition("/")[2].startswith(".")]
+def _tables(store: Any, folder: str) -> list[str]:
+    """The files of a folder; of a partitioned one those of its partitions."""
+    inside = {name: name.rstrip("/").rpartition("/")[2] for name in store.ls(folder, detail=False)}
+    if any(is_key(name) and store.isdir(path) for path, name in inside.items()):
+        return [path for path in store.find(folder) if path.endswith(SUFFIX)]
+    return [path for path, name in inside.items() if not name.startswith(".")]
 
 
 def _copy_all(setting: str, store: Any, shown: str, found: Sequence[str], top: str, limits: Limits) -> Path:
@@ -121,7 +137,9 @@ def _copy_all(setting: str, store: Any, shown: str, found: Sequence[str], top: s
     for name in sorted(found):
         if not store.isdir(name):
             inside = name.strip("/").removeprefix(path.strip("/")).strip("/")
-            _copy(store, name, folder / inside, f"{top.rstrip('/')}/{inside}", limits)
+            address = f"{top.rstrip('/')}/{inside}"
+            _copy(store, name, folder / inside, address, limits)
+            _copies[address, limits.file_mb] = str(folder / inside)
     return folder
 
 

@@ -29,6 +29,7 @@ from informer.data.read.failures import read_errors
 from informer.data.read.header import check_header, check_is_text
 from informer.data.read.limits import LIMITS, PARQUET, ZIP, check_size, open_table
 from informer.data.read.number_marks import Doubt, find_doubts, may_be_thousands
+from informer.data.read.partitions import is_partitioned, partitioned_frame
 from informer.data.read.workbook import WRITTEN, is_workbook, sheet_text
 from informer.errors import MOST_SHOWN, InputError, listed
 
@@ -111,7 +112,8 @@ def name_of(path: Path) -> str:
 
 
 def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
-    """The cells of a CSV file with a header, packed by gzip or not, a parquet file, or a sheet of a workbook.
+    """The cells of a CSV file with a header, packed by gzip or not, a parquet file, a partitioned folder of such, or a
+    sheet of a workbook.
 
     Args:
         path: of the file; its content says what it is.
@@ -122,6 +124,8 @@ def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (),
     Raises:
         InputError: no such file, nothing in it, not text, no header, rows longer than it, or more than `limits`.
     """
+    if is_partitioned(path):
+        return table_of_frame(partitioned_frame(path, limits), path.name)
     with read_errors(path, hints.encoding), open_table(path, limits) as (file, start):
         typed = _typed_table(path, file, start, hints, as_text, limits)
         table = typed or csv_table(path, file, hints, as_text)
@@ -140,6 +144,9 @@ def read_pieces(
     Raises:
         InputError: see `read_table`.
     """
+    if is_partitioned(path):
+        yield read_table(path, hints, as_text, replace(limits, file_mb=None))
+        return
     with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
         if (whole := _typed_table(path, file, start, hints, as_text, limits)) is not None:
             yield whole

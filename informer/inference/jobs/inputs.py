@@ -10,6 +10,7 @@ from pathlib import Path
 
 from informer.data.panel import series_names
 from informer.data.read.download import list_files
+from informer.data.read.partitions import is_partitioned
 from informer.errors import InputError, listed
 from informer.files import expanded
 
@@ -68,6 +69,12 @@ def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
     taken = output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}
     if taken or _would_find(wanted, output.resolve()):
         raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
+
+
+def check_outside(path: Path, output: Path) -> None:
+    """Raise the InputError of an output folder within a partitioned folder, whose files are all inputs."""
+    if is_partitioned(path) and output.resolve().is_relative_to(path.resolve()):
+        raise InputError(f"output={output}: expected a folder outside the input {path}; choose one")
 
 
 def _would_find(pattern: str, folder: Path) -> bool:

@@ -9,15 +9,15 @@ from informer.config.commands import PredictConfig
 from informer.data.read.limits import LIMITS
 from informer.data.read.remote import (
     WEB,
+    copied_here,
     is_remote,
-    local_path,
     matches,
     new_folder,
     reaching,
     store_of,
     without_query,
 )
-from informer.errors import InputError, as_given
+from informer.errors import InputError
 
 SUMMARY = "summary.csv"
 
@@ -37,11 +37,7 @@ def at_hand(settings: PredictConfig) -> Iterator[PredictConfig]:
     output = without_query(settings.output).rstrip("/") if is_remote(settings.output) else None
     if output is not None:
         _check_output(settings, output)
-    here = replace(
-        settings,
-        input=None if settings.input is None else local_path("input", settings.input, limits),
-        future=None if settings.future is None else local_path("future", settings.future, limits),
-    )
+    here = copied_here(settings, ("input", "future"), limits)
     if output is None:
         yield here
         return
@@ -77,7 +73,4 @@ def _write(folder: Path, output: str, inputs: list[str]) -> None:
     with reaching(output):
         store.makedirs(path, exist_ok=True)
         for name in names:
-            content = (folder / name).read_bytes()
-            if name == SUMMARY:  # it names the inputs
-                content = as_given(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-            store.pipe_file(f"{path}/{name}", content)
+            store.pipe_file(f"{path}/{name}", (folder / name).read_bytes())

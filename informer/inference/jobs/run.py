@@ -20,7 +20,7 @@ from informer.data.read.table import name_of
 from informer.errors import InputError, ReportError, counted, listed
 from informer.files import expanded, write_atomic
 from informer.inference.jobs.batches import Engine, Job, chunks, forecast_files, local_engine
-from informer.inference.jobs.inputs import Source, check_output, match_futures, name_sources
+from informer.inference.jobs.inputs import Source, check_output, check_outside, match_futures, name_sources
 from informer.inference.jobs.ray_engine import ray_engine
 from informer.inference.jobs.summary import ERROR, SUMMARY, Journal
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
@@ -55,6 +55,7 @@ def predict(settings: PredictConfig, console: Console, refit: Refit | None = Non
             raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")
         job.check_inputs(sources)
         if files is None:
+            check_outside(path, job.writer.folder)
             return _predict_one(model, job, sources[0], console)
         check_output(wanted, files, job.writer.folder)
         with only_writer(job.writer.folder, "output"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import final
 
-from informer.errors import InputError
+from informer.errors import InputError, as_given
 from informer.files import remove_temporary, write_atomic, writing
 from informer.inference.jobs.inputs import Source
 from informer.inference.reader import LEFT_OUT
@@ -120,7 +120,7 @@ class Journal:
     def finish(self, sources: Iterable[Source]) -> list[Row]:
         """Write the summary, one row per file of the job, in their order; returns the rows."""
         rows = [self._rows[str(source.path)] for source in sources]
-        write_atomic(self._folder / SUMMARY, _encoded(self._text(rows, header=True)))
+        write_atomic(self._folder / SUMMARY, _encoded(as_given(self._text(rows, header=True))))
         (self._folder / JOURNAL).unlink()
         return rows
 

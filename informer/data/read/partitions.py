@@ -1,0 +1,114 @@
+"""Partitioned folders, as Hive, Spark and pyarrow write them: `store=1/part-0.parquet` is one table with a column
+`store`.
+
+The files are read in the order of their paths, numbers in these by their value: the rows of part-2 come before those of
+part-10.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from informer.config.reading import Limits
+from informer.data.read.limits import check_size, open_regular
+from informer.errors import InputError, listed, reason_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIX = ".parquet"
+
+_KEY = re.compile(r"([^=]+)=[^=]*")
+
+
+def is_key(name: str) -> bool:
+    """Whether a folder of this name is a partition: `store=1`."""
+    return _KEY.fullmatch(name) is not None and name[0] not in "._"
+
+
+def is_partitioned(folder: Path) -> bool:
+    """Whether a path is a folder that is one partitioned table: it has partitions, and nothing next to them."""
+    if not folder.is_dir():
+        return False
+    inside = [path for path in folder.iterdir() if path.name[0] not in "._"]
+    return bool(inside) and all(path.is_dir() and is_key(path.name) for path in inside)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of a partitioned folder, in the order in which they are read; of anything else itself."""
+    return partition_files(path) if is_partitioned(path) else [path]
+
+
+def partition_files(folder: Path) -> list[Path]:
+    """The parquet files of a partitioned folder, in the order in which they are read."""
+    found = [path for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path.relative_to(folder))]
+    return sorted(found, key=lambda path: [_place(part) for part in path.relative_to(folder).parts])
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part[0] in "._" for part in path.parts)
+
+
+def _place(name: str) -> list[tuple[bool, int, str]]:
+    """Sorts names by the numbers in them."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in parts]
+
+
+def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
+    """The rows of all files, with the keys of the partitions as columns of text, spelled as in the names of folders.
+
+    Raises:
+        InputError: no files, not regular ones, more than `limits`, partitions of different keys, or columns that
+            differ.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+        from pyarrow import dataset
+
+        from informer.data.read.cells import check_lengths  # imports pandas, which finding files does not need
+    except ImportError as error:
+        raise InputError(f"{folder}: parquet files need pyarrow: pip install 'informer[parquet]'") from error
+    files = partition_files(folder)
+    if not files:
+        raise InputError(f"{folder}: expected files ending in {SUFFIX} in its partitions, found none")
+    for path in files:
+        with open_regular(path):  # which refuses pipes and devices
+            pass
+    keys = _keys(folder, files)
+    names = dataset.partitioning(pyarrow.schema([(key, pyarrow.string()) for key in keys]), flavor="hive")
+    try:
+        about = [pyarrow.parquet.read_metadata(path) for path in files]
+        inside = pyarrow.unify_schemas([one.schema.to_arrow_schema() for one in about], promote_options="permissive")
+        if repeated := [key for key in keys if key in inside.names]:
+            raise InputError(
+                f"{folder}: {listed(repeated)}: a column of its files and a key of its partitions; rename one"
+            )
+        n_rows = sum(one.num_rows for one in about)
+        check_size(folder, n_rows * (len(inside) + len(keys)) * 8, limits)
+        found = dataset.dataset(
+            [str(path) for path in files],
+            schema=pyarrow.unify_schemas([inside, names.schema]),
+            format="parquet",
+            partitioning=names,
+            partition_base_dir=str(folder),
+        )
+        frame: pd.DataFrame = found.to_table().to_pandas()
+        check_lengths(folder, frame, limits)
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{folder}: cannot be read as one partitioned table ({reason_of(error)})") from error
+    return frame
+
+
+def _keys(folder: Path, files: Sequence[Path]) -> list[str]:
+    """The names of the keys, which all files must have."""
+    found = {tuple(part.partition("=")[0] for part in path.relative_to(folder).parts[:-1]): path for path in files}
+    first, *others = found
+    if others:
+        raise InputError(
+            f"{folder}: expected the same keys in all partitions, found {listed(first)} in {found[first].parent}, "
+            f"{listed(others[0])} in {found[others[0]].parent}"
+        )
+    return list(first)

@@ -1,0 +1,247 @@
+"""The table of kinds of columns by commands: each cell works, and agrees with another way to the same numbers."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import Outcome, call
+
+from informer import Forecaster, checkpoint
+from informer.config.serving import ServeConfig
+from informer.serving.batching import Options
+from informer.serving.service import Service
+from informer.serving.tables import CSV, JSON, Body
+
+ROWS, AHEAD, SEQ_LEN = 140, 5, 10
+SETTINGS = [
+    "dataset=csv", "model=tiny", "attn=full", "model.d_model=8", "model.encoder_stacks=[1]", "targets=[y]",
+    f"seq_len={SEQ_LEN}", "label_len=5", f"pred_len={AHEAD}", "trainer.max_epochs=1", "trainer.batch_size=16",
+    "non_negative=none", "trainer.keep=false",
+]  # fmt: skip
+KINDS = {
+    "past": ["past_covariates=[x]"],
+    "ahead": ["future_covariates=[x]"],
+    "category": ["past_covariates=[word]"],
+    "static": ["dataset.series_col=id", "dataset.static_covariates=[region,size]"],
+    "holidays": ["dataset.holidays=US"],
+    "filled": ["past_covariates=[x]", "dataset.fill=linear"],
+    "masked": ["past_covariates=[x]", "dataset.fill=mask"],
+    "panel": ["dataset.series_col=id"],
+    "all": [
+        "dataset.series_col=id", "dataset.static_covariates=[region,size]", "dataset.holidays=US", "dataset.fill=mask",
+        "past_covariates=[word]", "future_covariates=[x]",
+    ],
+}  # fmt: skip
+COLUMNS = {
+    "past": ["x"], "ahead": ["x"], "category": ["word"], "static": ["region", "size"], "holidays": [], "filled": ["x"],
+    "masked": ["x"], "panel": [], "all": ["region", "size", "word", "x"],
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A kind, the folder of its files, and all its rows, of which the last AHEAD are in no file of history."""
+
+    kind: str
+    folder: Path
+    frame: pd.DataFrame
+
+    @property
+    def has_series(self) -> bool:
+        return "id" in self.frame
+
+    @property
+    def keys(self) -> list[str]:
+        return ["date", "id"] if self.has_series else ["date"]
+
+    @property
+    def history(self) -> pd.DataFrame:
+        return self.frame[self.frame["date"] < self.frame["date"].unique()[ROWS]]
+
+    @property
+    def future(self) -> pd.DataFrame | None:
+        """What is known of the last rows; None: nothing has to be."""
+        known = [*self.keys, "x"]
+        return self.frame[known].drop(self.history.index) if self.kind in ("ahead", "all") else None
+
+    def given(self, future: str = "future.csv") -> list[str]:
+        return [] if self.future is None else [f"future={future}"]
+
+    def train(self, *more: str) -> list[str]:
+        return [*SETTINGS, *KINDS[self.kind], "dataset.path=own.csv", *more]
+
+    def predicted(self) -> pd.DataFrame:
+        return Forecaster.load("run", device="cpu").predict(self.history, future=self.future)
+
+
+def rows(kind: str) -> pd.DataFrame:
+    """Two series of days, or one, with the columns of a kind; a tenth of the numbers is missing where gaps are."""
+    draw, parts = np.random.default_rng(len(kind)), []
+    n, times = ROWS + AHEAD, pd.date_range("2023-10-01", periods=ROWS + AHEAD)
+    for k in range(2 if "dataset.series_col=id" in KINDS[kind] else 1):
+        part = pd.DataFrame({"date": times.astype(str), "id": f"s{k}", "region": ["hill", "sea"][k], "size": 3.0 + k})
+        part = part.assign(word=draw.choice(["a", "b"], n), x=draw.normal(size=n))
+        parts.append(part.assign(y=part["x"] + np.arange(n) % 7 + 10 * k + draw.normal(size=n)))
+    frame = pd.concat(parts, ignore_index=True)
+    if kind in ("filled", "masked", "all"):
+        holes = (draw.random(len(frame)) < 0.1) & (np.arange(len(frame)) % n > 0) & (np.arange(len(frame)) % n < ROWS)
+        frame["y"] = frame["y"].mask(holes)
+    keys = ["date", "id"] if len(parts) > 1 else ["date"]
+    return frame[[*keys, *COLUMNS[kind], "y"]]
+
+
+def done(outcome: Outcome) -> Outcome:
+    assert (outcome.status, outcome.err) == (0, ""), outcome.err
+    return outcome
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cell:
+    """The files of a kind, and a run on them."""
+    cell = Cell(request.param, tmp_path_factory.mktemp(request.param), rows(request.param))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cell.folder)
+        cell.history.to_csv("own.csv", index=False)
+        if cell.future is not None:
+            cell.future.to_csv("future.csv", index=False)
+        done(call("train", *cell.train("run_dir=run")))
+    return cell
+
+
+@pytest.fixture
+def cell(trained: Cell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cell]:
+    monkeypatch.chdir(trained.folder)
+    return trained
+
+
+def evaluates(cell: Cell) -> None:
+    """The scores of training again."""
+    done(call("eval", "checkpoint=run", "plots=none", "output=again"))
+    pd.testing.assert_frame_equal(pd.read_csv("again/metrics.csv"), pd.read_csv("run/metrics.csv"))
+
+
+def predicts_one(cell: Cell) -> None:
+    """What Python gives for the table."""
+    done(call("predict", "checkpoint=run", "input=own.csv", "output=one", "plots=false", "digits=null", *cell.given()))
+    found = pd.read_csv("one/own.forecast.csv")
+    np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-6)
+    assert np.isfinite(found["y"]).all()
+
+
+def predicts_many(cell: Cell) -> None:
+    """Two files of the same content: twice the forecast of one."""
+    for folder in ("in", "ahead"):
+        Path(folder).mkdir()
+    for name in ("a", "b"):
+        shutil.copy("own.csv", f"in/{name}.csv")
+        if cell.future is not None:
+            shutil.copy("future.csv", f"ahead/{name}.csv")
+    done(call("predict", "checkpoint=run", "input=in", "output=many", "digits=null", *cell.given("ahead")))
+    for name in ("a", "b"):
+        found = pd.read_csv(f"many/{name}.forecast.csv")
+        np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
+
+
+def rolls(cell: Cell) -> None:
+    """Forecasts from the last origin of all rows are those of the history, next to the actual values."""
+    cell.frame.to_csv("whole.csv", index=False)
+    more = ["mode=rolling", "stride=5", f"from={cell.frame['date'].unique()[ROWS - 2 * AHEAD]}", "digits=null"]
+    done(call("predict", "checkpoint=run", "input=whole.csv", "output=rolled", *more))
+    found = pd.read_csv("rolled/whole.rolling.csv")
+    last = found[found["origin"] == found["origin"].max()]
+    np.testing.assert_allclose(last["forecast"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(last["actual"], cell.frame.drop(cell.history.index)["y"], rtol=1e-6)
+
+
+def resumes(cell: Cell) -> None:
+    """One epoch and one more are two, bit for bit."""
+    shutil.copytree("run", "longer")
+    done(call("train", "resume=longer", "trainer.max_epochs=2"))
+    done(call("train", *cell.train("run_dir=straight", "trainer.max_epochs=2")))
+    found, expected = (checkpoint.load(Path(run) / "last.pt") for run in ("longer", "straight"))
+    assert found.weights.keys() == expected.weights.keys()
+    assert all((found.weights[name] == expected.weights[name]).all() for name in found.weights)
+
+
+def exports(cell: Cell) -> None:
+    """A file that is read as a checkpoint; its forecasts are those of the run."""
+    done(call("export", "checkpoint=run", "output=model.safetensors"))
+    found = Forecaster.load("model.safetensors", device="cpu").predict(cell.history, future=cell.future)
+    pd.testing.assert_frame_equal(found, cell.predicted())
+
+
+def has_quantiles(cell: Cell) -> None:
+    """In order, the forecast in the middle."""
+    done(call("train", *cell.train("loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "run_dir=quantiles")))
+    found = Forecaster.load("quantiles", device="cpu").predict(cell.history, future=cell.future)
+    assert (found["y_q10"] <= found["y"]).all()
+    assert (found["y"] <= found["y_q90"]).all()
+
+
+def searches(cell: Cell) -> None:
+    """A model of one's own choosing that beats nothing yet, but forecasts every row."""
+    more = ["model=auto", "trainer.time_budget_minutes=0.02", "run_dir=searched"]
+    done(call("train", *(word for word in cell.train() if not word.startswith(("model", "attn"))), *more))
+    found = Forecaster.load("searched", device="cpu").predict(cell.history, future=cell.future)
+    assert len(found) == len(cell.predicted())
+    assert np.isfinite(found["y"]).all()
+
+
+def serves(cell: Cell) -> None:
+    """The answer to a request with the table as JSON is what Python gives, and the description names the columns."""
+    service = Service(Forecaster.load("run", device="cpu").trained, ServeConfig())
+    described = service.description()
+    statics = [name for name in COLUMNS[cell.kind] if name in ("region", "size")]
+    assert described["static_covariates"] == statics
+    expected = {"region": ["hill", "sea"], "word": ["a", "b"]}
+    assert described["categories"] == {one: expected[one] for one in COLUMNS[cell.kind] if one in expected}
+    assert described["series"] == (["s0", "s1"] if cell.has_series else [])
+    tables = {"frame": cell.history} | ({} if cell.future is None else {"future": cell.future})
+    body = json.dumps({name: json.loads(table.to_json(orient="records")) for name, table in tables.items()})
+
+    async def answered() -> bytes:
+        async with service.running():
+            return (await service.answer(Body(content=body.encode(), type=JSON), Options(), name="", kind=CSV))[0]
+
+    Path("answer.csv").write_bytes(asyncio.run(answered()))
+    np.testing.assert_allclose(pd.read_csv("answer.csv")["y"], cell.predicted()["y"], rtol=1e-5, atol=1e-5)
+
+
+def forecasts(cell: Cell) -> None:
+    """One command on the file, with a linear model; the settings of the data are the run's."""
+    named = [word for word in KINDS[cell.kind] if word.startswith("dataset.")]
+    more = ["dataset.categorical=[word]"] if "word" in COLUMNS[cell.kind] else []
+    done(call("forecast", "own.csv", "model=linear", "horizon=5", "target=y", "output=whole", *named, *more))
+    found = pd.read_csv("whole/forecasts/own.forecast.csv")
+    assert len(found) == len(cell.predicted())
+    assert np.isfinite(found["y"]).all()
+
+
+def scores(cell: Cell) -> None:
+    """The mean error of the forecasts, by pandas."""
+    more = ["plots=false", "digits=null", *cell.given()]
+    done(call("predict", "checkpoint=run", "input=own.csv", "output=scored", *more))
+    actual = cell.frame.drop(cell.history.index)[[*cell.keys, "y"]]
+    actual.to_csv("actual.csv", index=False)
+    cell.history[[*cell.keys, "y"]].to_csv("past.csv", index=False)
+    files = ["forecasts=scored/own.forecast.csv", "actuals=actual.csv", "history=past.csv"]
+    more = ["dataset.series_col=id"] if cell.has_series else []
+    done(call("score", *files, *more, "output=scores"))
+    found = json.loads(Path("scores/scores.json").read_text())["overall"]["forecast"]["mae"]
+    assert found == pytest.approx((pd.read_csv("scored/own.forecast.csv")["y"].to_numpy() - actual["y"]).abs().mean())
+
+
+COMMANDS: list[Callable[[Cell], None]] = [
+    evaluates, predicts_one, predicts_many, rolls, resumes, exports, has_quantiles, searches, serves, forecasts, scores,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__name__)
+def test_every_kind_with_every_command(command: Callable[[Cell], None], cell: Cell) -> None:
+    command(cell)
