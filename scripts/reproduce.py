@@ -33,11 +33,8 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-<<<<<<< HEAD
-from on_ray import on_ray
-=======
 import reproduce_m4
->>>>>>> main
+from on_ray import on_ray
 from result_files import write_rows
 from rich.console import Console
 

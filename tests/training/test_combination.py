@@ -21,11 +21,7 @@ from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.training.combination import _chosen, _offered, choose, repeated_rows
 from informer.training.initial import initial_network
-<<<<<<< HEAD
 from informer.training.keeping import close
-from informer.training.linear_skip import maps_of
-=======
->>>>>>> main
 
 NETWORK = [
     "model=informer_plus",
