@@ -112,7 +112,7 @@ def name_of(path: Path) -> str:
 
 
 def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS) -> Table:
-    """The cells of a CSV file with a header, gzipped or not, of parquet, a file or partitioned folder, or of a workbook.
+    """The cells of a CSV file with a header, gzipped or not, a parquet file or partitioned folder, or a workbook.
 
     Args:
         path: of the file; its content says what it is.
