@@ -38,11 +38,11 @@ MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Validation windows that judge a trial, and those times targets."""
 
 
-FIT_SHARE = 0.1
+FIT_SHARE = 0.03
 """Of the time of the choice, that the moments of the maps which are chosen may take; solving for own maps takes several
 times as long."""
 
-LEAST_FIT = 1.0
+LEAST_FIT = 0.5
 """Seconds that they may take in any case."""
 
 
