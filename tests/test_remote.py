@@ -281,7 +281,7 @@ def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) ->
 
 
 def test_forecast_of_an_address(server: Server, store: Any, tmp_path: Path) -> None:
-    """One request for all that is made; the run records the address, nothing the signature or the copy."""
+    """One request for all that is made; the run records the address, nothing the signature, no page the copy."""
     address = f"http://127.0.0.1:{server.server_port}/own.csv"
     outcome = call(
         "forecast", f"{address}?{SECRET}", "model=linear", "horizon=6", f"output={tmp_path}/run", "dataset.exclude=[]"
@@ -295,7 +295,8 @@ def test_forecast_of_an_address(server: Server, store: Any, tmp_path: Path) -> N
     assert "could not be read" not in (tmp_path / "run" / "report.html").read_text()
     for content in (*(path.read_bytes() for path in files), outcome.out.encode(), outcome.err.encode()):
         assert SECRET.encode() not in content
-        assert b"/informer-" not in content
+    shown = (tmp_path / "run" / "report.html").read_text() + outcome.out
+    assert "/informer-" not in shown
     refused(call("forecast", "memory://absent.csv"), "memory://absent.csv: no such file")
 
 
