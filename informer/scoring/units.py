@@ -1,4 +1,4 @@
-"""Units of scoring: each series, column and origin is a row of forecast and actual values, with its history."""
+"""Units of scoring: one per series, column and origin, with forecast, actual values and history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from informer.scoring.tables import Tidy, named_alike
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """Forecasts, actual values and histories in one order.
+    """Forecasts, actual values and histories, one unit each.
 
     Args:
         names: series and column of each unit.
         forecast, actual: one row per unit, one column per step; NaN if a unit has no such step.
-        bands: ends of intervals and quantiles by suffix (`lo80`).
+        bands: interval ends and quantiles by suffix (`lo80`).
         histories: values before the first step, oldest first, without gaps.
-        notes: what a reader should know.
+        notes: remarks for the reader.
     """
 
     names: Sequence[tuple[str, str]]
@@ -32,7 +32,7 @@ class Units:
 
 
 def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
-    """Match three tables.
+    """Match forecasts with actual values and histories.
 
     Raises:
         InputError: no forecast has an actual value or a history, a time is repeated, or a forecast is not finite.
@@ -75,7 +75,7 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
 
 
 def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
-    """Forecast rows with their actual values; rows without one are skipped and counted."""
+    """Forecast rows with their actual values; rows without one are skipped and counted in a note."""
     if forecasts.timed != actuals.timed:
         raise InputError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
     frame = forecasts.frame.drop(columns="actual", errors="ignore")
@@ -103,7 +103,7 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _before(rows: pd.DataFrame, first: object, *, timed: bool) -> Float64[np.ndarray, "_"]:
-    """Values before the first forecast; for files without times, all of them."""
+    """Values before the first forecast, or all values if there are no times."""
     if timed:
         rows = rows[rows["time"] < first].sort_values("time")
     values = rows["value"].to_numpy(dtype=float)
