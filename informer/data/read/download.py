@@ -62,7 +62,7 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
     """
     if is_remote(wanted):
         raise InputError(
-            f"{setting}={without_query(wanted)}: expected a path of this machine; train and eval read addresses as "
+            f"{setting}={without_query(wanted)}: expected a local path; train and eval read addresses as "
             "dataset.path, predict as input and future"
         )
     path = expanded(wanted)
