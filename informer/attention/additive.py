@@ -24,8 +24,10 @@ from informer.ops.fresh import normal
 class AdditiveAttention(Attention):
     """Scores from a learned vector and the tanh of the sum of query and key.
 
+    The vector, `weight` [h e], is initialised from N(0, 1/e), so that scores are of order 1.
+
     Args:
-        spec: sizes and options of the layer. `weight` [h e] is initialised from N(0, 1/e), so that scores are of order 1.
+        spec: sizes and options of the layer.
     """
 
     COST = "O(L^2 e) time, O(L) memory"
