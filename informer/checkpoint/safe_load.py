@@ -97,7 +97,7 @@ def _check_containers(content: Any) -> None:
 
     def visit(node: Any, depth: int) -> None:
         if isinstance(node, Tensor) and (node.layout is not torch.strided or node.is_quantized):
-            raise pickle.UnpicklingError("expected dense tensors alone")
+            raise pickle.UnpicklingError("expected only dense tensors")
         if not isinstance(node, CONTAINERS) or _is_small(node):
             return
         if id(node) in seen or depth > MAX_DEPTH:

@@ -273,7 +273,7 @@ def _forecast_lines(path: str, dataset: DatasetConfig, target: str | None) -> li
     named = [] if target is None else [f"target={target}"]
     hint = "" if named else "; add target=COLUMN to forecast one column from all"
     command = _command("forecast", [path, *_dataset_settings(dataset), *named])
-    return [f"forecast: with a report, by the model that held-out rows choose{hint}", f"  {command}"]
+    return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
 
 
 def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, target: str | None = None) -> str:

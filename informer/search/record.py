@@ -28,7 +28,7 @@ HEADINGS = {
     "model.dropout": "dropout",
     "model.embed": "marks",
     "model.patch_len": "patch",
-    "model.channel_independent": "apart",
+    "model.channel_independent": "indep",
     "optim.lr": "lr",
 }
 """Columns of the table by configuration key; the other values follow from these."""
