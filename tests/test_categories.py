@@ -240,6 +240,23 @@ def test_a_damaged_checkpoint_is_one_line(change: object, line: str, shops: tupl
         restore_model(saved)
 
 
+def test_names_that_hardly_repeat_are_warned_of(folder: Path) -> None:
+    """Red if a column of identifiers trains without a word; weather, which has two categories, is not named."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=200), "sales": rng.normal(size=200)})
+    frame["weather"] = rng.choice(["sun", "rain"], size=200)
+    frame["order"] = [f"o{place // 2}" for place in range(200)]
+    frame.to_csv("orders.csv", index=False)
+    arguments = [one for one in RUN if "series_col" not in one and "covariates" not in one and "categorical" not in one]
+    outcome = call(
+        "train", *arguments, "dataset.path=orders.csv", "past_covariates=[weather,order]", "trainer.max_steps=1"
+    )
+    assert outcome.status == 0, outcome.err
+    said = [line for line in (outcome.out + outcome.err).splitlines() if "categories in" in line]
+    assert len(said) == 1
+    assert "column 'order': 70 categories in 140 training rows" in said[0]
+
+
 def test_what_is_refused(shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shops[0])
     for more, line in (

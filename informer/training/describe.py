@@ -29,6 +29,9 @@ log = logging.getLogger("informer.train")
 FEWEST_ZEROS = 0.01
 """Share of zeros among the values of a target that shows that it cannot be negative, unless it is a count."""
 
+FEW_ROWS = 10
+"""Training rows for each category of a column, on average, below which its embeddings learn little."""
+
 FITTED = {LinearSkip.ridge: "ridge alone", LinearSkip.maps: "the linear maps alone"}
 
 
@@ -50,6 +53,7 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
             "validation part too short to be divided: no calibration, so this model has no intervals; an 80 % interval "
             f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, parts))}"
         )
+    _warn_of_rare_categories(data)
     precision = resolve_precision(settings.precision, device).value
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
     if settings.non_negative is NonNegative.auto and (names := non_negative(settings, data)):
@@ -61,6 +65,17 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
     picked = picked_by_length(model)
     if picked:
         log.info(f"attention by length: {', '.join(picked)}")
+
+
+def _warn_of_rare_categories(data: Data) -> None:
+    """An embedding cannot be learnt from a row or two, as of a column of names that never repeat."""
+    n_rows = sum(len(split.train) for split in data.splits)
+    for name, categories in data.categories.items():
+        if name not in data.columns.static_covariates and n_rows < FEW_ROWS * len(categories):
+            log.warning(
+                f"column {name!r}: {len(categories):,} categories in {n_rows:,} training rows, too few to learn what "
+                "each of them means; leave the column out, or join rare categories"
+            )
 
 
 def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:

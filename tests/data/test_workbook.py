@@ -112,6 +112,14 @@ def test_errors_name_the_row_of_the_sheet(above: int, tmp_path: Path) -> None:
         read_series(save(path, [[]] * above + rows), DatasetConfig())
 
 
+def test_formulas_without_values_are_named(tmp_path: Path) -> None:
+    """openpyxl writes formulas and no values of them: to be read as missing values, they would be filled."""
+    rows = table([time.to_pydatetime() for time in TIMES])
+    rows[7][1] = "=B7+1"
+    with pytest.raises(InputError, match=r"row 8, column 2: the formula =B7\+1 has no saved value"):
+        read_table(save(tmp_path / "f.xlsx", rows))
+
+
 def test_it_comes_in_one_piece(tmp_path: Path) -> None:
     (piece,) = read_pieces(save(tmp_path / "a.xlsx", table(list(map(str, TIMES)))))
     assert len(piece.frame) == 40

@@ -53,7 +53,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
     """
     if find_spec("openpyxl") is None:
         raise InputError(f"{path}: an Excel workbook needs openpyxl: pip install 'informer[excel]'")
-    text, skipped, n_cells = io.StringIO(), None, 0
+    text, skipped, n_cells, has_blanks = io.StringIO(), None, 0, False
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
         _check_unpacked(path, file, limits)
@@ -61,6 +61,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
             if number >= MOST_ROWS:
                 raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
             cells = [_written(cell) for cell in row]
+            has_blanks = has_blanks or None in row
             while cells and not cells[-1]:
                 cells.pop()
             n_cells += max(len(row), 1)
@@ -69,6 +70,8 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
                 skipped = number
             if skipped is not None:
                 writer.writerow(cells)
+        if has_blanks:
+            _check_formulas(path, file, wanted)
     if skipped is None:
         which = "first sheet" if wanted is None else f"sheet {wanted!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
@@ -82,16 +85,31 @@ def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None
     file.seek(0)
 
 
-def _rows(path: Path, file: io.BufferedIOBase, wanted: str | None) -> Iterator[tuple[object, ...]]:
+def _check_formulas(path: Path, file: io.BufferedIOBase, wanted: str | None) -> None:
+    """Refuse formulas whose values are not in the file, as programs that only write workbooks leave them."""
+    both = zip(_rows(path, file, wanted), _rows(path, file, wanted, formulas=True), strict=True)
+    for number, (values, written) in enumerate(both, start=1):
+        for place, (value, formula) in enumerate(zip(values, written, strict=False), start=1):
+            if value is None and formula is not None:
+                raise InputError(
+                    f"{path}, row {number}, column {place}: the formula {formula!s:.80} has no saved value; open the "
+                    "workbook in a spreadsheet program and save it, or write values"
+                )
+
+
+def _rows(
+    path: Path, file: io.BufferedIOBase, wanted: str | None, *, formulas: bool = False
+) -> Iterator[tuple[object, ...]]:
+    """Rows of the sheet, with the values of formulas or with the formulas themselves."""
     import openpyxl
 
     with catch_warnings(record=True) as caught:  # of styles and extensions, which are not read
-        book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas, keep_links=False)
         if not book.worksheets:
             raise InputError(f"{path}: a workbook without a sheet of cells")
         names = [sheet.title for sheet in book.worksheets]
         sheet = book.worksheets[_place(path, names, wanted)]
-        if len(names) > 1:
+        if len(names) > 1 and not formulas:
             log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
         sheet.reset_dimensions()  # which a file may overstate
         yield from sheet.iter_rows(values_only=True)
