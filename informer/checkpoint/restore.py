@@ -230,4 +230,6 @@ def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> 
         buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected
     )
     if computed > MAX_TABLE_BYTES:
-        raise InputError(f"checkpoint: its network needs {computed >> 20} MiB of tables in addition to its weights; refused")
+        raise InputError(
+            f"checkpoint: its network needs {computed >> 20} MiB of tables in addition to its weights; refused"
+        )
