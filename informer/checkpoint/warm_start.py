@@ -43,19 +43,14 @@ def warm_start(
     Args:
         model: network with new weights; updated in place.
         checkpoint: checkpoint of a network with the same sizes.
-        inputs, targets: columns of the new data. If the inputs differ from the checkpoint's, value embeddings are not
-            copied; if the targets or the quantiles differ, the head is not copied.
-        mark_sizes: vocabulary sizes of the calendar marks in the new data; if they differ, calendar embeddings are not
-            copied.
-        same_calendar: whether the new data have the calendar fields of the checkpoint; if not, calendar embeddings are
-            not copied.
-        slots: `_target_` and parameters of the model's three attention mechanisms. Where a mechanism or its parameters
-            differ, only learned tensors with the same name and shape are copied, no buffers.
-        trained: series, categories and columns with gaps of the new data. If categories or gaps differ, value
-            embeddings are not copied; if series differ, their vectors are not copied.
-
-    Returns:
-        What was copied and what was not.
+        inputs, targets: columns of the new data. Value embeddings are not copied if the inputs differ from the
+            checkpoint's, nor is the head if targets or quantiles differ.
+        mark_sizes, same_calendar: vocabulary sizes of the calendar marks, and whether the calendar fields are those of
+            the checkpoint; if any differ, calendar embeddings are not copied.
+        slots: `_target_` and parameters of the model's three attention mechanisms. Where these differ, only learned
+            tensors with the same name and shape are copied, no buffers.
+        trained: series, categories and columns with gaps of the new data. Value embeddings are not copied if categories
+            or gaps differ, nor are the vectors of series if the series differ.
 
     Raises:
         InputError: any other tensor is missing, unexpected or of another shape.
