@@ -18,6 +18,8 @@ OWN = (inf, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1)
 FURTHER = (inf, 1e0, 1e1, 1e2, 1e3, 1e4)
 TAPERS = (0.0, 1.0, 2.0)
 NAIVE = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Values to choose from: penalties of the shared map, of separate maps and of additional inputs, tapers, weights of the
+seasonal naive."""
 
 SURE, SURE_OF_INPUT = 1.0, 2.0
 """Standard errors over blocks by which a change, or an additional input, must lower the loss."""
