@@ -53,7 +53,7 @@ class RowNorm(nn.BatchNorm1d):
 
 def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
     """Maximum of every second row and its neighbours; on the CPU differentiable only once."""
-    repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch's backward is not
+    repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch adds in any order
     if torch.compiler.is_compiling() or not repeatable:
         return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
     return _MaxPool.apply(x)

@@ -48,7 +48,7 @@ def _is_eager_float32(x: Tensor, weight: Tensor) -> bool:
 def product(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
-    """x weight^T + bias, without a gradient on the oneDNN path."""
+    """x weight^T + bias, for callers that compute the gradient themselves."""
     return onednn(x, weight, bias) if ONEDNN and _is_eager_float32(x, weight) else F.linear(x, weight, bias)
 
 
