@@ -2,7 +2,7 @@
 
 The hidden layer is four times as wide as the model, so storing it would take most of the memory of a training step. On
 the CPU rows are processed in blocks, and the backward pass recomputes the hidden layer: for the first blocks from the
-first product, for the others from the rows. Apart from the rows, storage is then bounded except for one byte per element.
+first product, for the others from the rows. So storage other than the rows is bounded, except for one byte per element.
 """
 
 from collections.abc import Callable
