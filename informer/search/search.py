@@ -250,7 +250,7 @@ class Search:
         return done
 
     def _allowed(self, n_trials: int) -> float:
-        """Seconds for the next of `n_trials`: twice its share, because most trials end early."""
+        """Seconds for the next of `n_trials`: twice its share, so that rounds with more steps can follow."""
         return 2 * (self.budget.left - self._trials_end) / (n_trials + 1)
 
     def _tried(self, values: Values, steps: int, seconds: float) -> Trial:
