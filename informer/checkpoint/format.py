@@ -12,12 +12,13 @@ from torch import Tensor
 
 from informer.checkpoint import safe_load as archive
 from informer.checkpoint.digest import content_digest
+from informer.checkpoint.facts import read_facts
 from informer.checkpoint.migrations import FIRST_WITH_DIGEST, FORMAT, format_of, to_today
 from informer.checkpoint.paths import FACTS, followed, locate
 from informer.config.calendar import Calendar
 from informer.config.conversion import model_of, node_of
 from informer.config.dataset import DatasetConfig, without_places
-from informer.config.plain import check_plain, read_json
+from informer.config.plain import check_plain
 from informer.config.renames import renamed_keys, renamed_weights
 from informer.errors import InputError
 from informer.files import write_atomic
@@ -203,13 +204,11 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _check_own(path: Path, digest: str | None) -> None:
     """Compare a file of a run directory with the digest in its run.json; older runs have none."""
-    facts = path.with_name(FACTS)
-    digests = read_json(facts).get("digests") if facts.exists() else None
-    noted = digests.get(path.name) if isinstance(digests, dict) else None
+    noted = read_facts(path.parent).get("digests", {}).get(path.name)
     if noted is not None and noted != digest:
         raise InputError(
-            f"checkpoint: {path} is not the one that {facts} describes; put the run's own file back, or name the file "
-            f"itself: checkpoint={path}"
+            f"checkpoint: {path} is not the one that {path.with_name(FACTS)} describes; put the run's own file back, "
+            f"or name the file itself: checkpoint={path}"
         )
 
 

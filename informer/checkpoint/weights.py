@@ -14,10 +14,15 @@ REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 def differing_shape(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
     """Name and both shapes of the first tensor that differs in shape or exists on one side only; None if all agree."""
     for name in {**one, **other}:
-        shapes = [str(tuple(part[name].shape)) if name in part else "nothing" for part in (one, other)]
+        shapes = [_shape(part[name]) if name in part else "nothing" for part in (one, other)]
         if shapes[0] != shapes[1]:
             return name, shapes[0], shapes[1]
     return None
+
+
+def _shape(weight: object) -> str:
+    """Also of what is no array, as in a damaged file."""
+    return str(tuple(weight.shape)) if isinstance(weight, Tensor) else type(weight).__name__
 
 
 def check_numbers(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:

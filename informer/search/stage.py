@@ -212,8 +212,7 @@ def search_first(
 
 
 def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
-    noted = facts.get("data")
-    before = noted.get("sha256") if isinstance(noted, Mapping) else source.provenance.sha256
+    before = facts.get("data", {}).get("sha256", source.provenance.sha256)
     if before != source.provenance.sha256:
         raise InputError(
             f"resume: expected the data that the search began with, {source.provenance.path} has changed since; "

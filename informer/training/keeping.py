@@ -16,11 +16,11 @@ import torch
 from informer import checkpoint
 from informer.checkpoint import safe_load
 from informer.checkpoint.digest import content_digest
+from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import REFITTED
 from informer.checkpoint.paths import FACTS, KEPT, REFIT, ROWS
 from informer.checkpoint.restore import restore_model
 from informer.config.lengths import WindowSizes
-from informer.config.plain import read_json
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.read.source import Series
@@ -169,15 +169,14 @@ def load(folder: Path, of: Reads) -> Kept | None:
     Raises:
         InputError: it is damaged, or of another run.
     """
-    path, facts = folder / KEPT, folder / FACTS
+    path = folder / KEPT
     if not path.exists() or not (folder / ROWS).exists():
         return None
     content = _read(path)
-    digests = read_json(facts).get("digests") if facts.exists() else None
-    noted = digests.get(KEPT) if isinstance(digests, dict) else None
+    noted = read_facts(folder).get("digests", {}).get(KEPT)
     if noted is not None and noted != content["digest"]:
         raise InputError(
-            f"{path}: expected the file that {facts} describes, found another; put the run's own file back"
+            f"{path}: expected the file that {folder / FACTS} describes, found another; put the run's own file back"
         )
     fit, repeated, errors, where = content["fit"], content["repeated"], content["errors"], str(path)
     if repeated is not None and (

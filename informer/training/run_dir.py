@@ -2,13 +2,14 @@
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from informer import checkpoint
+from informer.checkpoint.facts import read_facts
 from informer.checkpoint.paths import (
     BEST,
     BY_SERIES,
@@ -28,7 +29,7 @@ from informer.checkpoint.paths import (
 )  # fmt: skip
 from informer.config import conversion
 from informer.config.dataset import PLACES
-from informer.config.plain import read_json, read_saved_yaml
+from informer.config.plain import read_saved_yaml
 from informer.config.schema import TrainConfig
 from informer.data.recorded import Recorded
 from informer.errors import InputError
@@ -155,8 +156,7 @@ class RunFolder:
         Args:
             last: the state that it saved last.
         """
-        data = self.facts().get("data") if last is None else last.data
-        return Recorded.of(self._saved(), data if isinstance(data, Mapping) else {})
+        return Recorded.of(self._saved(), self.facts().get("data", {}) if last is None else last.data)
 
     def _saved(self) -> dict[str, Any]:
         saved = read_saved_yaml(self.path / CONFIG)
@@ -190,10 +190,7 @@ class RunFolder:
         remove_temporary(self.path / name for name in FILES)
         self._extend(settings)
         began = {name: fact for name, fact in self.facts().items() if name != "digests"}
-        before = began.get("resumed", [])
-        if not isinstance(before, list):
-            raise InputError(f"{self.path / FACTS}: expected resumed to be a list, found {before!r:.80}")
-        self._write_facts(began | {"resumed": [*before, facts]})
+        self._write_facts(began | {"resumed": [*began.get("resumed", []), facts]})
 
     def _extend(self, settings: TrainConfig) -> None:
         now, saved = conversion.flat(conversion.to_plain(settings)), self._saved()
@@ -250,8 +247,7 @@ class RunFolder:
         Raises:
             InputError: the file is damaged.
         """
-        path = self.path / FACTS
-        return read_json(path) if path.exists() else {}
+        return read_facts(self.path)
 
     def _write_facts(self, facts: dict[str, Any]) -> None:
         write_atomic(self.path / FACTS, json.dumps(facts, indent=2) + "\n")

@@ -12,12 +12,12 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.build import build_data
+from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, written_digest
-from informer.checkpoint.paths import BEST, FACTS, LAST, LOG, REFIT, ROWS, followed, newest
+from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, followed, newest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.dataset import SplitConfig, SplitKind
-from informer.config.plain import read_json
 from informer.config.schema import TrainConfig
 from informer.config.updating import UpdateConfig
 from informer.console import logging_to
@@ -214,14 +214,13 @@ def _log_rows(rows: Rows, older: Older, where: str) -> None:
 
 def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
     """What run.json says of the run that was updated."""
-    facts = read_json(older.path / FACTS) if (older.path / FACTS).exists() else {}
-    before = facts.get("parent")
+    before = read_facts(older.path).get("parent", {})
     return {
         "run": str(older.path),
         "digest": written_digest(older.path / BEST),
         "kept": keeping.written_digest(older.path),
         "data_sha256": older.saved.data["sha256"],
-        "updates": 1 + (int(before["updates"]) if isinstance(before, dict) and "updates" in before else 0),
+        "updates": 1 + before.get("updates", 0),
         "input": where,
         "input_sha256": files_sha256([expanded(where)]),
         "rows": sum(rows.new),

@@ -1,13 +1,15 @@
 """Files of a run that are something else altogether; entries that are changed are drawn by scripts/fuzz.py."""
 
+import json
 import shutil
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from entry_points import call, script
 
-from informer.config.schema import TrainConfig
+from informer.checkpoint.weights import differing_shape
 from informer.errors import InputError
 from informer.search.record import Record
 from informer.training.run_dir import RunFolder
@@ -97,10 +99,29 @@ def test_entries_that_are_used_before_the_configuration_is_built(
     assert keys[-1] in str(caught.value)
 
 
-def test_what_was_resumed_is_a_list(run: Path) -> None:
-    (run / "run.json").write_text('{"resumed": 3}')
-    with pytest.raises(InputError, match="expected resumed to be a list, found 3"):
-        RunFolder.of(run).resume(TrainConfig(), {})
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("resumed", 3), ("resumed", [1]), ("data", []), ("search", "x"), ("digests", {"best.pt": 1}), ("parent", None)],
+)
+def test_entries_of_run_json_are_of_their_kinds(name: str, content: object, run: Path) -> None:
+    (run / "run.json").write_text(json.dumps({name: content}))
+    with pytest.raises(InputError, match=f"run.json: {name}: found .*, which no run writes"):
+        RunFolder(run).facts()
+
+
+def test_a_number_of_updates_is_a_number(run: Path) -> None:
+    (run / "run.json").write_text('{"parent": {"updates": "x"}}')
+    with pytest.raises(InputError, match=r"run.json: updates: expected how many there were, found 'x'"):
+        RunFolder(run).facts()
+
+
+@pytest.mark.parametrize("weight", ["", {}, None])
+def test_averaged_weights_are_arrays(weight: object) -> None:
+    """Red if the shape of what is no array is asked for."""
+    weights = {"one": torch.ones(2), "two": torch.ones(3)}
+    assert differing_shape(weights, weights) is None
+    name, own, found = differing_shape(weights, weights | {"two": weight})
+    assert (name, own, found) == ("two", "(3,)", type(weight).__name__)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,34 @@
+"""What a run says of itself in run.json: where it came from, its data, who continued it, the digests of its files."""
+
+from pathlib import Path
+from typing import Any
+
+from informer.checkpoint.paths import FACTS
+from informer.config.plain import read_json
+from informer.errors import InputError
+
+KINDS = {"data": dict, "search": dict, "digests": dict, "parent": dict, "resumed": list}
+"""Entries that are read again; the others are for people."""
+PARTS = {"digests": (str, type(None)), "resumed": dict}
+"""What these hold."""
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """The content of run.json; empty without the file.
+
+    Raises:
+        InputError: the file is damaged, or an entry that is read again is of another kind.
+    """
+    path = folder / FACTS
+    if not path.exists():
+        return {}
+    facts = read_json(path)
+    for name, kind in KINDS.items():
+        entry = facts.get(name, kind())
+        parts = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if not isinstance(entry, kind) or not all(isinstance(part, PARTS.get(name, object)) for part in parts):
+            raise InputError(f"{path}: {name}: found {entry!r:.80}, which no run writes; put the run's own file back")
+    updates = facts.get("parent", {}).get("updates", 0)
+    if type(updates) is not int:
+        raise InputError(f"{path}: updates: expected how many there were, found {updates!r:.80}")
+    return facts
