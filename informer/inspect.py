@@ -1,8 +1,7 @@
-"""`python -m informer.inspect FILE`: what a file contains, its problems, and a command that trains on it.
+"""`python -m informer.inspect FILE`: the content of a file, its problems, and a command that trains on it.
 
-A folder, a pattern, or a file with dataset.series_col gives one report each, and a table of all. The exit status is 0
-if
-all can be used for training unchanged, otherwise 2.
+A folder, a pattern, or a file with dataset.series_col gets a report for each file or series, and a table of all. The
+exit status is 0 if all can be used for training without changes, otherwise 2.
 """
 
 from informer import start

@@ -171,7 +171,7 @@ def test_an_address_where_none_is_taken_makes_no_folder(
 ) -> None:
     """Red if a folder called `s3:` appears here, or an address of an unknown kind is taken for a path."""
     monkeypatch.chdir(tmp_path)
-    refused(call(command, given), f"{given.partition('=')[0]}: expected a path of this machine")
+    refused(call(command, given), f"{given.partition('=')[0]}: expected a local path")
     assert list(tmp_path.iterdir()) == []
 
 

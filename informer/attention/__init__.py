@@ -1,1 +1,1 @@
-"""Attention mechanisms, one file each; the folder is the registry (see `conf/attn/` for the names)."""
+"""Attention mechanisms, one per file; `conf/attn/` lists their names."""

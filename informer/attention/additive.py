@@ -1,9 +1,9 @@
 """Additive attention (Bahdanau, Cho & Bengio 2014, "Neural Machine Translation by Jointly Learning to Align and
 Translate", appendix A.1.2), without its own projections: the layer's query and key projections play W_a and U_a.
 
-  A = softmax_j(w_h . tanh(q_i + k_j))        w_h learned, one vector of size e per head
+  A = softmax_j(w_h . tanh(q_i + k_j))        w_h learned, one vector of length e per head
 
-Cost: O(l s e) time, the most expensive mechanism: every pair costs e sigmoids. Memory is O(l + s) beyond one chunk.
+Cost: O(l s e) time, the most expensive mechanism: every pair needs e sigmoids. Memory is O(l + s) plus one chunk.
 Reduces to the uniform mean of the allowed values for w = 0.
 """
 
@@ -24,8 +24,10 @@ from informer.ops.fresh import normal
 class AdditiveAttention(Attention):
     """Scores from a learned vector and the tanh of the sum of query and key.
 
+    The vector, `weight` [h e], is initialised from N(0, 1/e), so that scores are of order 1.
+
     Args:
-        spec: layer sizes and options. `weight` [h e] is drawn from N(0, 1/e), so that initial scores are of order 1.
+        spec: sizes and options of the layer.
     """
 
     COST = "O(L^2 e) time, O(L) memory"
@@ -38,7 +40,7 @@ class AdditiveAttention(Attention):
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
         """softmax(w . tanh(q + k)) v, with dropout on the weights in training."""
-        # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times cheaper than tanh
+        # tanh(x) = 2 sigmoid(2 x) - 1; softmax cancels the constant, and sigmoid is several times faster than tanh
         q, k, weight = 2 * q, 2 * k, 2 * self.weight.to(q.dtype)
         # keys innermost: the product with w then runs along rows of s elements instead of e
         k = k.transpose(-1, -2).contiguous()

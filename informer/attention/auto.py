@@ -1,10 +1,10 @@
 """Full attention for short sequences, ProbSparse for long ones: the faster of the two at the layer's length.
 
-  A = that of `prob` where min(l, s) >= crossover, else that of `full`
+  A = that of `prob` if min(l, s) >= crossover, else that of `full`
 
-Both lengths count: with few queries or few keys ProbSparse selects nearly all of them, plus the cost of selection.
+Both lengths matter: with few queries or few keys ProbSparse selects nearly all of them and also pays for the selection.
 
-Cost: that of `full` below the crossover, O(L ln L) from it on.
+Cost: that of `full` below the crossover, O(L ln L) from there on.
 """
 
 from typing import final
@@ -18,8 +18,8 @@ from informer.attention.prob import ProbAttention
 from informer.attention.ranges import at_least
 
 CROSSOVER = 256
-"""Length from which forward and backward of ProbSparse beat torch's fused full attention on CPUs, causal or not:
-`scripts/benchmark_attention.py --attn full prob --lengths 96 128 192 256 320`."""
+"""Length from which ProbSparse, forward and backward, is faster than torch's fused full attention on CPUs, causal or
+not; measured by `scripts/benchmark_attention.py --attn full prob --lengths 96 128 192 256 320`."""
 
 
 @final
@@ -27,9 +27,9 @@ class AutoAttention(Attention):
     """`full` or `prob`, chosen when the layer is built.
 
     Args:
-        spec: layer sizes and options; the lengths decide.
-        crossover: use `prob` if the shorter of the two lengths is at least this; the best value depends on the machine.
-        factor: of `prob`.
+        spec: sizes and options of the layer; its lengths decide.
+        crossover: use `prob` if the shorter length is at least this; the best value depends on the machine.
+        factor: parameter of `prob`.
     """
 
     COST = "O(L ln L) from the crossover on, below it that of full"
@@ -38,7 +38,7 @@ class AutoAttention(Attention):
     def __init__(self, spec: AttentionSpec, *, crossover: int = CROSSOVER, factor: int = 5) -> None:
         super().__init__(spec)
         long = min(spec.len_q, spec.len_k) >= at_least("crossover", crossover, 1)
-        # both are built, so that an invalid factor is refused at any length
+        # build both, so that an invalid factor is refused at any length
         prob = ProbAttention(spec, factor=factor)
         self.chosen = prob if long else FullAttention(spec)
         self.picked = "prob" if long else "full"

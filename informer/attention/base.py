@@ -1,6 +1,6 @@
-"""The interface of an attention mechanism, the sizes fixed at construction, and the shape legend.
+"""The interface of attention mechanisms, the sizes fixed at construction, and the shape legend.
 
-Legend, used in every signature of this folder:
+Legend for every signature in this package:
   b batch   h heads   l queries   s keys   e features of a query or key   d features of a value
 Heads stay in the layout `b h l e`; only `informer.layers.attention_layer` splits and merges them.
 """
@@ -15,16 +15,19 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class AttentionSpec:
-    """Sizes and options that the model fixes when it is built.
+    """Sizes and options of a layer, fixed when the model is built.
 
     Args:
         n_heads: number of heads h.
         d_head: features e of one query or key.
         len_q: number of queries l.
         len_k: number of keys s.
-        causal: row i may only use keys j <= i; needs len_q == len_k.
-        dropout: probability of dropping a formed softmax weight in training.
-        layer_index: position of the layer in its stack, from 0.
+        causal: row i may only use keys j <= i; requires len_q == len_k.
+        dropout: probability of dropping a softmax weight in training.
+        layer_index: position of the layer in its stack, counted from 0.
+
+    Raises:
+        ValueError: a value out of range.
     """
 
     n_heads: int
@@ -48,22 +51,28 @@ class AttentionSpec:
 
 
 class Attention(nn.Module, ABC):
-    """A mechanism: `forward` at its documented cost, `weights` as the dense matrix that `forward` applies.
+    """Base class of attention mechanisms.
 
-    In eval mode `attn(q, k, v) == attn.weights(q, k) @ v`. `weights` follows the formula and shares no code with
-    `forward`.
+    `forward` attends at the documented cost; `weights` is the dense matrix that it applies: in eval mode
+    `attn(q, k, v) == attn.weights(q, k) @ v`. `weights` follows the formula and shares no code with `forward`.
+
+    Args:
+        spec: sizes and options of the layer.
+
+    Raises:
+        ValueError: the mechanism has no causal form, or needs as many queries as keys.
     """
 
     CAUSAL: ClassVar[bool] = True
-    """Has a causal form."""
+    """Whether it has a causal form."""
     CROSS: ClassVar[bool] = True
-    """Allows len_q != len_k."""
+    """Whether it allows len_q != len_k."""
     COST: ClassVar[str]
     """Time and memory of `forward`, in words."""
     FULL_WHEN: ClassVar[dict[str, Any] | None] = None
-    """Parameters that make it equal to full attention at any length, or None."""
+    """Parameters with which it equals full attention at any length, or None."""
     MOVED: ClassVar[tuple[str, ...]] = ()
-    """Buffers that training moves; other parameters of the same mechanism leave them as they are."""
+    """Buffers that training updates; a warm start copies them even if other parameters of the mechanism differ."""
 
     def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
@@ -78,15 +87,15 @@ class Attention(nn.Module, ABC):
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Operands, `query` or `key`, whose values it does not use."""
+        """The operands, `query` or `key`, whose values the mechanism does not use."""
         return ()
 
     @abstractmethod
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Attend."""
+        """Outputs of all queries."""
 
     @abstractmethod
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """Dense attention matrix in eval mode, for plots and tests; may cost O(l s)."""
+        """Dense attention matrix in eval mode, for plots and tests; may take O(l s)."""

@@ -1,10 +1,10 @@
 """Big Bird: window, global positions and random keys (Zaheer et al. 2020).
 
   A_ij = softmax of e^-0.5 q_i.k_j over keys |i - j| <= window // 2, the global columns, and n_random keys of row i
-  rows at global positions see all keys           causal: each set cut to j <= i
+  rows at global positions see all keys           causal: each set restricted to j <= i
 
 BigBird is the paper's ITC form; its global positions are round(linspace(0, L - 1, n_global)) or a given list.
-BigBirdETC is its ETC form: n_global learned summaries of the sequence (see `etc`) instead of global positions, and
+BigBirdETC is its ETC form, with n_global learned summaries of the sequence (see `etc`) instead of global positions, and
 therefore no causal form.
 Random keys are drawn once per head and row, from (seed, layer_index), outside the row's window and the globals.
 Cost: O(L (window + n_global + n_random)) time and memory. With window // 2 >= L - 1 (BigBirdETC: also n_global = 0)
@@ -32,12 +32,12 @@ class BigBirdAttention(Attention):
     """Softmax over a window, the global positions and random keys.
 
     Args:
-        spec: facts of the layer.
-        window: keys of the window, window // 2 on either side of the row.
+        spec: sizes and options of the layer.
+        window: size of the window, window // 2 keys on either side of the row.
         n_global: number of global positions, evenly spaced from the first to the last.
         global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
-        n_random: random keys per row; fewer if fewer remain.
-        seed: of the random keys, combined with the layer's index.
+        n_random: random keys per row; fewer if fewer keys remain.
+        seed: seed of the random keys, combined with the layer's index.
     """
 
     CROSS = False
@@ -69,7 +69,7 @@ class BigBirdAttention(Attention):
         """Sparse softmax attention, with dropout on the weights in training.
 
         Raises:
-            ValueError: the length is not the one the random keys were drawn for.
+            ValueError: the length differs from the one for which the random keys were drawn.
         """
         fixed_lengths(self.spec, q, k)
         p = self.spec.dropout if self.training else 0.0
@@ -97,11 +97,11 @@ class BigBirdETC(Attention):
     """Softmax over a window, random keys and the summaries of the sequence.
 
     Args:
-        spec: facts of the layer.
-        window: keys of the window, window // 2 on either side of the row.
+        spec: sizes and options of the layer.
+        window: size of the window, window // 2 keys on either side of the row.
         n_global: number of learned summaries.
-        n_random: random keys per row; fewer if fewer remain.
-        seed: of the random keys, combined with the layer's index.
+        n_random: random keys per row; fewer if fewer keys remain.
+        seed: seed of the random keys, combined with the layer's index.
     """
 
     CAUSAL = False
@@ -127,7 +127,7 @@ class BigBirdETC(Attention):
         """Window, random and summary keys in one softmax; in training, dropout on its weights.
 
         Raises:
-            ValueError: the length is not the one the random keys were drawn for.
+            ValueError: the length differs from the one for which the random keys were drawn.
         """
         fixed_lengths(self.spec, q, k)
         p = self.spec.dropout if self.training else 0.0
@@ -139,7 +139,7 @@ class BigBirdETC(Attention):
         return attend(pieces, v.dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """P_local + P_global U; window and random keys are local."""
+        """P_local + P_global U; window and random keys are the local ones."""
         g = q.new_empty(q.shape[1], 0, q.shape[3]) if self.summary is None else self.summary.g
         return summary_weights(q, k, g, _window_or_random(self.random_keys, self.reach))
 
@@ -155,19 +155,19 @@ class BigBirdETC(Attention):
 def draw_keys(spec: AttentionSpec, reach: int, where: Tensor, n_random: int, seed: int) -> Tensor:
     """Random keys [h l r] of each head and row: distinct, outside the row's window and `where`; -1 means none.
 
-    Floyd's algorithm over the ranks of the candidate keys; never forms an array of all pairs.
+    Uses Floyd's algorithm on the ranks of the candidate keys; never forms an array of all pairs.
     """
     at_least("n_random", n_random, 0)
     if is_shape_only():
         at_least("seed", seed, 0)
         return torch.empty(spec.n_heads, spec.len_q, min(n_random, spec.len_k - len(where)), dtype=torch.int64)
-    # One random stream per pair; the seed of torch's generator has 64 bits.
+    # One random stream per (seed, layer_index); the seed of torch's generator has 64 bits.
     generator = torch.Generator().manual_seed(((at_least("seed", seed, 0) << 20) + spec.layer_index) % 2**64)
     drawable = torch.ones(spec.len_k, dtype=torch.bool)
     drawable[where] = False
     keys = drawable.to(torch.uint8).argsort(descending=True, stable=True)[: spec.len_k - len(where)]
     row = torch.arange(spec.len_q)
-    # Of the sorted candidates, first .. last - 1 are in the row's window.
+    # Among the sorted candidates, first .. last - 1 are in the row's window.
     first = torch.searchsorted(keys, row - reach)
     last = torch.searchsorted(keys, row if spec.causal else row + reach, right=True)
     left = (first if spec.causal else len(keys) - (last - first)).expand(spec.n_heads, -1)
@@ -193,7 +193,7 @@ def _window_and_random(
 
 
 def _window_or_random(random_keys: Tensor, reach: int) -> Tensor:
-    """Dense pattern [h l l], for `weights`."""
+    """Dense pattern [h l l] for `weights`."""
     n_heads, length, _ = random_keys.shape
     # Missing keys are written to an extra column, which is cut off.
     allowed = torch.zeros(n_heads, length, length + 1, dtype=torch.bool, device=random_keys.device)

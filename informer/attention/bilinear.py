@@ -3,8 +3,8 @@ Translation", section 3.1).
 
   A = softmax_j(q_i^T W_h k_j)        W_h learned, one [e e] matrix per head, initialised to e^-0.5 I
 
-Cost: full attention plus O(l e^2): it is unscaled full attention of the queries W^T q, so it uses the fused kernel.
-Reduces to `full` for W = e^-0.5 I, the initial value.
+Cost: that of full attention plus O(l e^2): it is unscaled full attention of the queries W^T q, so it uses the fused
+kernel. Reduces to `full` for W = e^-0.5 I, the initial value.
 """
 
 from typing import final
@@ -23,7 +23,7 @@ class BilinearAttention(Attention):
     """Scores from a learned bilinear form.
 
     Args:
-        spec: facts of the layer. `weight` is W [h e e].
+        spec: sizes and options of the layer. `weight` is W [h e e].
     """
 
     COST = "O(L^2) time, O(L) memory"

@@ -1,15 +1,15 @@
 """Softmax over a sparse pattern of keys without an [l, s] array, for the windowed and sparse mechanisms.
 
 A pattern is split into disjoint pieces (a band around the row, a few columns, gathered keys), so that no pair counts
-twice. A single piece is a plain softmax. With several, each returns partial sums [.. d+2] of its rows,
+twice. A single piece is a plain softmax. If there are several, each returns partial sums [.. d+2] of its rows,
 
   sum_j x_j v_j  |  sum_j x_j  |  m        x_j = exp(score_j - m),  m the largest score of the row in this piece
 
-and `attend` combines them into one softmax. A row without keys in a piece has m = the lowest finite number there, so
-the piece has no weight; every row needs a key in some piece. The sums are float32 or wider for any input type.
+and `attend` combines them into one softmax. For a row without keys in a piece, m is the lowest finite number, so the
+piece has no weight; every row needs a key in some piece. The sums are at least float32 for any input type.
 
-A band is cut into tiles in which `block` rows share one range of keys: small dense products. Rows and keys carry
-their positions, and a mechanism says what to mask as a predicate of positions.
+A band is cut into tiles in which `block` rows share one range of keys, which gives small dense products. Rows and keys
+carry their positions, and a mechanism defines its mask as a predicate of positions.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,19 +23,19 @@ from informer.ops.dropout import dropout_product
 from informer.ops.slices import map_slices
 
 Allowed = Callable[[Tensor, Tensor], Tensor]
-"""Row positions i and key positions j (int32, broadcastable) to a boolean: may row i use key j in this piece?"""
+"""(row positions i, key positions j), int32 and broadcastable -> boolean: whether row i may use key j in this piece."""
 
 Softmax = Callable[[Tensor, Tensor, Tensor, Tensor | None, float], Tensor]
-"""(scaled queries [.. m e], keys [.. w e], values [.. w d], allowed [.. m w] or None, dropout) to [.. m d or d+2]."""
+"""(scaled queries [.. m e], keys [.. w e], values [.. w d], allowed [.. m w] or None, dropout) -> [.. m d or d+2]."""
 
 Piece = Callable[[Softmax], Tensor]
 """A part of a pattern, to be computed with the given softmax."""
 
 MIN_BLOCK = 32
-"""Minimum rows of a tile in narrow bands: smaller products are inefficient."""
+"""Least number of rows of a tile in narrow bands; smaller products are inefficient."""
 
 MIN_ROWS = 64
-"""Minimum rows of a slice over many keys: with fewer, passes over keys and gradients would dominate."""
+"""Least number of rows of a slice over many keys; with fewer, passes over keys and gradients would dominate."""
 
 
 def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
@@ -55,7 +55,7 @@ def _scores(q: Tensor, k: Tensor, allowed: Tensor | None) -> Tensor:
     scores = q @ k.transpose(-1, -2)
     if allowed is None:
         return scores
-    # The lowest finite number, not -inf: a padded row without any key stays free of NaN in the backward pass.
+    # The lowest finite number instead of -inf, so that a padded row without keys has no NaN in the backward pass.
     return scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
 
 
@@ -85,7 +85,7 @@ def band(
     dilation: int = 1,
     allowed: Allowed | None = None,
 ) -> Tensor:
-    """The keys i + dilation * t, -left <= t <= right, that `allowed` (None: all) keeps.
+    """Keys i + dilation * t, -left <= t <= right, as far as `allowed` permits (None: all).
 
     Args:
         q, k, v: scaled queries, keys and values [b h l .] of self-attention.
@@ -93,7 +93,7 @@ def band(
         softmax: passed in by `attend`.
         left, right: reach before and after the row, in units of dilation.
         dilation: distance between neighbouring keys.
-        allowed: masks pairs of the band.
+        allowed: mask of the pairs in the band.
     """
     dilation = min(dilation, q.shape[2])
     class_len = -(-q.shape[2] // dilation)
@@ -124,8 +124,8 @@ def tiles(
     right: int = 0,
     dilation: int = 1,
 ) -> Tensor:
-    """Tiles of `block` rows at distance `dilation`, with the keys from `left` before the first to `right` after the
-    last."""
+    """Tiles of `block` rows with distance `dilation`, and the keys from `left` before the first to `right` after the
+    last row."""
     n_keys, width, span = k.shape[2], left + block + right, block * dilation
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, first: int) -> Tensor:
@@ -156,7 +156,7 @@ def _place(start: int, stop: int, device: torch.device) -> Tensor:
 
 
 def _runs(x: Tensor, width: int, block: int, dilation: int) -> Tensor:
-    """[b h t*dilation c] to windows [b h dilation*n width c] of each residue class, one every `block` rows."""
+    """[b h t*dilation c] -> windows [b h dilation*n width c] of each residue class, one every `block` rows."""
     classes = x.unflatten(2, (-1, dilation)).transpose(2, 3)
     return classes.unfold(3, width, block).transpose(-1, -2).flatten(2, 3)
 
@@ -183,14 +183,14 @@ def strided_groups(
 
 
 def _strided_group(x: Tensor, dilation: int) -> Tensor:
-    """[b h t*dilation c] to its residue classes [b h dilation t c]."""
+    """[b h t*dilation c] -> residue classes [b h dilation t c]."""
     return x.unflatten(2, (-1, dilation)).transpose(2, 3)
 
 
 def columns(
     q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, kept: Callable[[int, int], Tensor] | None = None
 ) -> Tensor:
-    """Every row with a few keys [b h g e], or with those that kept(start, stop) [rows g] leaves to rows start..stop."""
+    """Every row with a few keys [b h g e], all of them or those allowed by kept(start, stop) [rows g]."""
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
         return softmax(q, k, v, None if kept is None else kept(start, start + q.shape[2]), p)
@@ -200,14 +200,14 @@ def columns(
 
 
 def _rows_at_once(per_row: int, n_rows: int) -> int:
-    """All rows if their scores fit into MAX_ELEMENTS; otherwise a slice that fits into the cache, at least MIN_ROWS."""
+    """All rows if their scores fit into MAX_ELEMENTS, otherwise as many as fit into the cache, at least MIN_ROWS."""
     if int_hint(per_row) * n_rows <= MAX_ELEMENTS:
         return n_rows
     return max(MIN_ROWS, rows_per_chunk(per_row, n_rows, CACHED_ELEMENTS))
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, index: Tensor) -> Tensor:
-    """Keys index [h l r] of each row; a negative index means no key."""
+    """The keys at index [h l r] of each row; a negative index means no key."""
     b, h, _, e = q.shape
     heads = torch.arange(h, device=q.device)[:, None, None]
 
@@ -216,7 +216,7 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
         k, v = (x[:, heads, chosen.clamp(min=0)] for x in (k, v))
         return softmax(q.unsqueeze(3), k, v, chosen[:, :, None] >= 0, p).squeeze(3)
 
-    # Proportional to large inputs: the gradient of each slice is an array as large as k.
+    # Grows with the size of k, because the gradient of each slice is an array as large as k.
     step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * int_hint(k.numel())))
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))
 

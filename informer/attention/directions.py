@@ -9,15 +9,14 @@ from informer.ops.fresh import is_shape_only
 
 
 def random_directions(n: int, e: int, *, orthogonal: bool, radii: str) -> Tensor:
-    """Rows w_r [n e] in float64, drawn from torch's global generator; each is uniform on its sphere.
+    """Rows w_r [n e] in float64 with uniformly distributed directions, drawn from torch's global generator.
 
     Args:
         n: number of rows.
         e: width of a row.
-        orthogonal: rows are orthogonal in blocks of e; otherwise independent.
-        radii: lengths of the rows. gaussian: the norms of n further rows of N(0, I); sqrt_d: all sqrt(e), which biases
-            the estimate;
-            quantile: the r-th solves P(chi_e <= length) = r / (n + 1), in random order.
+        orthogonal: make rows orthogonal in blocks of e; otherwise they are independent.
+        radii: lengths of the rows. gaussian: norms of n further rows of N(0, I). sqrt_d: sqrt(e) for all, which biases
+            the estimate. quantile: the r-th length solves P(chi_e <= length) = r / (n + 1); in random order.
     """
     if is_shape_only():
         return torch.empty(n, e, dtype=torch.float64)
@@ -30,7 +29,7 @@ def random_directions(n: int, e: int, *, orthogonal: bool, radii: str) -> Tensor
 
 
 def _orthogonal(blocks: Tensor) -> Tensor:
-    """Uniform (Haar) orthogonal matrices from Gaussian ones; QR by itself is biased in the signs of r's diagonal."""
+    """Uniform (Haar) orthogonal matrices from Gaussian ones; the signs of r's diagonal correct a bias of QR."""
     q, r = torch.linalg.qr(blocks)
     return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 

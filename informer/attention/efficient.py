@@ -2,8 +2,8 @@
 
   A = softmax_e(q) softmax_s(k)^T        queries over their features, keys over positions
 
-It is also the double attention of A2-Nets (Chen et al. 2018): gather by softmax_s(k), distribute by softmax_e(q).
-Causal, the softmax over positions ends at the row:
+It equals the double attention of A2-Nets (Chen et al. 2018): gather by softmax_s(k), distribute by softmax_e(q).
+In the causal form the softmax over positions ends at the row:
 
   A_ij = sum_c softmax(q_i)_c exp(k_jc) / sum_{j' <= i} exp(k_j'c)                           normaliser=feature
   A_ij = sum_c softmax(q_i)_c exp(k_jc) / sum_{j' <= i} sum_c softmax(q_i)_c exp(k_j'c)      normaliser=row
@@ -11,13 +11,13 @@ Causal, the softmax over positions ends at the row:
 The first keeps a softmax for each feature; the second is linear attention (see `linear`) with f = exp for keys and the
 softmax for queries, the causal form of linear-attention-transformer. Without causal masking both are eq. 3.
 
-Cost: O(l e^2) time, causal or not, and O(l) memory; causal, `step` is its recurrent form. No parameters make it equal
-to full attention.
+Cost: O(l e^2) time, causal or not, and O(l) memory; `step` is the recurrent form of causal layers. No parameters make
+it equal to full attention.
 
-The causal form of normaliser=feature exponentiates k_jc - unit_c, which makes its sums products of matrices. Between
-chunks unit_c is the largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. If keys grow
-so much within a chunk that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its
-own unit instead, the largest up to the border between key and row, so that no exponent is above 0 for any range of k.
+The causal form of normaliser=feature exponentiates k_jc - unit_c, so that its sums are matrix products. Between chunks
+unit_c is the largest k_jc so far; inside a chunk it is the largest up to the chunk's first row. If keys grow so much
+within a chunk that this would leave the range of exp, each half of every block of 2, 4, 8, .. positions has its own
+unit instead: the largest value up to the border between key and row, so that no exponent is above 0 for any k.
 """
 
 from typing import final
@@ -52,7 +52,7 @@ from informer.attention.recurrent import (
 )
 
 CALM = 40
-"""Growth of the largest key within a chunk, in units of e, up to which one unit per chunk is enough."""
+"""Largest growth of the largest key within a chunk (as an exponent) for which one unit per chunk is enough."""
 
 
 @final
@@ -60,10 +60,9 @@ class EfficientAttention(Attention):
     """Values pooled by e softmaxes over positions, mixed by each query's softmax over features.
 
     Args:
-        spec: facts of the layer.
-        normaliser: causal only, what a weight is divided by: `feature`, a sum over the keys so far per feature, or
-            `row`,
-        one sum per row.
+        spec: sizes and options of the layer.
+        normaliser: what a causal weight is divided by: `feature`, for each feature a sum over the keys so far, or
+            `row`, one sum per row.
     """
 
     COST = "O(L e^2) time, O(L) memory"
@@ -88,7 +87,7 @@ class EfficientAttention(Attention):
         return out.to(dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """softmax(q) softmax(k)^T; causal, row by row, or with exp(k) divided by row sums."""
+        """softmax(q) softmax(k)^T; causal: row by row, or with exp(k) divided by row sums."""
         wide_q, wide_k = promote_half(q, k)
         if self._by_row:
             return dense_weights("exp", wide_q, wide_k, causal=True).to(q.dtype)
@@ -106,7 +105,7 @@ class EfficientAttention(Attention):
 
     @property
     def _by_row(self) -> bool:
-        """Causal, with one normaliser per row."""
+        """Whether there is one normaliser per row (causal only)."""
         return self.spec.causal and self.normaliser == "row"
 
     def initial_state(
@@ -145,7 +144,7 @@ def _causal_step(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, 
         total, rows = _any_chunks(total, borders, mix, k, v1)
     elif bool((ends - units).max() < CALM):
         total, rows = _calm_chunks(total, borders, units, mix, k, v1)
-    else:  # its many factors are recomputed
+    else:  # recomputed in the backward pass, because it has many factors
         total, rows = checkpoint(_any_chunks, total, borders, mix, k, v1, use_reentrant=False)
     return (total, ends[:, :, -1:]), (rows.flatten(2, 3)[:, :, :length],)
 
@@ -163,7 +162,7 @@ def _calm_chunks(
 
 
 def _any_chunks(total: Tensor, borders: Tensor, mix: Tensor, k: Tensor, v1: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with one unit per half of each block."""
+    """Like `_calm_chunks`, with one unit per half of each block."""
     tops, _ = running_tops(k, borders[:, :, :1])
     before, total = running_sums(total, (k - tops[..., -1:, :]).exp().transpose(-1, -2) @ v1, borders)
     from_border, itself, halves = (borders[:, :, :-1].unsqueeze(3) - tops).exp(), (k - tops).exp(), _halves(k, tops)
@@ -197,7 +196,7 @@ def _inside_sums(itself: Tensor, halves: Halves) -> Tensor:
 
 
 def _inside_scores(share: Tensor, itself: Tensor, halves: Halves) -> Tensor:
-    """The chunk's own block of A [.. c c]: the diagonal, then pairs across the halves of ever larger blocks."""
+    """The chunk's own block of A [.. c c]: the diagonal, then pairs across the halves of larger and larger blocks."""
     scores = (share * itself).sum(dim=-1)[..., None, None]
     for row, key in halves:
         half = row.shape[-2]

@@ -1,13 +1,12 @@
 """Expectation-maximisation attention (Li et al. 2019, "Expectation-Maximization Attention Networks", section 3).
 
-  repeat n_steps times:   Z = softmax_n(k mu^T)           share of each base per key mu [n e]   (expectation)
+  repeat n_steps times:   Z = softmax_n(k mu^T)           share of each base per key, mu [n e]   (expectation)
                           P = Z over its column sums      share of each key per base
-                          mu = P^T k, scaled to length 1         weighted means of the keys
-                          (maximisation)
+                          mu = P^T k, scaled to length 1  weighted means of the keys            (maximisation)
   A = softmax_n(q mu^T) P^T                               values are rebuilt from the base values P^T v
 
 Queries use the bases of the last Z: for q = k, A v is the paper's Z mu with v instead of x. The initial bases are
-buffers, which training moves towards the mean of each batch's last bases; eval leaves them unchanged.
+buffers, which training moves towards the mean of each batch's last bases; eval does not change them.
 
 Cost: O(L n_bases n_steps) time and O(L n_bases) memory. A has at most rank n_bases; no parameters make it equal to
 full attention. The bases mix keys of all positions, so there is no causal form.
@@ -30,14 +29,14 @@ from informer.ops.fresh import is_shape_only, normal
 
 @final
 class EMAttention(Attention):
-    """Queries read a few bases, which expectation-maximisation fits to the keys.
+    """Queries attend to a few bases, which expectation-maximisation fits to the keys.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         n_bases: bases per head.
-        n_steps: steps of expectation and maximisation.
-        momentum: share of the initial bases that a training batch keeps; 1 never changes them.
-        unit_bases: scale each base to length 1 after each step, as the paper does to keep the steps stable.
+        n_steps: number of expectation-maximisation steps.
+        momentum: weight of the initial bases in their average with those of a training batch; 1 never changes them.
+        unit_bases: scale each base to length 1 after each step, as the paper does for stability.
     """
 
     CAUSAL = False
@@ -65,12 +64,12 @@ class EMAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Fit the bases to the keys and read them; training also moves the initial bases."""
+        """Fit the bases to the keys and attend to them; training also updates the initial bases."""
         dtype = v.dtype
         q, k, v = promote_half(q, k, v)
         bases = self.bases.to(k.dtype)
         for step in range(self.n_steps):
-            # Over positions: a softmax of logarithms divides by the column sums without dividing by 0.
+            # Softmax over positions of the logarithms: divides by the column sums without dividing by 0.
             parts = (k @ bases.transpose(-1, -2)).log_softmax(dim=-1).softmax(dim=2).transpose(-1, -2)
             if step == self.n_steps - 1 and not (self.training and self.momentum < 1):
                 break
@@ -84,7 +83,7 @@ class EMAttention(Attention):
         return ((q @ bases.transpose(-1, -2)).softmax(dim=-1) @ (parts @ v)).to(dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """Shares of bases per query, times shares of keys per base."""
+        """Shares of bases per query times shares of keys per base."""
         wide_q, wide_k = promote_half(q, k)
         bases = self.bases.to(wide_k.dtype).expand(k.shape[0], -1, -1, -1)
         for step in range(self.n_steps):
@@ -100,8 +99,8 @@ class EMAttention(Attention):
     @outside_graphs
     @torch.no_grad()
     def _move(self, last: Tensor) -> None:
-        """Average in the mean of a batch's last bases [b h n e]. The buffer is replaced: a pending backward keeps the
-        old."""
+        """Update the average with the mean of a batch's last bases [b h n e]. The buffer is replaced, not modified: a
+        pending backward pass may still need the old one."""
         total = over_processes(torch.cat([last.sum(dim=0).flatten(), last.new_full((1,), len(last))]))
         mean = (total[:-1] / total[-1]).view_as(self.bases)
         self.bases = new_average(self.bases, mean, self.momentum)

@@ -26,7 +26,7 @@ class ETCAttention(Attention):
     """Softmax over a neighbourhood and the summaries of the sequence.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         radius: largest distance |i - j| of a local pair, in steps.
         n_global: number of summaries.
     """
@@ -45,7 +45,7 @@ class ETCAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Local and summary keys in one softmax; in training with dropout, except on the summaries' own softmax."""
+        """Local and summary keys in one softmax; dropout in training, except in the softmax of the summaries."""
         p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
         pieces = self.local_pieces(scaled, k, v, p)

@@ -5,7 +5,7 @@
   exp      f(x) = exp(x)                element by element
   softmax  f(x) = softmax(x)            over the features of each query and of each key
 
-A factor per query row cancels in A, so queries are scaled so that their products do not underflow.
+A factor per query row cancels in A, so queries are scaled to avoid underflow of their products.
 """
 
 from typing import NamedTuple
@@ -17,20 +17,20 @@ from informer.attention.kernels import FeatureMap, Features, kernel_weights
 
 
 class FeatureMaps(NamedTuple):
-    """f as `kernel_attention` takes it."""
+    """f for queries and for keys, as arguments of `kernel_attention`."""
 
     query: FeatureMap
     key: FeatureMap
 
 
 def _elu_key(x: Tensor) -> Features:
-    # exp(min(x, 0)) + max(x, 0): elu(x) + 1 without its cancellation, and cheaper to differentiate than a `where`
+    # elu(x) + 1 = exp(min(x, 0)) + max(x, 0), without cancellation and with a cheaper gradient than `where`
     positive = x.relu()
     return Features((x - positive).exp() + positive)
 
 
 def _elu_query(x: Tensor) -> Features:
-    # A row of negative elements is scaled so that its largest feature is 1, which cancels, unless all of it underflows.
+    # Scale a row of negative elements so that its largest feature is 1 (this cancels), unless all of it underflows.
     largest = x.detach().amax(dim=-1, keepdim=True).clamp(max=0)
     positive = x.relu()
     return Features((x - positive - largest.masked_fill(largest.exp() < torch.finfo(x.dtype).tiny, 0)).exp() + positive)
@@ -47,13 +47,13 @@ def _relu_query(x: Tensor) -> Features:
 
 
 def exp_key(x: Tensor) -> Features:
-    """exp(x), with the largest element of each key as a logarithm."""
+    """exp(x), with the largest element of each key split off as a logarithm."""
     largest = x.detach().amax(dim=-1, keepdim=True)
     return Features((x - largest).exp(), largest)
 
 
 def softmax_over_features(x: Tensor) -> Features:
-    """softmax(x) of each position; for queries this is exp(x) up to a factor per row."""
+    """softmax(x) of each position; for queries this equals exp(x) up to a factor per row."""
     return Features(x.softmax(dim=-1))
 
 
@@ -66,10 +66,10 @@ FEATURE_MAPS = {
 
 
 def dense_weights(name: str, q: Tensor, k: Tensor, *, causal: bool) -> Tensor:
-    """A [b h l s] of one of `FEATURE_MAPS`, from products of all pairs."""
+    """A [b h l s] of one of `FEATURE_MAPS`, from the products of all pairs."""
     log = None
     if name == "elu":
-        largest = q.amax(dim=-1, keepdim=True).clamp(max=0)  # a factor of the row, which cancels
+        largest = q.amax(dim=-1, keepdim=True).clamp(max=0)  # a factor per row, which cancels
         largest = largest.masked_fill(largest.exp() < torch.finfo(largest.dtype).tiny, 0)
         fq, fk = (torch.where(x > 0, x + 1, x.clamp(max=0).exp()) for x in (q - largest, k))
     elif name == "relu":

@@ -2,8 +2,8 @@
 
   A = softmax(scale * q k^T)        scale = e^-0.5 by default; `attn=dot` is scale = 1 (Luong et al. 2015)
 
-Cost: O(l s) time, O(l + s) memory. torch's fused `scaled_dot_product_attention` runs it where that kernel applies; on
-the CPU the kernel needs dropout 0 and values as wide as keys, otherwise chunks of queries are computed.
+Cost: O(l s) time, O(l + s) memory. It uses torch's fused `scaled_dot_product_attention` where possible; on the CPU that
+kernel needs dropout 0 and values as wide as keys, otherwise chunks of queries are computed.
 """
 
 from typing import final
@@ -25,8 +25,8 @@ class FullAttention(Attention):
     """Every query attends to every allowed key.
 
     Args:
-        spec: facts of the layer.
-        scale: positive factor on q.k; None means e^-0.5.
+        spec: sizes and options of the layer.
+        scale: positive factor of q.k; None means e^-0.5.
     """
 
     COST = "O(L^2) time, O(L) memory"

@@ -3,12 +3,12 @@
   tokens   softmax of e^-0.5 [q k^T (g2g), q k^T (g2l)] over all tokens and all rows, together
   rows     softmax of e^-0.5 [q k^T (l2g), q k^T (l2l)] over all tokens and the rows nearby, together
 
-The n tokens come first among the rows. Which rows are nearby is the pattern of another mechanism (`etc`: a
-neighbourhood; `bigbird_etc`: a window and random keys). Where the parts have projections of their own, a query has the
-features it asks tokens with, then those it asks rows with; a key and a value have those that tokens read, then those
+The n tokens are the first rows. Which rows are nearby is defined by another mechanism (`etc`: a neighbourhood;
+`bigbird_etc`: a window and random keys). If the four parts have separate projections, a query contains the features for
+attending to tokens, then those for attending to rows; a key or value contains the features that tokens read, then those
 that rows read.
 
-Cost: O(L (radius + n) + n^2) time and memory. With no tokens it would be the mechanism that gives the pattern.
+Cost: O(L (radius + n) + n^2) time and memory. Without tokens it would be the mechanism that defines the pattern.
 """
 
 from functools import partial
@@ -25,17 +25,17 @@ from informer.attention.ranges import at_least
 
 @runtime_checkable
 class LocalPattern(Protocol):
-    """A mechanism whose rows attend to a few rows by one softmax, next to learned summaries if it has any."""
+    """A mechanism whose rows attend to a few rows in one softmax, and possibly to learned summaries."""
 
     n_summaries: int
-    """Learned summaries, which tokens take the place of."""
+    """Number of learned summaries; must be 0 here, because tokens take their place."""
 
     def local_pieces(self, q: Tensor, k: Tensor, v: Tensor, p: float) -> list[Piece]:
-        """Parts of the softmax of scaled queries, without summaries; `p` is the dropout probability."""
+        """Pieces of the softmax of scaled queries, without summaries; `p` is the dropout probability."""
         ...
 
     def local_pattern(self, device: torch.device) -> Bool[Tensor, "*h l l"]:
-        """Which pairs those parts cover, densely, for `weights`."""
+        """Dense mask of the pairs in these pieces, for `weights`."""
         ...
 
 
@@ -44,13 +44,13 @@ class GlobalLocalAttention(Attention):
     """The four parts g2g, g2l, l2g and l2l around the pattern of `local`.
 
     Args:
-        spec: facts of the layer, tokens included.
-        local: a mechanism of the rows without the tokens.
-        n_tokens: tokens, the first rows of queries, keys and values; at least 1.
-        own: queries, keys and values have features for either side, twice as many as the spec says.
+        spec: sizes and options of the layer, including tokens.
+        local: a mechanism for the rows without the tokens.
+        n_tokens: number of tokens, at least 1; they are the first rows of queries, keys and values.
+        own: whether queries, keys and values have separate features for tokens and rows, twice as many as in the spec.
 
     Raises:
-        ValueError: `local` gives no pattern, or has summaries of its own.
+        ValueError: `local` defines no pattern, or has summaries of its own.
     """
 
     CAUSAL = False
@@ -70,7 +70,7 @@ class GlobalLocalAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"], v: Float[Tensor, "b h l d"]
     ) -> Float[Tensor, "b h l _"]:
-        """One softmax for the tokens and one for the rows; in training, dropout on their weights."""
+        """One softmax for the tokens and one for the rows, with dropout on the weights in training."""
         n, p = self.n_tokens, self.spec.dropout if self.training else 0.0
         asks_tokens, asks_rows = self._sides(q * self.spec.d_head**-0.5)
         (for_tokens, k_for_rows), (v_for_tokens, v_for_rows) = self._sides(k), self._sides(v)
@@ -85,7 +85,7 @@ class GlobalLocalAttention(Attention):
         return torch.cat([attend(tokens, v.dtype), attend(rows, v.dtype)], dim=2)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"]) -> Float[Tensor, "b h l l"]:
-        """The dense matrix; with projections of their own its columns weigh the values of the row's side."""
+        """The dense matrix; with separate projections its columns weigh the values for the row's side."""
         n = self.n_tokens
         (asks_tokens, asks_rows), (for_tokens, for_rows) = self._sides(q), self._sides(k)
         tokens = [
@@ -103,7 +103,7 @@ class GlobalLocalAttention(Attention):
         return scores.masked_fill(~allowed, float("-inf")).softmax(dim=-1)
 
     def _sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features towards tokens, and towards rows."""
+        """Features for tokens, and features for rows."""
         if not self.own:
             return x, x
         tokens, rows = x.chunk(2, dim=-1)

@@ -1,4 +1,4 @@
-"""Positions that every row attends to and that attend to every key (Longformer, Big Bird)."""
+"""Positions to which every row attends and which attend to every key (Longformer, Big Bird)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,10 +12,10 @@ from informer.ops.fresh import is_shape_only
 
 
 def place_globals(length: int, n_global: int, global_positions: Sequence[int] | None) -> Tensor:
-    """The global positions, ascending, int64: the given ones (negative values count from the end), else evenly spaced.
+    """The global positions, ascending, int64: the given ones (negative values count from the end), or evenly spaced.
 
     Raises:
-        ValueError: a count below 0, or a position that is not in the sequence.
+        ValueError: a count below 0, or a position outside of the sequence.
     """
     count = at_least("n_global", n_global, 0)
     if global_positions is None:
@@ -35,12 +35,12 @@ def evenly_spaced(length: int, count: int) -> Tensor:
     """The distinct values of round(linspace(0, length - 1, count)), ascending, int64; halves round to even."""
     if is_shape_only():
         return torch.empty(min(count, length), dtype=torch.int64)
-    # steps of at least 1 round to distinct positions; at most `length` of them
+    # steps of at least 1 round to distinct positions, and there are at most `length` of them
     return torch.linspace(0, length - 1, min(count, length), dtype=torch.float64).round().long()
 
 
 def global_columns(q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, near: Allowed, causal: bool) -> Piece:
-    """The keys at positions `where`, without the pairs for which `near` is true (in another piece)."""
+    """The keys at positions `where`, without the pairs for which `near` is true (they are in another piece)."""
     i, j = positions(q.shape[2], q.device), where.int()
 
     def kept(start: int, stop: int) -> Tensor:

@@ -5,10 +5,10 @@ the straight-through Gumbel-softmax estimator (Jang, Gu & Poole 2017, "Categoric
   backward   gradient of softmax_j((s q_i.k_j + g_ij) / temperature)
   g          -log(-log(uniform)) noise in training if `gumbel`, else 0
 
-Values get the gradient of the one-hot matrix, queries and keys that of the soft one. No dropout: it would zero whole
-rows.
+Values get the gradient of the one-hot matrix, queries and keys that of the soft one. There is no dropout, because it
+would zero whole rows.
 
-Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. In eval it is `topk` with k=1 where no keys
+Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. In eval it equals `topk` with k=1 if no keys
 tie; without noise, its soft matrix at temperature 1 is that of `full`.
 """
 
@@ -32,8 +32,8 @@ class HardAttention(Attention):
     """One key per query, with a straight-through gradient.
 
     Args:
-        spec: facts of the layer.
-        temperature: of the softmax that gives the gradient; lower is closer to the one-hot and noisier.
+        spec: sizes and options of the layer.
+        temperature: temperature of the softmax that gives the gradient; lower is closer to the one-hot and noisier.
         gumbel: add Gumbel noise to the scores in training.
     """
 

@@ -2,15 +2,15 @@
 
   A_ij = f(q_i).f(k_j) / z_i,    z_i = sum over allowed j of f(q_i).f(k_j)
 
-Not causal: the sum over keys, sum_j f(k_j) [v_j, 1]^T, is computed once, and every query reads it.
-Causal: positions are processed in chunks: inside a chunk a small masked product, across chunks the running sum. This
-is the recurrence of Katharopoulos et al. 2020 (eq. 18-20), one chunk at a time.
+Not causal: the sum over keys, sum_j f(k_j) [v_j, 1]^T, is computed once and read by every query.
+Causal: positions are processed in chunks, with a small masked product inside a chunk and the running sum across
+chunks. This is the recurrence of Katharopoulos et al. 2020 (eq. 18-20), one chunk at a time.
 
-Features that grow like exp come with the logarithm of one factor per key: f(k_j) = features_j exp(log_j) is never
-formed. Sums are relative to the largest factor so far; only differences to it, which are <= 0, are exponentiated.
+Features that grow like exp are given with the logarithm of one factor per key: f(k_j) = features_j exp(log_j) is never
+computed. Sums are relative to the largest factor so far; only differences from it, which are <= 0, are exponentiated.
 
 Memory is O(l) plus a sum per chunk, never [l m d]. Chunks are processed in segments that fit into cache. If the
-features of all positions would be large, they are not stored: the backward pass recomputes each segment.
+features of all positions would be large, they are not stored, and the backward pass recomputes each segment.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ from informer.attention.masks import causal_mean, running_sum
 from informer.ops.chunks import MAX_ELEMENTS, int_hint
 
 CHUNK = 64
-"""Positions of a chunk: the usual head width, so that the masked product costs as much as reading the sum."""
+"""Positions per chunk: the usual head width, so that the masked product costs as much as reading the sum."""
 SEGMENT_ELEMENTS = 1 << 20
-"""Elements of a segment's features, over batch and heads: 4 MiB in float32."""
+"""Elements of a segment's features, over batch and heads; 4 MiB in float32."""
 
 
 class Features(NamedTuple):
@@ -36,7 +36,7 @@ class Features(NamedTuple):
     values: Tensor
     """[b h s m], of moderate size."""
     log: Tensor | None = None
-    """[b h s 1]; None where it is 0."""
+    """[b h s 1]; None means 0."""
 
 
 FeatureMap = Callable[[Tensor], Features]
@@ -55,7 +55,7 @@ def kernel_attention(
         query: f for queries; its log is ignored, since a factor per row cancels.
         key: f for keys.
         width: number of features m.
-        causal: row i uses keys j <= i.
+        causal: whether row i uses only keys j <= i.
         floor: see `is_zero`.
     """
     dtype = v.dtype
@@ -67,7 +67,7 @@ def kernel_attention(
         state, _ = scan(_sum_step(key), state, k, v, width=width)
         _, (out, z) = scan(_read_step(query), state, q, width=width)
     zero = is_zero(z, k.shape[2], causal=causal, floor=floor)
-    # Rare, so eager code checks first; a graph being recorded cannot, and on a GPU the check would synchronise.
+    # This is rare, so eager code checks first; recording a graph does not allow it, and on a GPU it would synchronise.
     if torch.compiler.is_compiling() or zero.is_cuda or bool(zero.any()):
         out = torch.where(zero, causal_mean(v) if causal else v.mean(dim=2, keepdim=True), out)
     return out.to(dtype)
@@ -76,7 +76,7 @@ def kernel_attention(
 def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0, log: Tensor | None = None) -> Tensor:
     """A [b h l s] from f(q_i).f(k_j) up to a factor per row: the dense counterpart of `kernel_attention`.
 
-    `log` [b h s 1]: logarithms of the keys' factors that the scores omit.
+    `log` [b h s 1] contains the logarithms of the keys' factors, which the scores omit.
     """
     allowed = torch.ones_like(scores).tril() if causal else torch.ones_like(scores)
     scores = scores * allowed
@@ -89,23 +89,23 @@ def kernel_weights(scores: Tensor, *, causal: bool, floor: float = 0.0, log: Ten
 
 
 def is_zero(z: Tensor, n_keys: int, *, causal: bool, floor: float) -> Tensor:
-    """Which normalisers [b h l 1] count as 0, so that the row falls back to the mean of its allowed values.
+    """Which normalisers [b h l 1] count as 0; such a row falls back to the mean of its allowed values.
 
-    Those so small that underflow matters, and those of at most `floor` per allowed key: the rounding error of a kernel
-    whose terms cancel.
+    These are normalisers so small that underflow matters, and those of at most `floor` per allowed key, the rounding
+    error of a kernel whose terms cancel.
     """
     allowed = torch.arange(1, z.shape[2] + 1, device=z.device)[:, None] if causal else n_keys
     return z.abs() < (torch.as_tensor(allowed, dtype=z.dtype, device=z.device) * floor).clamp(min=smallest(z))
 
 
 def smallest(z: Tensor) -> float:
-    """The smallest sum in z's type that is unaffected by products that underflow."""
+    """The smallest sum in z's dtype that is not affected by products that underflow."""
     limits = torch.finfo(z.dtype)
     return limits.tiny / limits.eps
 
 
 def promote_half(*operands: Tensor) -> tuple[Tensor, ...]:
-    """Operands in half precision are converted to float32: long sums need a longer mantissa.
+    """Convert operands in half precision to float32, because long sums need a longer mantissa.
 
     Under autocast, products still use half precision.
     """
@@ -118,7 +118,7 @@ def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[Stat
     Args:
         step: maps (state, a segment of each sequence) to (state, tensors [b h c *]).
         state: tensors before the first position.
-        sequences: [b h l *], all of one length.
+        sequences: tensors [b h l *] of the same length.
         width: elements of the largest array per position and head.
     """
     b, h, length = sequences[0].shape[:3]
@@ -157,7 +157,7 @@ def running_tops(logs: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Sums before each chunk [b h n m d] and after the last [b h m d].
+    """Sums before each chunk [b h n m d], and after the last chunk [b h m d].
 
     Args:
         before: sum before the first chunk [b h m d].
@@ -169,7 +169,7 @@ def running_sums(before: Tensor, chunks: Tensor, borders: Tensor | None) -> tupl
         sums = running_sum(terms, dim=2)
         return sums[:, :, :-1], sums[:, :, -1]
     borders = borders.transpose(2, 3)
-    # Term r in the unit of border p > 0; the sum at border 0, in its unit already, may have the unit exp(-inf).
+    # Term r in the unit of border p > 0; the sum at border 0 is in its unit already, which may be exp(-inf).
     shares = (borders.unsqueeze(3) - borders[..., 1:].unsqueeze(4)).clamp(max=0).exp().tril(diagonal=1)
     sums = (shares @ terms.permute(0, 1, 3, 2, 4)).permute(0, 1, 3, 2, 4)
     return torch.cat([before.unsqueeze(2), sums[:, :, :-1]], dim=2), sums[:, :, -1]
@@ -224,7 +224,7 @@ def _unscaled(state: State, q: Tensor, k: Tensor, v: Tensor) -> tuple[State, Ten
 
 
 def _scaled(state: State, q: Tensor, k: Tensor, v: Tensor, log: Tensor) -> tuple[State, Tensor]:
-    """The same for keys with factors exp(log [b h n c 1]), each row relative to the largest factor so far."""
+    """Like `_unscaled`, for keys with factors exp(log [b h n c 1]); each row is relative to the largest so far."""
     total, start = state
     tops, borders = running_tops(log, start)
     shares = (log.transpose(-1, -2) - tops).clamp(max=0).exp()
@@ -236,7 +236,7 @@ def _scaled(state: State, q: Tensor, k: Tensor, v: Tensor, log: Tensor) -> tuple
 
 
 def _with_ones(v: Tensor, log: Tensor | None) -> Tensor:
-    """[v, 1], times a factor of 1 that carries the gradient of the keys' factors."""
+    """[v, 1] times a factor of 1 that carries the gradient of the keys' factors."""
     ones = F.pad(v, (0, 1), value=1.0)
     return ones if log is None else ones * (log - log.detach()).exp()
 

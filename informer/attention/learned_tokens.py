@@ -16,7 +16,7 @@ from informer.ops.fresh import normal
 
 @final
 class Summary(nn.Module):
-    """`n_global` learned queries per head; g [h n e] starts from N(0, I), so that the tokens read different keys."""
+    """`n_global` learned queries per head, g [h n e], initialised from N(0, I) so that they read different keys."""
 
     def __init__(self, spec: AttentionSpec, n_global: int) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ class LinearAttention(Attention):
     """Weights proportional to products of features.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         feature_map: elu (elu(x) + 1) | relu | exp | softmax (over the features of each query and key).
     """
 

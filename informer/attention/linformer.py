@@ -27,9 +27,9 @@ class LinformerAttention(Attention):
     """Full attention to learned mixtures of the keys.
 
     Args:
-        spec: facts of the layer.
-        proj_len: rows m that keys and values are projected to; at most the number of keys is used.
-        share_kv: one projection for both, F = E.
+        spec: sizes and options of the layer.
+        proj_len: number of rows m to which keys and values are projected; at most the number of keys.
+        share_kv: use one projection for both, F = E.
     """
 
     CAUSAL = False

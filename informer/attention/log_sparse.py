@@ -17,7 +17,7 @@ from informer.attention.blocks import Piece, attend, band, gathered, pattern_wei
 from informer.attention.ranges import at_least
 
 NEAR = 64
-"""Powers of two up to this distance use a band, whose small dense products are cheaper than gathering."""
+"""Largest distance for which a band is used: its small dense products are faster than gathering keys."""
 
 
 @final
@@ -25,8 +25,8 @@ class LogSparseAttention(Attention):
     """Softmax over keys at distances that are powers of two, and over a window.
 
     Args:
-        spec: facts of the layer.
-        window: all keys up to this distance |i - j| are used, in steps.
+        spec: sizes and options of the layer.
+        window: use all keys up to this distance |i - j|, in steps.
     """
 
     CROSS = False
@@ -46,7 +46,7 @@ class LogSparseAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """A band, and gathered keys beyond it, in one softmax, with dropout on the weights in training."""
+        """A band and gathered keys in one softmax, with dropout on the weights in training."""
         p = self.spec.dropout if self.training else 0.0
         q = q * self.spec.d_head**-0.5
         reach = max(self.window, NEAR)

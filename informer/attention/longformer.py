@@ -1,7 +1,7 @@
 """Longformer: a sliding window with optional dilation, and a few global positions (Beltagy et al. 2020).
 
   A_ij = softmax of e^-0.5 q_i.k_j over j in {i + d t : |t| <= window // 2} and over the global columns
-  rows at global positions see all keys           causal: each set cut to j <= i
+  rows at global positions see all keys           causal: each set restricted to j <= i
 
 d is the dilation of the head. The global positions are round(linspace(0, L - 1, n_global)) or a given list. The
 paper's global tokens have their own projections; here they share those of the layer.
@@ -27,8 +27,8 @@ class LongformerAttention(Attention):
     """Softmax over a dilated window and the global positions.
 
     Args:
-        spec: facts of the layer.
-        window: keys of the window, window // 2 on either side of the row.
+        spec: sizes and options of the layer.
+        window: size of the window, window // 2 keys on either side of the row.
         dilation: distance of neighbouring keys in the window; one number, or one per head.
         n_global: number of global positions, evenly spaced from the first to the last.
         global_positions: explicit global positions instead of evenly spaced ones; negative values count from the end.
@@ -60,7 +60,7 @@ class LongformerAttention(Attention):
         """Windowed and global softmax attention, with dropout on the weights in training.
 
         Raises:
-            ValueError: there are global positions and the length is not the one they were placed for.
+            ValueError: the length differs from the one for which the global positions were placed.
         """
         p = self.spec.dropout if self.training else 0.0
         scaled = q * self.spec.d_head**-0.5
@@ -81,7 +81,7 @@ class LongformerAttention(Attention):
         return with_global_rows(out, scaled, k, v, p, where=self.where, causal=self.spec.causal)
 
     def _heads(self, q: Tensor, k: Tensor, v: Tensor, p: float, dilation: int) -> Tensor:
-        """Rows of heads with the same dilation, as if none were global."""
+        """Rows of heads with the same dilation, without global rows."""
         causal = self.spec.causal
         # Positions have 32 bits; larger numbers change nothing beyond the length.
         dilation = min(dilation, k.shape[2])

@@ -1,10 +1,10 @@
 """Locality-sensitive hashing (Kitaev et al. 2020, "Reformer", section 2), and the tiles in which it is computed.
 
-A bucket's keys, in order of position, are cut into blocks of m. Blocks are numbered across buckets, with one number
+A bucket's keys, in order of position, are cut into blocks of m. Blocks are numbered across buckets, and one number is
 skipped between buckets, so that blocks whose numbers differ by at most 1 are neighbours in one bucket. A query gets the
-number of the block that its position falls into, and sees the keys of that block and its neighbours.
+number of the block that contains its position, and attends to the keys of this block and its neighbours.
 
-All sizes follow from the lengths, never from the data, so that a recorded graph works for every input.
+All sizes depend on the lengths and never on the data, so that a recorded graph works for every input.
 """
 
 from typing import NamedTuple, TypeVar
@@ -31,14 +31,14 @@ class Blocks(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Groups of queries with one block number, and the keys of the blocks that they see; the length l means none."""
+    """Groups of queries with the same block number, and the keys they attend to; an index equal to l means none."""
 
     head: Tensor
-    """Which of the n sequences each tile belongs to [t 1]."""
+    """Which of the n sequences a tile belongs to [t 1]."""
     rows: Tensor
-    """Positions of its queries [t r]."""
+    """Positions of the queries [t r]."""
     keys: Tensor
-    """Positions of the keys they see [t w]."""
+    """Positions of the keys [t w]."""
 
 
 def draw_rotations(e: int, n_buckets: int, n_hashes: int, seed: int, layer_index: int) -> Tensor:
@@ -69,21 +69,21 @@ def block_numbers(query: Tensor, key: Tensor, n_buckets: int, m: int) -> Blocks:
     """Number the blocks of m keys, for buckets of queries and keys [n l]."""
     length = key.shape[1]
     position = torch.arange(length, device=key.device)
-    # Bucket and position in one number: sorted, the keys are in order of bucket and can be searched.
+    # Bucket and position in one number, so that the sorted keys are in order of bucket and can be searched.
     order = (key * length + position).sort(dim=1).values
     edges = _search(order, torch.arange(n_buckets + 1, device=key.device) * length)
     first = edges[:, :-1]
     blocks = _ceil_div(edges.diff(dim=1), m).clamp(min=1) + 1
     base = blocks.cumsum(dim=1) - blocks
     rank = torch.searchsorted(order, key * length + position) - first.gather(1, key)
-    # Keys of the query's bucket up to its own position, itself included.
+    # Number of keys in the query's bucket up to and including its own position.
     seen = torch.searchsorted(order, query * length + position, right=True) - first.gather(1, query)
     query_block = base.gather(1, query) + (seen - 1).clamp(min=0) // m
     return Blocks(query_block, base.gather(1, key) + rank // m, rank % m)
 
 
 def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[list[Tiles], Tensor]:
-    """Tiles of one width each, and the index of queries [n*l] among the rows of all tiles.
+    """Tiles grouped by width, and the index of queries [n*l] among the rows of all tiles.
 
     A tile holds about m/2 queries, so that both small and large blocks need little padding.
     """
@@ -94,7 +94,7 @@ def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[
     size = _ceil_div(m, 2)
     n_tiles = min(length, n_buckets + length // m) + length // size
 
-    # An empty block before the first and after the last.
+    # With an empty block before the first and after the last.
     table = torch.full((n, (n_blocks + 2) * m), length, device=device)
     table = table.scatter(1, (blocks.key + 1) * m + blocks.place, position).unflatten(1, (-1, m))
 
@@ -115,13 +115,13 @@ def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[
 
 
 def _by_width(tiles: Tiles, slot: Tensor, length: int, m: int) -> tuple[list[Tiles], Tensor]:
-    """Most buckets hold one block: their tiles drop the empty neighbours, and empty tiles are dropped altogether.
+    """Split tiles by width: most buckets have one block, whose tiles need no neighbours. Empty tiles are dropped.
 
-    A graph being recorded keeps them, since their number depends on the data.
+    While a graph is recorded all tiles are kept, because their number depends on the data.
     """
     if torch.compiler.is_compiling():
         return [tiles], slot
-    # Blocks and tiles are filled from the start.
+    # Blocks and tiles are filled from the beginning.
     filled = tiles.rows[:, 0] < length
     others = tiles.keys[:, [0, *range(2 * m, tiles.keys.shape[1], m)]]
     alone = (others == length).all(dim=1)
@@ -135,14 +135,14 @@ def _by_width(tiles: Tiles, slot: Tensor, length: int, m: int) -> tuple[list[Til
 
 
 def marks(blocks: Blocks, *, causal: bool) -> tuple[Tensor, Tensor]:
-    """Numbers of queries and keys [n l]: the round allows a pair (causal: with j <= i) if they differ by at most 1."""
+    """Numbers of queries and keys [n l]; a pair is allowed in this round if they differ by at most 1."""
     if causal:
         return (2 * blocks.query - 1).int(), (2 * blocks.key).int()
     return blocks.query.int(), blocks.key.int()
 
 
 def _search(order: Tensor, values: Tensor, *, right: bool = False) -> Tensor:
-    """searchsorted of the same values [v] in every row of order [n l]."""
+    """searchsorted of the same values [v] in every row of `order` [n l]."""
     return torch.searchsorted(order, values.expand(order.shape[0], -1).contiguous(), right=right)
 
 

@@ -1,4 +1,4 @@
-"""Helpers for the mechanisms that mask scores."""
+"""Masks and running sums for the mechanisms."""
 
 import math
 
@@ -20,14 +20,14 @@ def causal_mean(v: Tensor) -> Tensor:
 
 
 def running_sum(x: Tensor, dim: int) -> Tensor:
-    """`x.cumsum(dim)`, in a fixed order under `torch.use_deterministic_algorithms`: CUDA's cumsum has none."""
+    """`x.cumsum(dim)`; with deterministic algorithms in a fixed order, which CUDA's cumsum does not have."""
     if not (x.is_cuda and torch.are_deterministic_algorithms_enabled()):
         return x.cumsum(dim)
     return ordered_sum(x.movedim(dim, -2)).movedim(-2, dim)
 
 
 def ordered_sum(x: Tensor) -> Tensor:
-    """Running sums of [.. n d] over n as two products with triangles: within blocks of sqrt(n) rows, and of blocks."""
+    """Running sums over n of [.. n d], as two triangular products: within blocks of sqrt(n) rows, and of blocks."""
     n = x.shape[-2]
     block = max(math.isqrt(n), 1)
     blocks = F.pad(x, (0, 0, 0, -n % block)).unflatten(-2, (-1, block))

@@ -1,4 +1,4 @@
-"""Statistics of training batches kept in buffers, as in BatchNorm."""
+"""Moving averages of training batches kept in buffers, as in BatchNorm."""
 
 import torch
 import torch.distributed as dist
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def over_processes(x: Tensor) -> Tensor:
-    """Sum of x over the processes of a run, so that all of them keep the same buffers."""
+    """Sum of x over all processes, so that their buffers stay equal."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         x = x.clone()
         dist.all_reduce(x)
@@ -14,5 +14,5 @@ def over_processes(x: Tensor) -> Tensor:
 
 
 def new_average(kept: Tensor, fresh: Tensor, momentum: float) -> Tensor:
-    """momentum * kept + (1 - momentum) * fresh in the type of `kept`, which is not modified."""
+    """momentum * kept + (1 - momentum) * fresh in the dtype of `kept`, which is not modified."""
     return torch.lerp(fresh.to(kept), kept, momentum)

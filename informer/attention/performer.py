@@ -1,15 +1,15 @@
 """FAVOR+ attention (Choromanski et al. 2020, "Rethinking Attention with Performers", section 2.3 and 2.4).
 
-  A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        estimates softmax(e^-0.5 q k^T), by m random directions w_r
+  A_ij = f(q_i).f(k_j) / sum_j f(q_i).f(k_j)        estimates softmax(e^-0.5 q k^T) with m random directions w_r
   positive: f(x) = m^-0.5 exp(w_r.y - |y|^2 / 2)                     y = e^-0.25 x
   trig:     f(x) = m^-0.5 exp(|y|^2 / 2) [cos w_r.y, sin w_r.y]
 
-Cost: O(l m e) time, causal or not, and O(l) memory; causal, `step` is its recurrent form. The error against full
-attention falls to 0 as m grows where the lengths of w_r follow the chi distribution (`radii` gaussian, quantile).
+Cost: O(l m e) time, causal or not, and O(l) memory; `step` is the recurrent form of causal layers. The error compared
+with full attention goes to 0 as m grows if the lengths of w_r follow the chi distribution (`radii` gaussian, quantile).
 
-Factors per row of f(q) and m^-0.5 cancel and are omitted; a factor per key of f(k), which makes its largest feature
-(trig: its length) about 1, enters the running sums as a logarithm. A row without any feature above 0 in its number
-format returns the mean of its allowed values: common in float32 if q and k have elements of 30.
+Factors per row of f(q) and m^-0.5 cancel and are omitted. A factor per key of f(k), which makes its largest feature
+(trig: its length) about 1, enters the running sums as a logarithm. A row whose features all underflow to 0 returns the
+mean of its allowed values; in float32 this is common if q and k have elements of 30.
 """
 
 import math
@@ -32,12 +32,12 @@ class PerformerAttention(Attention):
     """Softmax attention estimated by random features.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         n_features: number m of directions; None means max(1, ceil(e ln e)).
-        kind: positive | trig.
-        orthogonal: directions are orthogonal in blocks of e.
-        radii: lengths of the directions: gaussian | sqrt_d | quantile (see `directions`).
-        redraw_every: training calls after which new directions are drawn; 0 keeps the first.
+        kind: `positive` or `trig`.
+        orthogonal: make directions orthogonal in blocks of e.
+        radii: lengths of the directions: gaussian, sqrt_d or quantile (see `random_directions`).
+        redraw_every: number of training calls after which new directions are drawn; 0 never redraws.
     """
 
     COST = "O(L m e) time, O(L) memory"
@@ -99,7 +99,7 @@ class PerformerAttention(Attention):
         return self.n_features * (2 if self.kind == "trig" else 1)
 
     def _maps(self) -> tuple[FeatureMap, FeatureMap]:
-        """f for queries and keys with the current directions: a later backward pass needs the same ones."""
+        """f for queries and keys with the current directions, which a later backward pass still needs."""
         directions = self.directions.to(torch.promote_types(self.directions.dtype, torch.float32))
         positive = self.kind == "positive"
 
@@ -122,7 +122,7 @@ class PerformerAttention(Attention):
 
     @outside_graphs
     def _count(self) -> None:
-        """Count a training call. New directions replace the buffer: a pending backward pass keeps the old ones."""
+        """Count a training call. New directions replace the buffer, so a pending backward pass keeps the old ones."""
         if self.n_calls and self.n_calls % self.redraw_every == 0:
             self.directions = self._draw().to(self.directions)
         self.n_calls = self.n_calls + 1

@@ -4,12 +4,12 @@ Neural Networks", for the pyramid).
   A = softmax(s q (P k)^T) P        s = e^-0.5
 
   avg       row r of P averages keys r * ratio, ..., (r + 1) * ratio - 1; the last run may be shorter
-  conv      row r of P holds ratio learned taps at the same positions, one kernel per head, shared by all channels and
-            by keys and values; initialised to 1 / ratio; the last run uses the taps that have a key
-  pyramid   for each count n in turn, n rows: row r averages keys floor(r s / n), ..., ceil((r + 1) s / n) - 1
+  conv      row r of P contains ratio learned taps at the same positions, one kernel per head, shared by all channels
+            and by keys and values; initialised to 1 / ratio; the last run uses the taps that have a key
+  pyramid   for each count n, n rows: row r averages keys floor(r s / n), ..., ceil((r + 1) s / n) - 1
 
-A run spans past and future, so there is no causal form. The softmax weighs runs, not keys: a short last run counts as
-much as a full one.
+A run contains past and future keys, so there is no causal form. The softmax weighs runs, not keys: a short last run
+counts as much as a full one.
 
 Cost: O(l s / ratio) time, O(l + s) memory. Reduces to `full` for ratio = 1.
 """
@@ -33,9 +33,9 @@ class PooledAttention(Attention):
     """Full attention to a shorter sequence of pooled keys and values.
 
     Args:
-        spec: facts of the layer.
-        ratio: keys in a run.
-        kind: `avg` or `conv`; `conv` owns `kernel` [h ratio].
+        spec: sizes and options of the layer.
+        ratio: number of keys in a run.
+        kind: `avg` or `conv`; `conv` has a learned `kernel` [h ratio].
         pyramid: pool to these counts instead of to runs, e.g. [1, 3, 6, 8]; only with `avg`.
     """
 
@@ -70,7 +70,7 @@ class PooledAttention(Attention):
         if self.pyramid is not None:
             return torch.cat([F.adaptive_avg_pool2d(x, (n, x.shape[-1])) for n in self.pyramid], dim=2)
         n_keys = x.shape[2]
-        ratio = min(self.ratio, n_keys)  # no run is longer
+        ratio = min(self.ratio, n_keys)  # longer runs are not possible
         n_runs = -(-n_keys // ratio)
         short = n_runs * ratio - n_keys
         runs = (F.pad(x, (0, 0, 0, short)) if short else x).unflatten(2, (n_runs, ratio))

@@ -8,7 +8,7 @@
 
 Cost: O(L ln L) time and memory, because there are O(ln L) active rows and sampled keys. With n_top = l it equals
 full attention. All rows compete for the active slots, so keys and queries after t may change which rows up to t are
-active; values after t never reach them.
+active; values after t never affect them.
 
 By default all queries share one sample of keys: a single matrix product, and the same keys for every comparison.
 `sampling=per_query, mean=zero_fill, context=cumsum, causal_selection=False, row_dropout=False` computes what the
@@ -65,11 +65,11 @@ def probsparse(
         sample_index: keys to score on, shared by all queries [u] or one set per query [l u]; None scores on every key
             with eq. 2 itself (log-sum-exp of the scaled products instead of their maximum).
         n_top: number of active rows.
-        causal: row i uses values j <= i only.
+        causal: whether row i uses only values j <= i.
         mean: the term subtracted in M: `sample`, the mean over the sampled keys; `zero_fill`, their sum over s.
         context: causal lazy rows: `mean` or `cumsum` of v_j over j <= i.
-        causal_selection: with `causal`, only sampled keys j <= i count in M_i (none: M_i = -inf).
-        zero_in_max: the maximum in M is over all pairs of the row; pairs that were not sampled count as 0.
+        causal_selection: in the causal case, count only sampled keys j <= i in M_i (M_i = -inf if there are none).
+        zero_in_max: take the maximum in M over all keys of the row, with 0 for keys that were not sampled.
         dropout: probability of dropping a softmax weight of an active row.
 
     Raises:
@@ -85,9 +85,9 @@ def probsparse(
     index = active[..., None].expand_as(rows)
     if causal:
         lazy = running_sum(v, dim=2) if context == "cumsum" else causal_mean(v)
-        # in place, since nothing else holds it; under autocast the rows have lower precision than the sums
+        # in place, since nothing else uses it; under autocast the rows have lower precision than the sums
         return lazy.scatter_(2, index, rows.to(lazy.dtype))
-    # sum / s and a difference added: the backward pass of a mean and of a scatter would write arrays as large as v
+    # Adding differences to sum / s, because the backward of a mean and a scatter would write arrays as large as v
     lazy = v.sum(dim=2, keepdim=True) / v.shape[2]
     return lazy.expand(-1, -1, q.shape[2], -1).scatter_add(2, index, rows.to(lazy.dtype) - lazy)
 
@@ -108,7 +108,7 @@ def _attend_active(q: Tensor, k: Tensor, v: Tensor, active: Tensor, *, causal: b
         return dropout_product(scores.softmax(-1), v, dropout, training=True)
 
     batch, head = (torch.arange(n, device=q.device) for n in q.shape[:2])
-    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, does not keep q for its gradient
+    queries = q[batch[:, None, None], head[:, None], active]  # unlike gather, this does not store q for its gradient
     return map_rows(attend, queries, k, v, active, elements_per_row=q.shape[0] * q.shape[1] * k.shape[2])
 
 
@@ -117,20 +117,21 @@ class ProbAttention(Attention):
     """ProbSparse attention: a few queries attend, the others take the mean of the values.
 
     Args:
-        spec: facts of the layer.
-        factor: c, how many queries attend, in units of ceil(ln length).
-        sample_factor: how many keys are sampled, in the same units; None means `factor`.
-        rounding: of both counts: `ceil_ln`, c ceil(ln length), as published; `ln`, ceil(c ln length), as in the paper.
+        spec: sizes and options of the layer.
+        factor: c, the number of queries that attend, in units of ceil(ln length).
+        sample_factor: number of sampled keys, in the same units; None means `factor`.
+        rounding: rounding of both counts: `ceil_ln`, c ceil(ln length), as in the published code; `ln`, ceil(c ln
+            length), as in the paper.
         sampling: keys used to select queries. `shared`: one draw without replacement in training, evenly spaced in
-            eval;
-            `per_query`: `torch.randint(s, (l, n_sample))` in training, one fixed draw in eval; `all`: every key;
+            eval. `per_query`: `torch.randint(s, (l, n_sample))` in training, one fixed draw in eval. `all`: every key.
             `lse`: every key, by eq. 2 (log-sum-exp instead of the maximum). The last two take O(L^2) time.
-        mean: the term subtracted in M: `sample`, over the sampled keys; `zero_fill`, their sum over s (as published).
-        zero_in_max: pairs that were not sampled also count as 0 in the maximum, the literal reading of the paper
-            ("filling other pairs with zero"); with `causal_selection` only pairs up to the row itself.
-        context: causal rows that do not attend: `mean` or `cumsum` of the values so far.
-        causal_selection: in a causal layer, select queries by keys up to their own position only.
-        row_dropout: drop softmax weights of the active rows in training; the published code drops none.
+        mean: the term subtracted in M: `sample`, the mean over the sampled keys; `zero_fill`, their sum over s, as in
+            the published code.
+        zero_in_max: count keys that were not sampled as 0 in the maximum, the literal reading of the paper ("filling
+            other pairs with zero"); with `causal_selection` only keys up to the row itself.
+        context: output of causal rows that do not attend: `mean` or `cumsum` of the values so far.
+        causal_selection: in a causal layer, select queries only by keys up to their own position.
+        row_dropout: drop softmax weights of the active rows in training; the published code does not.
     """
 
     COST = "O(L ln L) time and memory"
@@ -178,8 +179,8 @@ class ProbAttention(Attention):
         return torch.linspace(0, n_keys - 1, self.n_sample, dtype=torch.float64).round().long()
 
     def _sample_index(self, device: torch.device) -> Tensor | None:
-        """The sampled keys of this call. Training draws from the global CPU generator: a seed fixes it on any
-        device."""
+        """The sampled keys of this call. Training draws them from the global CPU generator, so that a seed fixes them
+        on any device."""
         if self.training and self.sampling == "shared":
             return torch.randperm(self.spec.len_k, device="cpu")[: self.n_sample].to(device)
         if self.training and self.sampling == "per_query":

@@ -1,4 +1,4 @@
-"""Ranges of hyper-parameters and lengths, checked before anything is built or computed."""
+"""Checks of hyper-parameters and lengths, before anything is built or computed."""
 
 import math
 
@@ -7,14 +7,14 @@ from torch import Tensor
 from informer.attention.base import AttentionSpec
 
 MOST = 2**60
-"""Limit of whole numbers: larger ones, or sums of them, overflow in torch."""
+"""Largest whole number; larger ones, or sums of them, overflow in torch."""
 
 
 def at_least(name: str, value: object, least: int) -> int:
-    """`value` if it is a whole number of at least `least` and at most MOST.
+    """Return `value` if it is a whole number from `least` to MOST.
 
     Raises:
-        ValueError: it is not (True and 2.0 are not accepted as whole numbers).
+        ValueError: it is not; True and 2.0 are not accepted as whole numbers.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, found {value!r}")
@@ -24,10 +24,10 @@ def at_least(name: str, value: object, least: int) -> int:
 
 
 def positive(name: str, value: object, least: float = 0.0) -> float:
-    """`value` if it is a finite number above `least`.
+    """Return `value` if it is a finite number above `least`.
 
     Raises:
-        ValueError: it is not (True is not accepted as a number).
+        ValueError: it is not; True is not accepted as a number.
     """
     if not isinstance(value, int | float) or isinstance(value, bool) or not least < value < math.inf:
         raise ValueError(f"{name}: expected a finite number above {least:g}, found {value!r}")
@@ -35,10 +35,10 @@ def positive(name: str, value: object, least: float = 0.0) -> float:
 
 
 def share(name: str, value: object) -> float:
-    """`value` if it is a number from 0 to 1.
+    """Return `value` if it is a number from 0 to 1.
 
     Raises:
-        ValueError: it is not (True is not accepted as a number).
+        ValueError: it is not; True is not accepted as a number.
     """
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
         raise ValueError(f"{name}: expected a number from 0 to 1, found {value!r}")
@@ -46,7 +46,7 @@ def share(name: str, value: object) -> float:
 
 
 def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    """`value` if it is one of `allowed`.
+    """Return `value` if it is one of `allowed`.
 
     Raises:
         ValueError: it is not.
@@ -57,7 +57,7 @@ def choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
 
 
 def flag(name: str, value: object) -> bool:
-    """`value` if it is true or false.
+    """Return `value` if it is true or false.
 
     Raises:
         ValueError: it is not.
@@ -68,10 +68,10 @@ def flag(name: str, value: object) -> bool:
 
 
 def fixed_lengths(spec: AttentionSpec, q: Tensor, k: Tensor) -> None:
-    """Check the lengths of a call, for mechanisms whose parameters have one entry per position.
+    """Check the lengths of a call, for mechanisms with one parameter per position.
 
     Raises:
-        ValueError: the call's lengths are not those the mechanism was built for.
+        ValueError: the lengths differ from those for which the mechanism was built.
     """
     if (q.shape[2], k.shape[2]) != (spec.len_q, spec.len_k):
         raise ValueError(

@@ -3,14 +3,14 @@
     state = attn.initial_state(batch_size)
     out_t, state = attn.step(state, q_t, k_t, v_t)         # q_t, k_t [b h e], v_t [b h d] -> out_t [b h d]
 
-The rows equal those of `forward` over the whole sequence in a causal layer. Supported by linear, performer, taylor,
+The rows equal those of `forward` over the whole sequence in a causal layer. Available for linear, performer, taylor and
 efficient (see `RecurrentAttention`). Katharopoulos et al. 2020 ("Transformers are RNNs", eq. 18-20):
 
   S_i = S_{i-1} + f(k_i) v_i^T        z_i = z_{i-1} + f(k_i)        out_i = f(q_i) S_i / f(q_i).z_i
 
 `efficient` has a normaliser per feature c: out_i = sum_c softmax(q_i)_c S_ic / z_ic, with f = exp.
-Features that grow like exp are relative to the largest so far, which cancels. States are never changed in place: one
-may be kept and continued twice. They use the type of the operands, at least float32.
+Features that grow like exp are relative to the largest so far, which cancels. States are never changed in place, so a
+state may be stored and continued more than once. They have the dtype of the operands, at least float32.
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -28,7 +28,7 @@ class RecurrentAttention(Protocol):
     """A mechanism with a recurrent form."""
 
     def initial_state(self, batch_size: int, d_value: int | None = None, *, device: Any = None) -> Any:
-        """The state before the first position, for values of `d_value` features (None: d_head)."""
+        """The state before the first position, for values with `d_value` features (None: d_head)."""
 
     def step(self, state: Any, q_t: Tensor, k_t: Tensor, v_t: Tensor) -> tuple[Tensor, Any]:
         """The row of the next position, and the state after it."""
@@ -38,15 +38,15 @@ class KernelState(NamedTuple):
     """State of attention by products of features, after i positions."""
 
     s: Float[Tensor, "b h m d"]
-    """Sum of f(k_j) v_j^T, over exp(unit)."""
+    """Sum of f(k_j) v_j^T, divided by exp(unit)."""
     z: Float[Tensor, "b h m"]
-    """Sum of f(k_j), over exp(unit)."""
+    """Sum of f(k_j), divided by exp(unit)."""
     unit: Float[Tensor, "b h"]
-    """The largest logarithm of a key's factor so far; minus infinity before the first, 0 for features without one."""
+    """Largest logarithm of a key's factor so far; -inf before the first, 0 for features without factors."""
     v_sum: Float[Tensor, "b h d"]
-    """Sum of v_j, for rows whose normaliser is 0: they take the mean."""
+    """Sum of v_j, for rows whose normaliser is 0: they return the mean."""
     n: Tensor
-    """Positions so far, i."""
+    """Number of positions so far, i."""
 
 
 class FeatureState(NamedTuple):
@@ -57,7 +57,7 @@ class FeatureState(NamedTuple):
     z: Float[Tensor, "b h e"]
     """Sum of exp(k_jc - unit_c)."""
     unit: Float[Tensor, "b h e"]
-    """The largest k_jc so far; minus infinity before the first."""
+    """Largest k_jc so far; -inf before the first."""
 
 
 def empty_kernel_state(
@@ -97,7 +97,7 @@ def empty_feature_state(
 def kernel_step(
     state: KernelState, q_t: Tensor, k_t: Tensor, v_t: Tensor, query: FeatureMap, key: FeatureMap, floor: float = 0.0
 ) -> tuple[Tensor, KernelState]:
-    """One position of `kernel_attention`, causal; `query`, `key` and `floor` as there."""
+    """One position of causal `kernel_attention`, with the same `query`, `key` and `floor`."""
     q, k, v = promote_half(q_t, k_t, v_t)
     fq, (fk, log) = query(q.unsqueeze(2)).values.squeeze(2), key(k.unsqueeze(2))
     log = fk.new_zeros(()) if log is None else log.squeeze(2).squeeze(2)
@@ -126,7 +126,7 @@ def feature_step(
     new = FeatureState(
         s=state.s * kept.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2), z=state.z * kept + fk, unit=unit
     )
-    # The largest key has the feature 1, so z is at least 1.
+    # The largest key has feature 1, so z is at least 1.
     return ((q.softmax(dim=-1) / new.z).unsqueeze(-2) @ new.s).squeeze(-2).to(v_t.dtype), new
 
 

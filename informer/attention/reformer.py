@@ -6,8 +6,8 @@
   query i has place p_i = max(0, #{j <= i : bucket(k_j) = bucket(q_i)} - 1)
   a round allows (i, j) where the buckets are equal and floor(r_j / m) - floor(p_i / m) is -1 or 0, not causal also 1
 
-Cost: O(l log l) time for sorting, O(l m) for products and O(l n_buckets) for hashing; O(l) memory. Ranks and
-positions count earlier keys only, so block borders do not depend on the future. n_buckets=1 is full attention.
+Cost: O(l log l) time for sorting, O(l m) for products and O(l n_buckets) for hashing; O(l) memory. Ranks and places
+count only earlier keys, so block borders do not depend on the future. n_buckets=1 is full attention.
 """
 
 from typing import final
@@ -33,10 +33,10 @@ class ReformerAttention(Attention):
     """Softmax over keys with the same hash as the query.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         n_buckets: 1 (no hashing) or an even number; None means about len_k / 32.
-        n_hashes: rounds of hashing.
-        seed: of the rotations, combined with the layer's index.
+        n_hashes: number of hashing rounds.
+        seed: seed of the rotations, combined with the layer's index.
     """
 
     CROSS = False
@@ -59,7 +59,7 @@ class ReformerAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """One softmax over the pairs of all rounds, each pair once."""
+        """One softmax over the pairs of all rounds, counting each pair once."""
         if self.full is not None:
             return self.full(q, k, v)
         dropped = self.spec.dropout if self.training else 0.0
@@ -93,7 +93,7 @@ class ReformerAttention(Attention):
         return pattern_weights(q, k, allowed & up_to if self.spec.causal else allowed)
 
     def _block(self, k: Tensor) -> int:
-        """Keys of a block: twice the average bucket."""
+        """Number of keys in a block: twice the average bucket."""
         return -(-2 * k.shape[2] // self.n_buckets)
 
     def _round(
@@ -115,7 +115,7 @@ class ReformerAttention(Attention):
             flat_q, flat_k, flat_v = (x.flatten(0, 2) for x in (q, k, v))
             outs = []
             for tiles in parts:
-                # Positions among all rows of q, k and v; the index of no position stays in range and is masked.
+                # Positions among all rows of q, k and v; an index that means none is clamped into range and masked.
                 at_q, at_k = (tiles.head * length + x.clamp(max=length - 1) for x in (tiles.rows, tiles.keys))
                 index = at_q, at_k, tiles.rows.int(), tiles.keys.int()
                 step = rows_per_chunk(at_q.shape[1] * at_k.shape[1], int_hint(at_q.shape[0]), CACHED_ELEMENTS)

@@ -2,10 +2,10 @@
 
   A = relu(s q_i.k_j) / (sum_j relu(s q_i.k_j) + 1e-6)        s = e^-0.5
 
-Weights are exactly 0 for negative scores. The 1e-6 belongs to the formula: rows sum to slightly less than 1, and a
-row without a positive score is 0. There is no dropout, since these are not softmax weights.
+Weights are exactly 0 for negative scores. Because of the 1e-6, rows sum to slightly less than 1, and a row without a
+positive score is 0. There is no dropout, since these are not softmax weights.
 
-Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. No parameters make it equal to another
+Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. No parameters make it equal to another
 mechanism.
 """
 
@@ -27,7 +27,7 @@ class ReluAttention(Attention):
     """Weights proportional to the positive part of the score.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
     """
 
     COST = "O(L^2) time, O(L) memory"

@@ -1,4 +1,4 @@
-"""Scores of a chunk of query rows, for the quadratic mechanisms that form them."""
+"""Scores of a chunk of query rows, for quadratic mechanisms that compute them."""
 
 from torch import Tensor
 
@@ -7,12 +7,12 @@ from informer.attention.masks import future_keys
 
 
 def seen_keys(spec: AttentionSpec, stop: int, *operands: Tensor) -> tuple[Tensor, ...]:
-    """The keys (dimension 2 of every operand) that rows before `stop` may use: halves the work of causal layers."""
+    """The keys (dimension 2 of every operand) that rows before `stop` may use: half of the work in causal layers."""
     return tuple(x[:, :, :stop] for x in operands) if spec.causal else operands
 
 
 def hide_future(spec: AttentionSpec, scores: Tensor, start: int) -> Tensor:
-    """`scores` [.. c s] of rows start, start + 1, ..., with -inf at keys after the row where the layer is causal."""
+    """Set `scores` [.. c s] of rows start, start + 1, ... to -inf at keys after the row, if the layer is causal."""
     if not spec.causal:
         return scores
     n_rows, n_keys = scores.shape[-2:]
@@ -20,5 +20,5 @@ def hide_future(spec: AttentionSpec, scores: Tensor, start: int) -> Tensor:
 
 
 def scaled_scores(spec: AttentionSpec, q: Tensor, k: Tensor, start: int) -> Tensor:
-    """e^-0.5 q k^T [b h c s] of rows start, start + 1, ..., future keys hidden."""
+    """e^-0.5 q k^T [b h c s] of rows start, start + 1, ..., with future keys hidden."""
     return hide_future(spec, (q * spec.d_head**-0.5) @ k.transpose(-1, -2), start)

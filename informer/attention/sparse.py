@@ -3,9 +3,9 @@
   strided   A1 = {j : i - l <= j <= i}                 A2 = {j : (i - j) mod l = 0}
   fixed     A1 = {j : floor(j / l) = floor(i / l)}     A2 = {j : j mod l >= l - c}
 
-A row's softmax runs over e^-0.5 q_i.k_j for j in its set. Causal: each set cut to j <= i; otherwise strided A1 is
-|i - j| <= l and the other sets are unchanged. A row with an empty set attends to itself.
-Cost: O(L sqrt L) time and memory at the default l = round(sqrt L). heads=merge with l >= L equals `full`.
+A row's softmax runs over e^-0.5 q_i.k_j for j in its set. Causal: each set restricted to j <= i; otherwise strided A1
+is |i - j| <= l and the other sets are unchanged. A row with an empty set attends to itself.
+Cost: O(L sqrt L) time and memory with the default l = round(sqrt L). heads=merge with l >= L equals `full`.
 """
 
 import math
@@ -38,12 +38,12 @@ class SparseAttention(Attention):
     """Softmax over one of the factorised patterns, or over their union.
 
     Args:
-        spec: facts of the layer.
-        pattern: strided or fixed.
+        spec: sizes and options of the layer.
+        pattern: `strided` or `fixed`.
         stride: l, in steps; None means round(sqrt(len_k)).
-        c: columns of each block that every row sees, for the fixed pattern only.
-        heads: split: the first half of the heads (rounded up) uses A1, the rest A2; alternate: layers of even index
-            use A1, the others A2; merge: every head uses the union.
+        c: number of columns of each block that every row sees, for the fixed pattern only.
+        heads: split: the first half of the heads (rounded up) uses A1, the rest A2; alternate: layers with an even
+            index use A1, the others A2; merge: every head uses the union.
     """
 
     CROSS = False
@@ -61,7 +61,7 @@ class SparseAttention(Attention):
         stride = round(math.sqrt(spec.len_k)) if stride is None else at_least("stride", stride, 1)
         width = min(at_least("c", c, 1), stride)
         self.register_buffer("where", _last_of_blocks(spec.len_k, stride, width), persistent=False)
-        # A stride above the length changes nothing once the columns are placed.
+        # A stride larger than the length changes nothing once the columns are placed.
         self.stride = min(stride, spec.len_k)
         self.n_lonely = _n_lonely(stride - width, spec) if self.pattern == "fixed" else 0
 
@@ -71,7 +71,7 @@ class SparseAttention(Attention):
         """Factorised softmax attention, with dropout on the weights in training.
 
         Raises:
-            ValueError: the length differs from the one the pattern was built for.
+            ValueError: the length differs from the one for which the pattern was built.
         """
         fixed_lengths(self.spec, q, k)
         q = q * self.spec.d_head**-0.5
@@ -84,7 +84,7 @@ class SparseAttention(Attention):
         )
 
     def _n_first(self) -> int:
-        """Number of heads, from the first, that use A1 if the sets are not merged."""
+        """Number of heads, counted from the first, that use A1 if the sets are not merged."""
         if self.heads == "split":
             return (self.spec.n_heads + 1) // 2
         return 0 if self.spec.layer_index % 2 else self.spec.n_heads
@@ -110,7 +110,7 @@ class SparseAttention(Attention):
         return [partial(tiles, q, k, v, self._p, allowed=same_block, block=block)]
 
     def _second(self, q: Tensor, k: Tensor, v: Tensor) -> list[Piece]:
-        """A2; if both are merged, without the pairs of A1."""
+        """A2; if both sets are merged, without the pairs of A1."""
         stride, causal, merge = self.stride, self.spec.causal, self.heads == "merge"
 
         def same_phase(i: Tensor, j: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class SparseAttention(Attention):
         return pattern_weights(q, k, torch.where(uses_first[:, None, None], first, second))
 
     def _dense_sets(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """A1 and A2 [l l], for `weights`."""
+        """A1 and A2 [l l] for `weights`."""
         i = torch.arange(self.spec.len_q, device=device)[:, None]
         j = torch.arange(self.spec.len_k, device=device)
         if self.pattern == "strided":
@@ -168,7 +168,7 @@ def _last_of_blocks(length: int, stride: int, width: int) -> Tensor:
 
 
 def _n_lonely(first: int, spec: AttentionSpec) -> int:
-    """Number of rows, from the first, that see no column, with columns from position `first`."""
+    """Number of rows, counted from the first, that see no column, with columns from position `first`."""
     if first >= spec.len_k:
         return spec.len_q
     return first if spec.causal else 0

@@ -14,7 +14,7 @@ from torch import Tensor
 from informer.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, map_rows
 
 PRODUCTS_UP_TO = 2048
-"""Number of keys up to which all products and then a selection are faster than gathering keys for each query."""
+"""Largest number of keys for which all products and a selection are faster than gathering keys for each query."""
 
 Products = Callable[[Tensor, int, Tensor], Tensor]
 """(rows [b h c e], index of the first, keys) -> products of each row with its sampled keys [b h c u]."""
@@ -29,9 +29,9 @@ def sparsity(
     mean: str,
     zero_in_max: bool = False,
 ) -> Float[Tensor, "b h l"]:
-    """M of every query, a chunk of queries at a time; arguments as in `prob.probsparse`.
+    """M of every query, computed in chunks of queries; arguments as in `prob.probsparse`.
 
-    `causal`: only keys up to the row's own count (without a sampled one M is -inf, or 0 with `zero_in_max`).
+    If `causal`, only keys up to the row's own count (M is -inf if none is sampled, or 0 with `zero_in_max`).
     """
     n_keys = k.shape[2]
     products, keys, width = _products(k, sample_index)
@@ -60,14 +60,14 @@ def sparsity(
         return top - found.masked_fill(future, 0.0).sum(-1) / count
 
     per_row = q.shape[0] * q.shape[1] * width
-    max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced before they leave the cache
+    max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced while they are still in the cache
     return map_rows(score, q, keys, elements_per_row=per_row, max_elements=max_elements)
 
 
 def fully_sampled(
     sample_index: Int[Tensor, "u"] | Int[Tensor, "l u"], n_queries: int, n_keys: int, *, causal: bool
 ) -> Bool[Tensor, "l"]:
-    """Whether the sample of each query covers all of its keys: every key, or if causal all keys up to its own."""
+    """Whether the sample of each query contains all of its keys: every key, or if causal all keys up to its own."""
     rows = torch.arange(n_queries, device=sample_index.device)
     index = sample_index.expand(n_queries, -1).sort(dim=-1).values
     last = rows if causal else torch.full_like(rows, n_keys - 1)
@@ -77,7 +77,7 @@ def fully_sampled(
 
 
 def _products(k: Tensor, sample_index: Tensor | None) -> tuple[Products, Tensor, int]:
-    """How rows are multiplied with their sampled keys [b h c u], the keys that takes, and the elements a row needs."""
+    """A function for the products of rows with their sampled keys, its keys, and the elements needed per row."""
     keys = k.transpose(-1, -2)
     if sample_index is None:
         return lambda rows, start, keys: (rows * k.shape[3] ** -0.5) @ keys, keys, k.shape[2]

@@ -1,6 +1,6 @@
 """Straight-through gradient of keys replaced by codes: k_j gets the gradient of k^_j = c_{z_j}.
 
-With A_ij = exp(q_i.k^_j - log Z_i), rows out_i = sum_j A_ij v_j and their gradients g_i (q carries the scale):
+With A_ij = exp(q_i.k^_j - log Z_i), rows out_i = sum_j A_ij v_j and their gradients g_i (q includes the scale):
 
   dk_j = sum_i A_ij q_i (g_i.v_j - g_i.out_i)
 
@@ -8,7 +8,7 @@ Over blocks of keys this costs O(L^2 (e + d)). Keys with the same code have the 
 
   B_s = sum_i exp(q_i.c_s - log Z_i) q_i [g_i, -g_i.out_i]^T  [e d+1]        dk_j = B_{z_j} [v_j, 1]
 
-it costs O(L n_codes e d), less for long sequences; causal, B runs over the rows of later blocks.
+it costs O(L n_codes e d), which is less for long sequences; causal, B runs over the rows of later blocks.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from informer.ops.chunks import map_rows
 def through_codes(
     out: Tensor, log_z: Tensor, q: Tensor, k: Tensor, v: Tensor, codes: Tensor, nearest: Tensor, *, causal: bool
 ) -> Tensor:
-    """`out` unchanged, with a gradient for k; differentiable once.
+    """Return `out` unchanged, with a gradient for k; differentiable once.
 
     Args:
         out: rows [b h l d].
@@ -35,11 +35,11 @@ def through_codes(
         v: values [b h s d].
         codes: [h n e].
         nearest: code of each key [b h s].
-        causal: row i uses keys j <= i.
+        causal: whether row i uses only keys j <= i.
     """
     if not torch.compiler.is_compiling():
         return _Through.apply(out, log_z, q.detach(), k, v.detach(), codes, nearest, causal)
-    # A recorded graph keeps no custom gradient: add the same as a sum over pairs, whose value is 0.
+    # A recorded graph keeps no custom gradient: add the gradient as a sum over pairs whose value is 0.
     replaced = _codes_of(codes, nearest)
 
     def added(rows: Tensor, start: int, k: Tensor, out: Tensor, log_z: Tensor) -> Tensor:
@@ -83,11 +83,11 @@ class _Through(torch.autograd.Function):
 def by_pairs(
     g1: Tensor, log_z: Tensor, q: Tensor, v1: Tensor, codes: Tensor, nearest: Tensor, *, causal: bool
 ) -> Tensor:
-    """dk [b h s e], a block of keys at a time; g1 = [g, -g.out], v1 = [v, 1]."""
+    """dk [b h s e], computed in blocks of keys; g1 = [g, -g.out], v1 = [v, 1]."""
     blocks = []
     for start in range(0, v1.shape[2], CHUNK):
         at = slice(start, start + CHUNK)
-        first = start if causal else 0  # rows before the block use none of its keys
+        first = start if causal else 0  # rows before the block do not use its keys
         rows, scale = q[:, :, first:], log_z[:, :, first:]
         weights = _pairs(rows, _codes_of(codes, nearest[:, :, at]), scale, first - start, causal=causal)
         share = weights * (g1[:, :, first:] @ v1[:, :, at].transpose(-1, -2))
@@ -98,12 +98,12 @@ def by_pairs(
 def by_codes(
     g1: Tensor, log_z: Tensor, q: Tensor, v1: Tensor, codes: Tensor, nearest: Tensor, *, causal: bool
 ) -> Tensor:
-    """The same through the sums of each code, the last block first."""
+    """dk from the sums of each code, beginning with the last block."""
     (b, h, length, e), n = q.shape, codes.shape[1]
     sums = q.new_zeros(b, h, n, e, g1.shape[3])
 
     def add(at: slice) -> None:
-        # A code that has not occurred before a row may have any score; no key reads it.
+        # A code that has not occurred before a row may have any score, because no key reads it.
         shares = (q[:, :, at] @ codes.transpose(-1, -2) - log_z[:, :, at]).clamp(max=0).exp()
         products = (shares.unsqueeze(-1) * q[:, :, at].unsqueeze(-2)).flatten(3)
         sums.add_((products.transpose(-1, -2) @ g1[:, :, at]).unflatten(2, (n, e)))
@@ -132,6 +132,6 @@ def _codes_of(codes: Tensor, nearest: Tensor) -> Tensor:
 
 
 def _pairs(q: Tensor, k: Tensor, log_z: Tensor, start: int, *, causal: bool) -> Tensor:
-    """A [b h c s] of rows start, start + 1, ... of the first key."""
+    """A [b h c s] of rows start, start + 1, ..., relative to the first key."""
     weights = (q @ k.transpose(-1, -2) - log_z).clamp(max=0).exp()
     return weights.tril(diagonal=start) if causal else weights

@@ -5,8 +5,8 @@ compare queries with keys.
   dense     A = softmax(relu(q W1_h) W2_h)            W1 learned [h e e], W2 learned [h e s]
 
 Causal rows take their softmax over j <= i. The parameters fix the lengths, and keys are never read. `dense` is
-unscaled full attention of the queries relu(q W1) to W2 as keys, so it uses the fused kernel; `random` is computed in
-chunks of rows, and one matrix, and in training one dropout mask, serves the whole batch.
+unscaled full attention of the queries relu(q W1) with W2 as keys, so it uses the fused kernel. `random` is computed in
+chunks of rows; one matrix, and in training one dropout mask, is used for the whole batch.
 
 Cost: O(l s) time. Memory: O(l s) for the parameters of random, O(s) for those of dense, O(l + s) for the rest.
 No parameters make it equal to another mechanism.
@@ -32,7 +32,7 @@ class SynthesizerAttention(Attention):
     """Learned weights, the same for every input (`random`) or computed from each query (`dense`).
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         kind: `random` has `scores` (R, from N(0, 1)); `dense` has `hidden` (W1) and `keys` (W2), both from N(0, 1/e).
     """
 
@@ -51,7 +51,7 @@ class SynthesizerAttention(Attention):
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Keys, and for `random` also queries."""
+        """`key`, and for `random` also `query`."""
         return ("query", "key") if self.kind == "random" else ("key",)
 
     def forward(

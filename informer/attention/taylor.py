@@ -3,8 +3,8 @@
   A_ij = (1 + q^_i.k^_j) / sum_j (1 + q^_i.k^_j)        x^ = x / |x|, 0 for x = 0
 
 Used for segmentation by Li et al. 2020 ("Linear Attention Mechanism", eq. 10-13). Cost: O(l e^2) time, causal or not,
-and O(l) memory. A row opposite to all its keys returns the mean of their values. No parameters make
-it equal to full attention.
+and O(l) memory. A row opposite to all its keys returns the mean of their values. No parameters make it equal to full
+attention.
 """
 
 from typing import final
@@ -20,7 +20,7 @@ from informer.attention.recurrent import KernelState, empty_kernel_state, kernel
 
 
 def _unit(x: Tensor) -> Tensor:
-    # Divide by the largest element first, so that squares neither overflow nor vanish; it cancels.
+    # Divide by the largest element first, so that squares neither overflow nor underflow; this cancels.
     largest = x.detach().abs().amax(dim=-1, keepdim=True)
     x = x / largest.masked_fill(largest == 0, 1)
     return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).masked_fill(largest == 0, 1)
@@ -31,7 +31,7 @@ def _features(x: Tensor) -> Features:
 
 
 def _rounding(x: Tensor) -> float:
-    """Rounding error per key of 1 + q^.k^ where it should be 0."""
+    """Rounding error per key of 1 + q^.k^ if it should be 0."""
     return 4 * x.shape[-1] * torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
 
 
@@ -49,7 +49,7 @@ class TaylorAttention(Attention):
         return kernel_attention(q, k, v, _features, _features, width=width, causal=causal, floor=_rounding(q))
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """1 + cosines over their row sums."""
+        """1 + cosine, divided by the row sums."""
         scores = 1 + torch.einsum("bhle,bhse->bhls", *(_unit(x) for x in promote_half(q, k)))
         return kernel_weights(scores, causal=self.spec.causal, floor=_rounding(q)).to(q.dtype)
 

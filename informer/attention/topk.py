@@ -2,10 +2,10 @@
 
   A = softmax over {j allowed : s q_i.k_j >= the k-th largest allowed score of row i}        s = e^-0.5
 
-Keys that tie with the k-th are kept, and a row with fewer than k allowed keys keeps all; causal rows rank only the keys
-j <= i. The selection is not differentiated.
+Keys that tie with the k-th are kept, and a row with fewer than k allowed keys keeps all of them; causal rows rank only
+the keys j <= i. The selection has no gradient.
 
-Cost: O(l s) time over chunks of queries, O(l + s) memory beyond one chunk. Reduces to `full` for k >= s.
+Cost: O(l s) time over chunks of queries, O(l + s) memory plus one chunk. Reduces to `full` for k >= s.
 """
 
 from typing import final
@@ -26,8 +26,8 @@ class TopKAttention(Attention):
     """Softmax over each query's k best keys.
 
     Args:
-        k: keys per row, plus ties with the last.
-        k: keys a row keeps, ties with the last apart.
+        spec: sizes and options of the layer.
+        k: number of keys per row; keys that tie with the last are added.
     """
 
     COST = "O(L^2) time, O(L) memory"
@@ -52,7 +52,7 @@ class TopKAttention(Attention):
         return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """softmax over the entries that fewer than k allowed scores of the row exceed."""
+        """Softmax over the entries that are exceeded by fewer than k allowed scores of the row."""
         scores = torch.einsum("bhle,bhse->bhls", q, k) * q.shape[-1] ** -0.5
         if self.spec.causal:
             allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()

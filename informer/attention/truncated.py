@@ -22,7 +22,7 @@ class TruncatedAttention(Attention):
     """Softmax over the keys within `window` steps.
 
     Args:
-        spec: facts of the layer.
+        spec: sizes and options of the layer.
         window: largest distance |i - j|, in steps.
     """
 

@@ -2,13 +2,14 @@
 
   z_j = argmin_s |k_j - c_s|^2        k^_j = c_{z_j}        A = softmax(e^-0.5 q k^^T)        codes c [n e] of each head
 
-Keys with one code have one score, so the sums of exp(score) v run over codes, weighted by how often each occurs. Not
-causal: softmax over the codes that occur. Causal: blocks of positions; inside a block the keys, before it the codes, in
-one softmax. In exact arithmetic this is A v with A as above: quantising the keys is the only approximation.
+Keys with the same code have the same score, so the sums of exp(score) v run over codes, weighted by how often each
+occurs. Not causal: softmax over the codes that occur. Causal: blocks of positions; one softmax over the keys inside a
+block and the codes before it. In exact arithmetic this is A v with A as above: quantising the keys is the only
+approximation.
 
 k gets the gradients of k^ (straight-through). Codes are buffers: training moves each towards the mean of the keys
 nearest to it, and keeps an average of their number (van den Oord et al. 2017, appendix A.1). The paper's commitment
-loss, which draws keys to their codes, and its position biases are omitted.
+loss, which pulls keys towards their codes, and its position biases are omitted.
 
 Cost: O(L n_codes (e + d)) time and O(L n_codes) memory; the gradient of the keys takes O(L min(L (e + d), n_codes e d))
 time. Equals `full` if every key is a code.
@@ -32,12 +33,12 @@ from informer.ops.fresh import normal
 
 @final
 class VQAttention(Attention):
-    """Softmax over keys replaced by the nearest of a few codes.
+    """Softmax attention with each key replaced by the nearest of a few codes.
 
     Args:
-        n_codes: codes per head.
-        momentum: share of the averages that a training batch keeps; 1 never changes the codes.
-        momentum: share of the averages that a training batch leaves as they are; 1 keeps the codes.
+        spec: sizes and options of the layer.
+        n_codes: number of codes per head.
+        momentum: weight of the old averages in each update by a training batch; 1 never changes the codes.
     """
 
     COST = "O(L n_codes (e + d)) time, O(L n_codes) memory"
@@ -55,7 +56,7 @@ class VQAttention(Attention):
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
     ) -> Float[Tensor, "b h l d"]:
-        """Replace the keys by codes and attend; training also moves the codes."""
+        """Replace the keys by codes and attend; training also updates the codes."""
         dtype, scale = v.dtype, self.spec.d_head**-0.5
         q, k, v = promote_half(q, k, v)
         codes = self.codes.to(k.dtype)
@@ -70,7 +71,7 @@ class VQAttention(Attention):
         return out.to(dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
-        """softmax(e^-0.5 q k^T) of the replaced keys."""
+        """softmax(e^-0.5 q k^T) with the replaced keys."""
         wide_q, wide_k = promote_half(q, k)
         codes = self.codes.to(wide_k.dtype).expand(k.shape[0], -1, -1, -1)
         distances = torch.cdist(wide_k, codes, compute_mode="donot_use_mm_for_euclid_dist")
@@ -83,14 +84,14 @@ class VQAttention(Attention):
     @outside_graphs
     @torch.no_grad()
     def _move(self, k: Float[Tensor, "b h s e"], nearest: Int[Tensor, "b h s"]) -> None:
-        """Average in a batch's keys. The buffers are replaced: a pending backward pass keeps the old ones."""
+        """Update the averages with a batch's keys. Buffers are replaced: a pending backward pass keeps the old ones."""
         which = F.one_hot(nearest, self.n_codes).to(k.dtype)
         sums = (which.transpose(-1, -2) @ F.pad(k, (0, 1), value=1.0)).sum(dim=0)
         sums, number = over_processes(sums).split([k.shape[-1], 1], dim=-1)
         kept = self.counts.unsqueeze(-1).to(k.dtype)
         counts = new_average(kept, number, self.momentum)
         totals = new_average(kept * self.codes, sums, self.momentum)
-        # A code without nearest keys is not moved, even when its average count has vanished.
+        # A code without nearest keys is not moved, even if its average count has underflowed.
         self.codes = torch.where(number > 0, totals / counts.masked_fill(number == 0, 1), self.codes).to(self.codes)
         self.counts = counts.squeeze(-1).to(self.counts)
 
@@ -109,7 +110,7 @@ def _everywhere(scores: Tensor, nearest: Tensor, v: Tensor) -> tuple[Tensor, Ten
 
 
 def _causal(scores: Tensor, nearest: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """The same over the keys up to each row."""
+    """Like `_everywhere`, over the keys up to each row."""
     out, log_z = scan(_causal_step, _empty(scores, v), scores, nearest, _with_ones(v), width=scores.shape[-1])[1]
     return out, log_z
 
@@ -134,7 +135,7 @@ def _add(state: State, nearest: Tensor, v1: Tensor) -> Stepped:
 
 
 def _empty(scores: Tensor, v: Tensor) -> State:
-    """Sums of [v, 1] over the keys of each code [b h n d+1]."""
+    """Zero sums of [v, 1] over the keys of each code [b h n d+1]."""
     return (v.new_zeros(*v.shape[:2], scores.shape[-1], v.shape[-1] + 1),)
 
 
@@ -143,6 +144,6 @@ def _with_ones(v: Tensor) -> Tensor:
 
 
 def _divided(sums: Tensor, top: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows and logarithms of normalisers; the largest term is 1, so every normaliser is at least 1."""
+    """Rows, and logarithms of normalisers; the largest term is 1, so every normaliser is at least 1."""
     z = sums[..., -1:]
     return sums[..., :-1] / z, z.detach().log() + top

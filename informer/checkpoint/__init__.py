@@ -1,4 +1,4 @@
-"""One file that holds a trained model: its format, safe reading, the way back to a network."""
+"""Checkpoint files: their format, safe loading, and restoring the network."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ __all__ = ["BEST", "LAST", "Checkpoint", "load", "locate", "save"]
 
 
 def __getattr__(name: str) -> Any:
-    # the format imports torch, which whoever only looks for a file need not wait for
+    # `format` imports torch; callers that only need paths should not wait for it
     if name in __all__:
         from informer.checkpoint import format
 

@@ -1,6 +1,6 @@
-"""A digest over plain content, whatever file it is written to: damage, and files of another run, show as another one.
+"""SHA-256 of a checkpoint's content, independent of the file format; detects damaged files and files of another run.
 
-It is no signature: who changes a file on purpose can write a matching digest.
+It is not a signature: anyone who changes a file on purpose can also write a matching digest.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from torch import Tensor
 
 
 def content_digest(content: Any) -> str:
-    """SHA-256 over containers of numbers, texts and dense tensors, as hex.
+    """SHA-256 over nested containers of numbers, strings and dense tensors, as hex.
 
-    The order of a mapping does not count, nor whether a sequence is a list or a tuple, nor the device of a tensor: what
-    the formats of files lose is not part of the content.
+    The order of mappings, the difference between lists and tuples and the device of tensors do not change it, because
+    file formats do not keep them.
 
     Raises:
-        TypeError: it holds something else.
+        TypeError: `content` contains something else.
     """
     digest = hashlib.sha256()
     for part in _encoded(content):
@@ -29,24 +29,24 @@ def content_digest(content: Any) -> str:
 
 
 def _encoded(node: Any) -> Iterator[bytes | memoryview]:
-    """The pieces of an encoding in which no content is the beginning of another."""
+    """Pieces of a prefix-free encoding: no content encodes to the beginning of another."""
     if isinstance(node, dict):
         yield f"dict {len(node)};".encode()
         for key in sorted(node, key=lambda key: (type(key).__name__, str(key))):
             yield from _encoded(key)
             yield from _encoded(node[key])
     elif isinstance(node, list | tuple) and node and all(type(part) is float for part in node):
-        numbers = np.array(node, dtype="<f8")  # at once: scalers hold many
+        numbers = np.array(node, dtype="<f8")  # all at once: scalers contain many numbers
         yield f"floats {len(node)};".encode() + np.where(np.isnan(numbers), np.nan, numbers).tobytes()
     elif isinstance(node, list | tuple):
         yield f"list {len(node)};".encode()
         for part in node:
             yield from _encoded(part)
     elif isinstance(node, Tensor):
-        # a single bit of a .pt file makes a tensor one that asks for gradients
+        # flipping a single bit of a .pt file can set requires_grad
         yield f"tensor {node.dtype} {list(node.shape)}{' requires_grad' * node.requires_grad};".encode()
         flat = node.detach().cpu().contiguous().reshape(-1)
-        # torch calls a single number contiguous whatever its stride, which a bit of a .pt file can change
+        # torch calls a tensor of one element contiguous whatever its stride, which a flipped bit can change
         flat = flat if flat.stride() == (1,) else flat.clone(memory_format=torch.contiguous_format)
         yield flat.view(torch.uint8).numpy().data
     elif isinstance(node, str):

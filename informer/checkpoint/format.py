@@ -1,4 +1,4 @@
-"""One file holds a trained model and all that is needed to use it: plain containers and tensors, nothing executable."""
+"""The checkpoint: one file with a trained model and everything needed to use it, as plain data without code."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -37,25 +37,25 @@ READ_DIRECTLY: dict[str, dict[tuple[str, ...], Any]] = {
         ("marks",): list[str] | None,
     },
 }
-"""Entries inside others that are used as they are, with their types; dataclasses read the rest of `config`."""
+"""Nested entries that are used directly, with their types; dataclasses check the rest of `config`."""
 
 COMBINED = "combination"
-"""Entry of `Checkpoint.data`: the weights of network, linear forecast and seasonal naive in the forecast."""
+"""Entry of `Checkpoint.data`: weights of network, linear forecast and seasonal naive in the combined forecast."""
 
 NAMES = "names"
-"""Entry of `Checkpoint.data`."""
+"""Entry of `Checkpoint.data`: names of the training series."""
 
 CATEGORIES = "categories"
-"""Entry of `Checkpoint.data`: by column of categories, these in the order of their numbers, from 1."""
+"""Entry of `Checkpoint.data`: categories of each categorical column, in the order of their codes, which start at 1."""
 
 STATIC = "static_covariates"
 """Entry of `Checkpoint.data`: inputs that are constant within a series."""
 
 REFITTED = "refit"
-"""Entry of `Checkpoint.data`: how many windows it was fitted on once more."""
+"""Entry of `Checkpoint.data`: number of windows of the second fit, on all rows."""
 
 CALIBRATION = "calibration."
-"""How the names of its tensors begin in a .safetensors file."""
+"""Prefix of the calibration's tensors in a .safetensors file."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -63,84 +63,86 @@ class Checkpoint:
     """Content of a checkpoint file."""
 
     config: dict[str, Any]
-    """The whole configuration of the run, resolved."""
+    """Full configuration of the run."""
     dims: dict[str, Any]
-    """What the data decided of the network (`ModelDims`)."""
+    """Sizes that depend on the data, see `ModelDims`."""
     inputs: list[str]
-    """Columns the model reads, in its order."""
+    """Columns the model reads, in order."""
     targets: list[str]
-    """Columns it forecasts, in its order."""
+    """Columns the model forecasts, in order."""
     future_covariates: list[str]
-    """Inputs that it must be given over the horizon too."""
+    """Inputs that must also be given for the forecast horizon."""
     frequency: str
     """Step of the series, as a pandas offset."""
     scaler: dict[str, Any]
-    """State of the `PanelScaler` over `inputs`."""
+    """State of the `PanelScaler` for `inputs`."""
     weights: dict[str, Tensor]
     data: dict[str, Any]
-    """Where the training data came from: path, sha256, rows; the names of its series, where it had many."""
+    """Origin of the training data: path, sha256, rows; names of the series if there are several."""
     epoch: int
     step: int
     val_loss: float
     calibration: dict[str, Tensor] | None = None
-    """State of the `Calibration` of intervals."""
+    """State of the `Calibration` of prediction intervals."""
     training: dict[str, Any] | None = None
-    """Optimiser, early stopping and random-number states; only in `last.pt`."""
+    """State of the optimiser, early stopping and random-number generators; only in `last.pt`."""
 
     def entries(self) -> dict[str, Any]:
-        """What a file holds of it."""
+        """Content of the file."""
         return {"format": FORMAT} | {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def digest(self) -> str:
-        """Of all its content."""
+        """SHA-256 of the whole content, see `content_digest`."""
         return content_digest(self.entries())
 
     @property
     def series(self) -> list[str]:
-        """Names of the series of training, in the order of their numbers; none of one series."""
+        """Names of the training series, in the order of their numbers; empty for a single series."""
         return self.data.get(NAMES, [])  # older files do not contain them
 
     @property
     def categories(self) -> dict[str, list[str]]:
-        """By column, its categories in the order of their numbers; none of a model that reads only numbers."""
+        """Categories of each categorical column, in the order of their codes; empty if all columns are numeric."""
         return self.data.get(CATEGORIES, {})
 
     @property
     def static_covariates(self) -> list[str]:
-        """Inputs that are constant within a series; older files have none."""
+        """Inputs that are constant within a series; empty for older files."""
         return self.data.get(STATIC, [])
 
     @property
     def refit(self) -> bool:
-        """It was fitted on the rows of all parts."""
+        """Whether the model was fitted again on all rows."""
         return bool(self.data.get(REFITTED))
 
     @property
     def calendar(self) -> Calendar:
-        """The marks that the network reads.
+        """The calendar marks that the network reads.
 
         Raises:
-            InputError: unknown fields, or holidays whose package is missing.
+            InputError: unknown calendar fields, or the package for holidays is missing.
         """
         dataset = node_of(DatasetConfig, without_places(self.config.get("dataset", {})))
         return dataset.marked(model_of(self.config["model"]).marks)
 
     @property
     def quantiles(self) -> list[float]:
-        """Levels that the network forecasts; none where it gives one value for each column."""
-        return self.config["loss"].get("quantiles", [])  # a run from before quantiles does not contain them
+        """Quantile levels that the network forecasts; empty for point forecasts."""
+        return self.config["loss"].get("quantiles", [])  # files written before quantiles existed lack the entry
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Write atomically: the file is there whole or not at all."""
+    """Write atomically: the file is either complete or not there."""
     buffer = io.BytesIO()
     torch.save(checkpoint.entries() | {"digest": checkpoint.digest}, buffer)
     write_atomic(path, buffer.getvalue())
 
 
 def to_safetensors(checkpoint: Checkpoint) -> bytes:
-    """Content of a .safetensors file that `load` reads: the weights, all else as its metadata; no training state.
+    """Content of a .safetensors file that `load` can read: weights as tensors, everything else as metadata.
+
+    The training state is left out, so training cannot be resumed from it.
 
     Raises:
         InputError: the safetensors library is not installed.
@@ -154,7 +156,7 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
 
 
 def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
-    """Content of a .safetensors file, whose tensors lie all in one place, with the calibration in its own."""
+    """Content of a .safetensors file with the calibration's tensors moved from the weights to their own entry."""
     found = {name: part for name, part in content["weights"].items() if name.startswith(CALIBRATION)}
     weights = {name: part for name, part in content["weights"].items() if name not in found}
     own = {name.removeprefix(CALIBRATION): part for name, part in found.items()}
@@ -168,8 +170,8 @@ def load(path: Path) -> Checkpoint:
         path: a file or a run directory.
 
     Raises:
-        InputError: there is none, it is no checkpoint of this program, its format is not one that is read here, it is
-            damaged, or not the one that the run directory had when the run ended.
+        InputError: there is no checkpoint, this program cannot read its format, it is damaged, or it is not the file
+            that the run directory contained when the run ended.
     """
     of_run = followed(path).is_dir()
     path = locate(path)
@@ -181,7 +183,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def written_digest(path: Path) -> str | None:
-    """The digest in a checkpoint file, after it was compared with the content; None in files of before there were any.
+    """Digest stored in a checkpoint file, compared with the content; None in files older than the digest.
 
     Raises:
         InputError: see `load`.
@@ -201,7 +203,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _check_own(path: Path, digest: str | None) -> None:
-    """Compare a file of a run directory with what the run noted of it at its end; an older run has no such note."""
+    """Compare a file of a run directory with the digest in its run.json; older runs have none."""
     noted = read_facts(path.parent).get("digests", {}).get(path.name)
     if noted is not None and noted != digest:
         raise InputError(
@@ -211,13 +213,13 @@ def _check_own(path: Path, digest: str | None) -> None:
 
 
 def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
-    """The entries of a checkpoint file of any format, checked for damage and for their types.
+    """Build a checkpoint from the content of a file of any format, checked for damage and types.
 
-    Its configuration is data and nothing more.
+    The configuration is only data: it must not name code or refer to anything outside itself.
 
     Raises:
-        InputError: a format that this version does not know, another content than was written, missing entries, entries
-            of other types, a configuration that names code or refers to something outside itself.
+        InputError: unknown format, damaged content, missing or unexpected entries, entries of a wrong type, or a
+            configuration that is not plain data.
     """
     _check_digest(content, path)
     entries = {name: value for name, value in to_today(content, path).items() if name not in ("format", "digest")}
@@ -235,19 +237,19 @@ def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
 
 
 def _check_digest(content: dict[str, Any], path: Path) -> None:
-    """Refuse content that is not what was written; files of the first formats have no digest."""
+    """Raise InputError if the content differs from what was written; the first formats have no digest."""
     if format_of(content, path) < FIRST_WITH_DIGEST:
         return
     try:
         is_whole = content_digest({key: x for key, x in content.items() if key != "digest"}) == content.get("digest")
-    except (TypeError, ValueError):  # content of kinds that are never written
+    except (TypeError, ValueError):  # types that are never written
         is_whole = False
     if not is_whole:
         raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
 
 
 def _check_types(path: Path, found: Mapping[str, tuple[Any, Any]]) -> None:
-    """Refuse the first of some entries, by name, that is not what its type hint says."""
+    """Raise InputError for the first entry that does not match its type hint."""
     for name, (value, hint) in found.items():
         if not _fits(value, hint):
             kind = getattr(hint, "__name__", str(hint))
@@ -255,14 +257,14 @@ def _check_types(path: Path, found: Mapping[str, tuple[Any, Any]]) -> None:
 
 
 def _inside(node: Any, keys: Sequence[str]) -> Any:
-    """The entry of nested mappings; None where there is none."""
+    """Entry of nested mappings; None if it does not exist."""
     for key in keys:
         node = node.get(key) if isinstance(node, dict) else None
     return node
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether `value` is what a type hint of `Checkpoint` says."""
+    """Whether `value` matches a type hint of `Checkpoint`."""
     if hint is Any:
         return True
     if get_origin(hint) is UnionType:

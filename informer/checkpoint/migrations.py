@@ -1,4 +1,4 @@
-"""Formats of checkpoint files: a function for each step from one to the next, so that all of them stay readable."""
+"""Formats of checkpoint files, with one function per step that converts a format to the next."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,17 +7,17 @@ from typing import Any
 from informer.errors import InputError
 
 FORMAT = 3
-"""Of the files that are written; raised whenever a reader of an older format would misread them."""
+"""Format of new files; it increases whenever an older reader would misread them."""
 FIRST_WITH_DIGEST = 3
 
 Content = dict[str, Any]
 
 
 def format_of(content: Content, path: Path) -> int:
-    """The number of its format, of a file at `path`.
+    """Format number of a file's content.
 
     Raises:
-        InputError: none that this version knows.
+        InputError: this version cannot read the format.
     """
     found = content.get("format")
     if type(found) is not int or not min(MIGRATIONS) <= found <= FORMAT:
@@ -27,10 +27,10 @@ def format_of(content: Content, path: Path) -> int:
 
 
 def to_today(content: Content, path: Path) -> Content:
-    """The entries of a file in today's format.
+    """Convert the content of a file to the current format.
 
     Raises:
-        InputError: see `format_of`; or something that its format never held.
+        InputError: see `format_of`; or the content does not match its format.
     """
     for step in range(format_of(content, path), FORMAT):
         content = MIGRATIONS[step](content, path)
@@ -38,7 +38,7 @@ def to_today(content: Content, path: Path) -> Content:
 
 
 def _with_digest(content: Content, path: Path) -> Content:
-    """2 -> 3: `dims` has one number of columns for encoder and decoder; from 3 on a digest is next to the content."""
+    """2 -> 3: one number of input columns for encoder and decoder; a digest is stored along with the content."""
     dims = content.get("dims")
     if "digest" in content or not isinstance(dims, dict):
         raise InputError(f"checkpoint: {path}: expected the entries of format 2, found others")
@@ -46,11 +46,11 @@ def _with_digest(content: Content, path: Path) -> Content:
 
 
 def _one_width(dims: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Sizes of files from when they held the decoder's input columns, always those of the encoder, by themselves."""
+    """Drop `dec_in`, which old files store next to the identical `enc_in`."""
     if dims.get("dec_in", dims.get("enc_in")) != dims.get("enc_in"):
         raise InputError(f"checkpoint: {path}: dec_in: expected enc_in={dims.get('enc_in')}, found {dims['dec_in']}")
     return {name: size for name, size in dims.items() if name != "dec_in"}
 
 
 MIGRATIONS: dict[int, Callable[[Content, Path], Content]] = {2: _with_digest}
-"""By format: what turns its content into that of the next one."""
+"""Functions that convert the content of a format to the next one, by format number."""

@@ -1,4 +1,4 @@
-"""Where checkpoints are found, and the names of the files next to them; imports no torch."""
+"""Paths of checkpoints and names of the other files in a run directory; does not import torch."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,9 +8,9 @@ from informer.errors import InputError
 from informer.files import expanded, write_atomic
 
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
-"""Scored on the test part; the last state of training; fitted once more on the rows of all parts."""
+"""Model that is scored on the test part; last state of training; model fitted again on all rows."""
 KEPT, ROWS = "kept.pt", "rows.csv"
-"""What later rows are added to by `informer update`: moments and errors; the last rows of each series."""
+"""What `informer update` continues from: moments and errors; the last rows of each series."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
 REPORT = ("metrics.json", "metrics.csv")
 BY_SERIES = "metrics_by_series.csv"
@@ -18,25 +18,25 @@ SEARCH = "search.csv"
 EVENTS = "events.out.tfevents.run"
 """TensorBoard reads every file with `tfevents` in its name."""
 CURVES, MLFLOW = "curves.csv", "mlflow_run.txt"
-"""Of `trainer.tracker`: the points as a table; the id of the run in MLflow."""
+"""Written with `trainer.tracker`: curves as a table; id of the run in MLflow."""
 LOSSES, LOSSES_PICTURE = "losses.csv", "losses.png"
-"""Training and validation loss by epoch next to those of the baselines."""
+"""Training and validation loss by epoch, compared with the baselines."""
 FILES = (
     *(CONFIG, FACTS, LOG, EVENTS, CURVES, LOSSES, LOSSES_PICTURE, MLFLOW, BEST, LAST, REFIT),
     *(KEPT, ROWS, *REPORT, BY_SERIES, SEARCH),
 )
-"""All that a run writes."""
+"""All files that a run writes."""
 
 
 LATEST = "latest"
-"""A text file among the runs that contains the name of the newest one. A link would make it appear twice in
-TensorBoard, which follows links; links of older versions are still read."""
+"""Text file among the runs that contains the name of the newest one. It is not a link, because TensorBoard follows
+links and would show the run twice; links of older versions can still be read."""
 
 _LONGEST_NAME = 255
 
 
 def pointed(place: Path) -> str | None:
-    """The name that a file `latest`, or a link of an older version, contains; None if it is something else."""
+    """The run named by a file `latest` or by a link of an older version; None if it is something else."""
     if place.is_symlink():
         return str(place.readlink())
     if not place.is_file():
@@ -51,7 +51,7 @@ def pointed(place: Path) -> str | None:
 
 
 def point(place: Path, name: str) -> bool:
-    """Make `latest` name another run, in one step; False if it is something else, which stays."""
+    """Make `latest` name another run, atomically; False if `place` is something else, which is left alone."""
     if place.exists() and pointed(place) is None:
         return False
     write_atomic(place, name + "\n", durable=False)
@@ -59,7 +59,7 @@ def point(place: Path, name: str) -> bool:
 
 
 def followed(path: str | Path) -> Path:
-    """`runs/latest`, or a path below it, as that of the run it names; any other path as it is, with `~` expanded."""
+    """Replace `latest` in a path by the run it names and expand `~`."""
     path = expanded(path)
     for place in (path, *path.parents):
         if place.name == LATEST and not place.is_symlink() and (name := pointed(place)) is not None:
@@ -68,7 +68,11 @@ def followed(path: str | Path) -> Path:
 
 
 def locate(path: str | Path) -> Path:
-    """The checkpoint file that `checkpoint=` means: a file, or the best of a run directory."""
+    """The checkpoint file for `checkpoint=`: the file itself, or the best checkpoint of a run directory.
+
+    Raises:
+        InputError: there is no such file, or the run has not finished an epoch.
+    """
     path = followed(path)
     if path.is_dir():
         if not (path / BEST).is_file():
@@ -91,7 +95,7 @@ def how_to_go_on(run: Path) -> str:
 
 
 def unfinished(path: str | Path) -> str | None:
-    """One line on the run of a checkpoint that has no scores yet; None for others, and for files outside of runs."""
+    """A message if the checkpoint belongs to a run that has no scores yet, else None."""
     file = locate(path)
     run = file.parent
     if not all((run / name).is_file() for name in (CONFIG, LAST)) or all((run / name).exists() for name in REPORT):
@@ -100,10 +104,11 @@ def unfinished(path: str | Path) -> str | None:
 
 
 def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
-    """Raise the InputError of an output that would be taken for a file of a run, finished or not.
+    """Raise InputError if an output would overwrite a file of a run or could be mistaken for one.
 
     Args:
-        setting: the key that says where outputs go.
+        outputs: paths that a command is about to write.
+        setting: configuration key of the output path, for the message.
     """
     for output in outputs:
         holds_a_run = any((output.parent / name).exists() for name in (CONFIG, BEST, LAST))
@@ -112,6 +117,6 @@ def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
 
 
 def newest(path: str | Path) -> Path:
-    """For forecasts: of a run directory the checkpoint that was fitted on all rows, if there is one; else `path`."""
+    """The checkpoint to forecast with: that of a run fitted on all rows if there is one, else `path`."""
     path = followed(path)
     return path / REFIT if (path / REFIT).exists() else path

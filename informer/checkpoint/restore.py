@@ -1,7 +1,7 @@
-"""From the content of a checkpoint, which may come from anyone, to the network: checked first, then built.
+"""Restore the network from the content of a checkpoint, which may come from an untrusted source.
 
-The network is laid out without memory (every array is only a shape), its arrays are compared with the weights that the
-file really holds, and only then is it built.
+The network is first built on the meta device, without memory; its shapes are compared with the weights in the file, and
+only then is it built with memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ from informer.errors import InputError, reason_of
 from informer.models.base import ForecastModel, ModelDims, network_class
 
 MAX_LENGTH = 1 << 20
-"""Rows of a window that a network is built for."""
+"""Longest window, in rows, for which a network is built."""
 MAX_TABLE_BYTES = 1 << 30
-"""Of the arrays that are computed rather than saved: positions, fixed samples."""
+"""Largest size of buffers that are computed rather than saved, such as position tables."""
 DO_NOT_FIT = "checkpoint: its parts do not fit"
 
 
@@ -34,14 +34,14 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
     """The trained network of a checkpoint, in eval mode on the CPU.
 
     Raises:
-        InputError: columns, lengths, configuration and weights do not fit one another or this program.
+        InputError: columns, lengths, configuration and weights do not match each other or this program.
     """
     try:
         model_config, dims = _sizes(checkpoint)
         slots = {slot: checkpoint.config[slot] for slot in SLOTS}
     except InputError:
         raise
-    except Exception as error:  # values of types that no training run saves can fail anywhere
+    except Exception as error:  # values of unexpected types can fail anywhere
         raise _no_network(error) from error
     check_layout(model_config, dims, slots, checkpoint.weights, quantiles=checkpoint.quantiles)
     model = build_model(model_config, dims, **slots, quantiles=checkpoint.quantiles)
@@ -51,7 +51,7 @@ def restore_model(checkpoint: Checkpoint) -> ForecastModel:
 
 
 def _non_negative(checkpoint: Checkpoint) -> tuple[int, ...]:
-    """Places of the targets that are; files from before they were recorded have none."""
+    """Positions of the targets that cannot be negative; empty for files that do not record them."""
     names = checkpoint.data.get("non_negative", [])
     if not isinstance(names, list) or not all(name in checkpoint.targets for name in names):
         raise InputError("checkpoint: non_negative: expected names of targets")
@@ -66,14 +66,14 @@ def check_layout(
     *,
     quantiles: Sequence[float] = (),
 ) -> None:
-    """Refuse weights that are not those of a network, and a network that is large for its weights, before it is built.
+    """Check weights against the network they are for before the network is built.
 
     Args:
-        config, dims, slots, quantiles: what `build_model` is to be given.
-        weights: by name, of all that the network keeps in a checkpoint.
+        config, dims, slots, quantiles: arguments of `build_model`.
+        weights: all tensors of the network's state_dict, by name.
 
     Raises:
-        InputError: sizes that are too large, or weights of other names, shapes or kinds.
+        InputError: the network is too large, or names, shapes or dtypes of the weights differ from its own.
     """
     found = []
     if max(dims.seq_len, dims.dec_len) > MAX_LENGTH:
@@ -83,7 +83,7 @@ def check_layout(
     if found:
         raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
     try:
-        # imported before anything is laid out, so that constants of a module keep their values
+        # import the classes before entering the meta device, which would affect tensors created at import
         network_class(config)
         for slot in slots.values():
             attention_class(slot["_target_"])
@@ -101,10 +101,10 @@ def _no_network(error: Exception) -> InputError:
 
 
 def dims_in(checkpoint: Checkpoint) -> ModelDims:
-    """What the data decided of the network.
+    """Sizes that depend on the data.
 
     Raises:
-        InputError: it is something else.
+        InputError: the entry is not valid.
     """
     sizes: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in checkpoint.dims.items()}
     for name, size in sizes.items():
@@ -117,7 +117,7 @@ def dims_in(checkpoint: Checkpoint) -> ModelDims:
 
 
 class _OnlyShapes(TorchFunctionMode):
-    """Arrays without memory are given no random numbers: to draw them, torch would import its compiler."""
+    """Skips random initialisation of meta tensors, for which torch would import its compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.Tensor.normal_, torch.Tensor.uniform_) and args[0].is_meta:
@@ -126,7 +126,7 @@ class _OnlyShapes(TorchFunctionMode):
 
 
 def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
-    """The two size records, where they agree with each other and with the columns."""
+    """The model configuration and sizes, checked against each other and the columns."""
     config = model_of(checkpoint.config["model"])
     dims = dims_in(checkpoint)
     found = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
@@ -163,7 +163,7 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
 
 
 def made_for(checkpoint: Checkpoint, dims: ModelDims) -> bool:
-    """Whether its network was made for data of these sizes; files of before they were recorded have none of some."""
+    """Whether the network fits data of these sizes; sizes that older files do not contain are not compared."""
     later = {name: () for name in ("regressors", "holidays") if name not in checkpoint.dims}
     return dims_in(checkpoint) == replace(dims, **later)  # type: ignore[arg-type]
 
@@ -206,7 +206,7 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
             ("targets", list(dims.targets), checkpoint.targets),
             ("known over the horizon", known, (*checkpoint.future_covariates, *static)),
         )
-        # empty where they were not recorded: in older files, and imported ones
+        # positions are empty in older and imported files
         if own and own != (places := [checkpoint.inputs.index(name) for name in names])
     ]
 
@@ -220,7 +220,7 @@ def _length_problems(config: Mapping[str, Any], dims: ModelDims) -> list[str]:
 
 
 def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Refuse weights that are not those of the network, and a network that is large for its weights."""
+    """Raise InputError if the weights do not fit the network, or its buffers need too much memory."""
     expected = skeleton.state_dict()
     if differ := differing_shape(expected, weights):
         name, needed, found = differ
@@ -230,4 +230,6 @@ def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> 
         buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected
     )
     if computed > MAX_TABLE_BYTES:
-        raise InputError(f"checkpoint: its network needs {computed >> 20} MiB of tables besides its weights; refused")
+        raise InputError(
+            f"checkpoint: its network needs {computed >> 20} MiB of tables in addition to its weights; refused"
+        )

@@ -1,4 +1,4 @@
-"""Reading a file of tensors that may come from anyone: nothing in it is executed or unpacks to more than its size."""
+"""Read files of tensors from untrusted sources: no code is executed, nothing unpacks to more than the file's size."""
 
 import json
 import pickle
@@ -13,18 +13,18 @@ from torch import Tensor
 from informer.errors import InputError
 
 MAX_DEPTH = 20
-"""Of containers inside containers; a configuration has four."""
+"""Deepest nesting of containers; a configuration has four levels."""
 SAFETENSORS = ".safetensors"
 METADATA_KEY = "informer"
-"""Of a .safetensors header, which maps texts to texts."""
+"""Key in the header of a .safetensors file; the header only maps strings to strings."""
 CONTAINERS = (dict, list, tuple, set)
 
 
 def read(path: Path) -> Any:
-    """What `torch.save` wrote: plain containers and dense tensors, on the CPU.
+    """Read a file written by `torch.save` that contains plain containers and dense tensors, onto the CPU.
 
     Raises:
-        InputError: it is no such file, or is made to unpack to more than its size.
+        InputError: it is not such a file, or its content is larger than the file.
     """
     try:
         _check_directory(path)
@@ -42,10 +42,10 @@ def read(path: Path) -> Any:
 
 
 def read_safetensors(path: Path) -> Any:
-    """What `safetensors_bytes` wrote: the metadata, and the tensors as its entry `weights`.
+    """Read a file written by `safetensors_bytes`: the metadata, with the tensors as entry `weights`.
 
     Raises:
-        InputError: it is no such file, or the safetensors library is not installed.
+        InputError: it is not such a file, or the safetensors library is not installed.
     """
     library = _safetensors()
     try:
@@ -58,7 +58,7 @@ def read_safetensors(path: Path) -> Any:
 
 
 def safetensors_bytes(weights: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> bytes:
-    """A .safetensors file of dense tensors with plain metadata, as JSON under one key of its header."""
+    """Content of a .safetensors file with dense tensors, and plain metadata as JSON under one key of the header."""
     _safetensors()
     from safetensors.torch import save
 
@@ -75,12 +75,12 @@ def _safetensors() -> Any:
 
 
 def refusal(path: Path, reason: str) -> InputError:
-    """The one line for a file that is not what it should be."""
+    """The error for a file that is not a checkpoint."""
     return InputError(f"checkpoint: {path} cannot be read as a checkpoint: {reason}")
 
 
 def _check_directory(path: Path) -> None:
-    """`torch.save` compresses nothing: what an archive holds is no larger than the archive."""
+    """Check that the zip archive is not compressed and its entries do not overlap, so it cannot unpack to more."""
     if not zipfile.is_zipfile(path):  # torch.load would try older formats on it, with warnings
         raise zipfile.BadZipFile("not an archive of tensors, or not the whole of it")
     with zipfile.ZipFile(path) as archive:
@@ -92,12 +92,12 @@ def _check_directory(path: Path) -> None:
 
 
 def _check_containers(content: Any) -> None:
-    """Every list and mapping occurs in one place (repeated ones could unfold without end), every tensor is dense."""
+    """Check that no container occurs twice (sharing could expand without end) and that all tensors are dense."""
     seen: set[int] = set()
 
     def visit(node: Any, depth: int) -> None:
         if isinstance(node, Tensor) and (node.layout is not torch.strided or node.is_quantized):
-            raise pickle.UnpicklingError("expected dense tensors alone")
+            raise pickle.UnpicklingError("expected only dense tensors")
         if not isinstance(node, CONTAINERS) or _is_small(node):
             return
         if id(node) in seen or depth > MAX_DEPTH:
@@ -110,7 +110,7 @@ def _check_containers(content: Any) -> None:
 
 
 def _is_small(node: Any) -> bool:
-    """A short tuple of numbers and names, as optimisers share between their groups."""
+    """Whether it is a short tuple of numbers and names; optimisers share these between parameter groups."""
     return isinstance(node, tuple) and len(node) <= 8 and not any(isinstance(part, CONTAINERS) for part in node)
 
 

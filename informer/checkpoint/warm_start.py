@@ -1,4 +1,4 @@
-"""A new run that begins with the weights of another: all that fit, on other columns and with other attention too."""
+"""Start a run from the weights of another one, also with other columns or other attention mechanisms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ from informer.models.base import SLOT_OF, ForecastModel
 
 
 class Transfer(NamedTuple):
-    """Names of the tensors taken over, of those that stay fresh, and of the checkpoint's that have no place."""
+    """Names of the tensors copied, of those left at their new values, and of checkpoint tensors not used."""
 
     kept: list[str]
     fresh: list[str]
     left_out: list[str]
     swapped: list[str]
-    """Slots whose mechanism is another, or has other parameters."""
+    """Slots whose mechanism or its parameters differ."""
 
     def __str__(self) -> str:
         lists = {"other attention": self.swapped, "fresh": self.fresh, "left out": self.left_out}
@@ -38,22 +38,22 @@ def warm_start(
     slots: Mapping[str, Mapping[str, Any]],
     trained: Trained = NUMBERS_ONLY,
 ) -> Transfer:
-    """Give `model` the checkpoint's weights, but for what belongs to other columns or to another mechanism.
+    """Copy the weights of a checkpoint into `model`, except those of other columns or other mechanisms.
 
     Args:
-        model: with fresh weights; updated in place.
-        checkpoint: of a network with the same sizes.
-        inputs, targets: columns of the new data. Other inputs than the checkpoint's leave the value embeddings fresh,
-            other targets the head, and so do other quantiles.
-        mark_sizes: of the new data's calendar; others than the checkpoint's leave the calendar embeddings fresh.
-        same_calendar: whether the marks of the new data are the fields of the checkpoint; otherwise as above.
-        slots: `_target_` and parameters of the model's three mechanisms. Where the checkpoint has another one, or other
-            parameters of it, what both learn is taken over (same name, same shape); the rest, buffers too, is fresh.
-        trained: series, categories and columns with gaps of the new data; other categories or gaps than the
-            checkpoint's leave the value embeddings fresh too, other series their vectors.
+        model: network with new weights; updated in place.
+        checkpoint: checkpoint of a network with the same sizes.
+        inputs, targets: columns of the new data. Value embeddings are not copied if the inputs differ from the
+            checkpoint's, nor is the head if targets or quantiles differ.
+        mark_sizes, same_calendar: vocabulary sizes of the calendar marks, and whether the calendar fields are those of
+            the checkpoint; if any differ, calendar embeddings are not copied.
+        slots: `_target_` and parameters of the model's three attention mechanisms. Where these differ, only learned
+            tensors with the same name and shape are copied, no buffers.
+        trained: series, categories and columns with gaps of the new data. Value embeddings are not copied if categories
+            or gaps differ, nor are the vectors of series if the series differ.
 
     Raises:
-        InputError: another tensor is missing, left over or of another shape.
+        InputError: any other tensor is missing, unexpected or of another shape.
     """
     same_calendar = same_calendar and tuple(mark_sizes) == dims_in(checkpoint).mark_sizes
     columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, same_calendar=same_calendar)
@@ -88,7 +88,7 @@ def _of_other_columns(
     targets: Sequence[str],
     same_calendar: bool,
 ) -> tuple[str, ...]:
-    """How the names of the tensors begin that belong to columns, a calendar or a head other than the checkpoint's."""
+    """Name prefixes of tensors that depend on columns, calendar or head, where these differ from the checkpoint's."""
     labels = {name: list(own) for name, own in trained.categories.items()}
     same_masks = (trained.masked or ()) == (dims_in(checkpoint).masked or ())
     differ = {
@@ -113,13 +113,13 @@ def _of_other_columns(
 
 
 def _swapped_slots(config: Mapping[str, Any], slots: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    """Slots that have not the mechanism of `config` with its parameters; True where its class is the same."""
+    """Slots whose mechanism or parameters differ from `config`; the value says whether the class is the same."""
     pairs = {slot: (complete_node(node), complete_node(config[slot])) for slot, node in slots.items()}
     return {slot: new["_target_"] == old["_target_"] for slot, (new, old) in pairs.items() if new != old}
 
 
 def _swapped_parts(model: ForecastModel, swapped: Mapping[str, bool]) -> dict[str, set[str]]:
-    """How the names of each swapped mechanism's tensors begin, and those of them that may be the checkpoint's."""
+    """By name prefix of each swapped mechanism: the tensors of it that may be copied."""
     names = {layer: name for name, layer in model.named_modules()}
     parts = {}
     for place, layer in model.attention_layers().items():

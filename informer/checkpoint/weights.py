@@ -1,4 +1,4 @@
-"""Weights by name, as networks and files hold them: whether they are those of a network."""
+"""Checks of named weights against those of a network."""
 
 from collections.abc import Mapping
 
@@ -8,11 +8,11 @@ from torch import Tensor
 from informer.errors import InputError
 
 REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-"""Kinds of numbers that weights may be saved in."""
+"""Dtypes in which weights may be saved."""
 
 
 def differing_shape(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
-    """The first name under which two sets of weights hold arrays of different shapes, and both; None if they agree."""
+    """Name and both shapes of the first tensor that differs in shape or exists on one side only; None if all agree."""
     for name in {**one, **other}:
         shapes = [_shape(part[name]) if name in part else "nothing" for part in (one, other)]
         if shapes[0] != shapes[1]:
@@ -26,14 +26,14 @@ def _shape(weight: object) -> str:
 
 
 def check_numbers(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
-    """Refuse saved weights that would be cast to something else without a word, or give no forecast.
+    """Check dtypes of saved weights and that they are finite.
 
     Args:
-        own: of the network, values or only shapes.
-        saved: the same names, possibly more.
+        own: weights of the network; meta tensors are enough.
+        saved: weights with at least the same names.
 
     Raises:
-        InputError: whole or complex numbers where real ones belong, or numbers that are not finite.
+        InputError: a tensor has a dtype that would be cast silently, or contains nan or infinity.
     """
     for name, one in own.items():
         kinds = REAL if one.dtype in REAL else (one.dtype,)

@@ -1,1 +1,1 @@
-"""Typed configuration: its schema, composition by Hydra, and other forms. Nothing here imports torch."""
+"""Typed configuration: schema, composition by Hydra, and conversion to other forms. Nothing here imports torch."""

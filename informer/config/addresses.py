@@ -1,4 +1,4 @@
-"""Addresses of other places (`s3://`, `https://`, ...): which there are, and the settings that take one."""
+"""Remote addresses (`s3://`, `https://`, ...): known schemes, and the settings that accept an address."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ TAKEN_BY = {
     "ForecastConfig": ("input",),
     "ReportConfig": ("input", "history", "actuals", "dataset.path"),
 }
-"""By configuration, the keys that may be addresses."""
+"""By configuration: the keys that may be addresses."""
 
 _ANY = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]+)://")
 
@@ -24,9 +24,9 @@ def is_address(word: str) -> bool:
 
 
 def address_problems(config: Any, paths: set[str]) -> list[str]:
-    """A sentence for each of these keys whose value is an address and may not be one, or of a kind that is unknown.
+    """One sentence for each of these keys whose value is an address but must not be one, or has an unknown scheme.
 
-    Without it a folder called `s3:` would be made here. The rest of an address, which may contain a password, is not
+    Otherwise a local folder called `s3:` would be created. The rest of an address may contain a password and is not
     shown.
     """
     taken = TAKEN_BY.get(type(config).__name__, ())
@@ -40,11 +40,11 @@ def address_problems(config: Any, paths: set[str]) -> list[str]:
             continue
         if key not in taken:
             found.append(
-                f"{key}: expected a path of this machine, found an address ({scheme[0]}...); addresses are read as "
+                f"{key}: expected a local path, found an address ({scheme[0]}...); addresses are read as "
                 "dataset.path by train, eval and report, and as input by predict, forecast, inspect and report; only "
                 "predict can write to one"
             )
         elif scheme[1] not in SCHEMES:
             known = ", ".join(f"{one}://" for one in SCHEMES)
-            found.append(f"{key}: expected a path of this machine or one of {known}, found {scheme[0]}...")
+            found.append(f"{key}: expected a local path or one of {known}, found {scheme[0]}...")
     return found

@@ -1,4 +1,4 @@
-"""Which calendar fields and holidays mark each row: `dataset.calendar` and `dataset.holidays`."""
+"""Calendar fields and holidays that mark each row: `dataset.calendar` and `dataset.holidays`."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from informer.config.model import CalendarEmbed
 from informer.errors import InputError, listed
 
 FIELDS = ("second", "minute", "quarter_hour", "hour", "weekday", "day", "dayofyear", "week", "month")
-"""Names for `dataset.calendar`."""
+"""Allowed values of `dataset.calendar`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What marks each row.
+    """Calendar marks of each row.
 
     Args:
-        kind: how the marks are written.
-        fields: of FIELDS; empty: those that change at the step of the series.
-        holidays: countries, or their parts, each with one mark: DE, DE-BY.
+        kind: encoding of the marks.
+        fields: names from FIELDS. Empty: the fields that change from row to row at the step of the series.
+        holidays: countries or parts of countries (DE, DE-BY), with one mark each.
 
     Raises:
-        InputError: an unknown field or country, or no package for holidays.
+        InputError: unknown field or country, or the package for holidays is missing.
     """
 
     kind: CalendarEmbed
@@ -35,7 +35,7 @@ class Calendar:
 
 
 def field_problems(fields: Sequence[str] | None) -> list[str]:
-    """A sentence if these are not different names of fields; None: not given."""
+    """Problems of `dataset.calendar`: unknown or repeated fields; None means not given."""
     if fields is None:
         return []
     unknown = [name for name in fields if name not in FIELDS]
@@ -46,14 +46,14 @@ def field_problems(fields: Sequence[str] | None) -> list[str]:
 
 
 def places_of(holidays: Any) -> tuple[str, ...]:
-    """The value of `dataset.holidays`, one country or several, as a tuple; what it contains is not checked."""
+    """The value of `dataset.holidays`, one country or several, as a tuple; the elements are not checked."""
     if holidays is None:
         return ()
     return tuple(holidays) if isinstance(holidays, list | tuple) else (holidays,)
 
 
 def holiday_problems(holidays: Any) -> list[str]:
-    """A sentence if these are not countries, or parts of countries, whose holidays are known."""
+    """Problems of `dataset.holidays`: unknown or repeated countries, or the package for holidays is missing."""
     places = places_of(holidays)
     if not places:
         return []
@@ -67,7 +67,7 @@ def holiday_problems(holidays: Any) -> list[str]:
 
 
 def _place_problems(place: str) -> list[str]:
-    from holidays.utils import list_supported_countries  # a light import, but only needed here
+    from holidays.utils import list_supported_countries  # imported here because only this check needs it
 
     known = list_supported_countries(include_aliases=True)
     country, _, part = place.partition("-")

@@ -1,4 +1,4 @@
-"""The configurations of eval, predict, export and inspect."""
+"""Configuration of eval, predict, export and inspect."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,28 +24,28 @@ class Plots(Enum):
 
 @dataclass(kw_only=True, slots=True)
 class EvalDataset(InputFormat):
-    """The training data's file, if it was moved or is written differently now; null: as in training.
+    """Location and format of the training data, if they have changed; null: as in training.
 
-    Without a path, the file of training is read only if it has not changed since.
+    Without a path the file of the training run is read, and refused if it has changed.
     """
 
     path: str | None = None
     cache_dir: str | None = None
-    """Folder of the arrays of a run with memmap; null: `cache` in data_dir if given, otherwise a temporary one."""
+    """Folder for the arrays of a run with memmap; null: `cache` in data_dir if given, else a temporary folder."""
 
 
 class EvalDecoding(Enum):
-    """How the decoder comes to the rows of the horizon, see `informer.config.model.Decoding`."""
+    """How the decoder forecasts the rows of the horizon, see `informer.config.model.Decoding`."""
 
     one_pass = "one_pass"
     step = "step"
     both = "both"
-    """As in training, and then each of them scored and timed."""
+    """As in training, and additionally each of the two, scored and timed."""
 
 
 @dataclass(kw_only=True, slots=True)
 class EvalModel:
-    """What of the model can be another than in training, with the same weights; null: as in training."""
+    """Settings of the model that may differ from training, with the same weights; null: as in training."""
 
     decoding: EvalDecoding | None = None
     offset: int | None = None
@@ -64,20 +64,22 @@ class EvalConfig:
     data_dir: str | None = None
     """Folder of the datasets' files; null: as in training."""
     model: EvalModel = field(default_factory=EvalModel)
+    """Settings that may differ from training."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     batch_size: int = 256
     plots: str = "standard"
-    """A name of `Plots`; text, because Hydra does not accept `true` and `false` as enum names."""
+    """One of none, standard, attention; false and true mean none and standard."""
     plot_series: list[str] = field(default_factory=list)
-    """Series whose forecasts of the test part are drawn, one picture each."""
+    """Series whose forecasts of the test part are plotted, one picture each."""
 
     @property
     def pictures(self) -> Plots:
-        """Which plots to make."""
+        """The plots to make."""
         return Plots[self.plots.lower()]
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = self.dataset.problems() + device_problems(self.device)
         if self.batch_size < 1:
             found.append(f"batch_size: expected at least 1, found {self.batch_size}")
@@ -94,15 +96,15 @@ class Mode(Enum):
 
 
 class EngineName(Enum):
-    """How many files are processed. local: in this process. ray: by actors of a Ray cluster."""
+    """Where files are processed. local: in this process. ray: by actors of a Ray cluster."""
 
     local = "local"
     ray = "ray"
 
 
 class Format(Enum):
-    """csv, parquet: one file per series, with the columns of the input. long: one CSV of series, time,
-    column, y, the first two called as in the input."""
+    """csv, parquet: one file per series, with the columns of the input. long: one CSV with the columns series, time,
+    column, y; the first two have their names from the input."""
 
     csv = "csv"
     parquet = "parquet"
@@ -116,46 +118,47 @@ class PredictConfig:
     checkpoint: str = "runs/latest"
     """A run directory or a checkpoint file."""
     input: str | None = None
-    """The file to forecast, or a folder or pattern of many."""
+    """The file to forecast, or a folder or pattern of many files."""
     future: str | None = None
-    """File of future covariates for the forecast period, shared by all inputs, or a folder or pattern with one file per
-    input, with the same names."""
+    """Future covariates of the forecast period: one file for all inputs, or a folder or pattern with one file of the
+    same name per input."""
     output: str = "forecasts"
-    """Folder of the forecasts."""
+    """Folder for the forecasts."""
     dataset: InputFormat = field(default_factory=InputFormat)
-    """How the files are written, if different from the training data."""
+    """Format of the files, if different from the training data."""
     mode: Mode = Mode.ahead
     stride: int | None = None
     """Rows between origins of mode=rolling; null: pred_len."""
     from_date: str | None = None
-    """First forecast time of mode=rolling, written from=DATE; null: after the rows that the model was trained on."""
+    """First forecast time of mode=rolling, written from=DATE; null: after the rows used in training."""
     horizon: int | None = None
-    """Rows to forecast, with mode=rolling from every origin; null: pred_len. Rows beyond pred_len come from the model's
-    own output and are marked."""
+    """Rows to forecast (from every origin with mode=rolling); null: pred_len. Rows beyond pred_len are forecast from
+    the model's own output and are marked."""
     intervals: list[int] = field(default_factory=list)
-    """Levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
+    """Interval levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
     adaptive: bool = False
-    """With mode=rolling: widths of intervals follow the coverage that they had at earlier origins."""
+    """With mode=rolling: adapt the widths of intervals to their coverage at earlier origins."""
     refit_every: int | None = None
-    """With mode=rolling: origins from one fit of linear maps and ridge, on all rows before, to the next; null: none."""
+    """With mode=rolling: number of origins between refits of linear maps and ridge on all earlier rows; null: no refits."""
     format: Format = Format.csv
     digits: int | None = 7
-    """Digits of numbers in text, of the spread of the column's history; null: all."""
+    """Digits of numbers in text files, relative to the standard deviation of the column's history; null: all."""
     batch_size: int = 64
     """Files per batch."""
     resume: bool = False
-    """Skip files that the same job has finished and that have not changed since."""
+    """Skip files that an earlier run of the same job has finished, if they have not changed since."""
     engine: EngineName = EngineName.local
     workers: int | None = None
-    """Actors of engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
+    """Number of actors with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     plots: bool | None = None
     """Plot each forecast; null: only for a single file."""
     plot_series: list[str] = field(default_factory=list)
-    """Series of a single file, or files of many, whose forecasts are plotted, one picture each, instead."""
+    """Plot only these: series of a single input file, or files of many, one picture each."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
         found += device_problems(self.device)
         for name in ("horizon", "stride", "refit_every", "batch_size", "workers", "digits"):
@@ -173,7 +176,7 @@ class PredictConfig:
         return [*found, *self._mode_problems(), *self.dataset.problems()]
 
     def _mode_problems(self) -> list[str]:
-        """Settings that do not fit the mode."""
+        """Problems of settings that do not fit the mode."""
         if self.mode is Mode.ahead:
             only = {
                 "stride": self.stride,
@@ -201,7 +204,7 @@ class PredictConfig:
 
 
 class ExportFormat(Enum):
-    """safetensors: weights and metadata, readable as a checkpoint; onnx, torch_export: the network as a graph."""
+    """safetensors: weights and metadata, readable as a checkpoint. onnx, torch_export: the network as a graph."""
 
     safetensors = "safetensors"
     onnx = "onnx"
@@ -216,10 +219,10 @@ class ExportConfig:
     """A run directory or a checkpoint file."""
     format: ExportFormat = ExportFormat.safetensors
     output: str | None = None
-    """The file to write; null: next to the checkpoint."""
+    """File to write; null: next to the checkpoint."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         return []
 
 
@@ -228,27 +231,27 @@ class InspectConfig:
     """`python -m informer.inspect`."""
 
     input: str | None = None
-    """The file, or a folder or pattern of many."""
+    """The file to inspect, or a folder or pattern of many files."""
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
-    """How the file is written, what to repair, how to split it."""
+    """Format of the file, repairs and split."""
     seq_len: int = 96
     label_len: int = 48
     pred_len: int = 24
     target: str | None = None
-    """The column to forecast, for the commands that are proposed."""
+    """Column to forecast, used in the suggested commands."""
 
     @property
     def sizes(self) -> WindowSizes:
-        """The three lengths."""
+        """Lookback window, start token and horizon."""
         return WindowSizes(seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len)
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = self.dataset.problems()
         if not self.input:
             found.append("input: expected a file, found none: python -m informer.inspect FILE.csv")
         try:
-            self.sizes  # noqa: B018 (made to be checked)
+            self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:
             found.append(str(error))
         return found

@@ -1,4 +1,4 @@
-"""Scripts that complete the words of `informer` in a shell: commands, keys, options of config groups, files."""
+"""Shell completion for `informer`: commands, keys, options of config groups, files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,10 +65,11 @@ complete -c informer -n __fish_use_subcommand -f -a '{commands}'
 
 
 def script(shell: str, commands: Sequence[str]) -> str:
-    """The script for one of `SHELLS`.
+    """The completion script for a shell.
 
     Args:
-        commands: every command of the console script; those with a configuration have their keys completed.
+        shell: one of `SHELLS`.
+        commands: all commands of the console script; keys are completed for those that have a configuration.
     """
     words = {name: words_of(name) for name in commands if name in conversion.SCHEMAS}
     names = " ".join([*commands, "completion"])
@@ -86,7 +87,7 @@ def script(shell: str, commands: Sequence[str]) -> str:
 
 
 def words_of(command: str) -> list[str]:
-    """What may follow a command: `key=` for every key, `group=option` for every option of its config groups."""
+    """Words that may follow a command: `key=` for every key, `group=option` for every option of its config groups."""
     written = conversion.read_yaml(resource("conf") / f"{command}.yaml")["defaults"]
     groups = [group for entry in written if isinstance(entry, dict) for group in entry if "@" not in group]
     chosen = [f"{group}={option}" for group in groups for option in _options(resource("conf") / group)]

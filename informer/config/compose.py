@@ -1,4 +1,4 @@
-"""Composition by Hydra: the command line, or Python values, to a checked configuration."""
+"""Composition by Hydra: from the command line or from Python values to a checked configuration."""
 
 import logging
 import os
@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 
 
 def run_command(name: str, act: Callable[[Any], object]) -> None:
-    """Compose `conf/<name>.yaml` with the command line, `act` on the typed result; ends the process on a mistake."""
+    """Compose `conf/<name>.yaml` with the command line and call `act` with the result; exit on a user's mistake."""
     signal.signal(signal.SIGINT, interrupt)
-    # Hydra prints its own traceback and exits with 1 unless asked to raise
+    # unless told to raise, Hydra prints its own traceback and exits with 1
     os.environ["HYDRA_FULL_ERROR"] = "1"
     conversion.register()
     acting = False
@@ -48,7 +48,7 @@ def run_command(name: str, act: Callable[[Any], object]) -> None:
     def typed(composed: Any) -> None:
         nonlocal acting
         acting = True
-        # Left to Hydra, a failed job adds a line of its own, and the jobs after it still run
+        # handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
         try:
             notices = _rename(composed, given_keys())
             for notice in notices:
@@ -66,7 +66,7 @@ def run_command(name: str, act: Callable[[Any], object]) -> None:
             reason = one_line(error)[:200] or "no details"
             refuse(f"{_job()}out of memory ({reason}); use a smaller batch_size, model or horizon, or fewer rows")
 
-    # the place where Hydra's sweeper keeps its notes; runs keep their own
+    # scratch: where Hydra's sweeper writes its notes; runs have their own directories
     with writable_output(), TemporaryDirectory() as scratch:
         OmegaConf.register_new_resolver("scratch", lambda: scratch, replace=True)
         try:
@@ -77,7 +77,7 @@ def run_command(name: str, act: Callable[[Any], object]) -> None:
             refuse(str(error))
         except (HydraException, OmegaConfBaseException) as error:
             refuse(explained(name, error))
-        except ValueError as error:  # Hydra's own, for options that exclude each other
+        except ValueError as error:  # raised by Hydra for options that exclude each other
             if acting:
                 raise
             refuse(one_line(error))
@@ -88,7 +88,7 @@ def run_command(name: str, act: Callable[[Any], object]) -> None:
 
 
 def _overrides(name: str, *, is_sweep: bool) -> list[str]:
-    """The command line as Hydra reads it: keys by their names of today, text in quotes."""
+    """The command line for Hydra: old keys renamed, text quoted."""
     arguments, notices = renamed_overrides(sys.argv[1:])
     for notice in notices:
         say(main_console(), notice)
@@ -99,15 +99,15 @@ def _overrides(name: str, *, is_sweep: bool) -> list[str]:
 
 
 def compose(name: str, settings: Mapping[str, Any]) -> Any:
-    """The typed configuration of an entry point from Python values.
+    """The typed configuration of a command from Python values.
 
     Args:
-        name: train, eval or predict.
-        settings: by the keys of the command line; `{"trainer": {"max_epochs": 3}}` and `{"trainer.max_epochs": 3}` are
-            one, and `{"model": "small"}` chooses from a group.
+        name: name of the command: train, eval, predict, ...
+        settings: values by the keys of the command line. `{"trainer": {"max_epochs": 3}}` and
+            `{"trainer.max_epochs": 3}` mean the same, and `{"model": "small"}` chooses an option of a config group.
 
     Raises:
-        InputError: an unknown key, or a value out of range.
+        InputError: unknown key, or value out of range.
     """
     conversion.register()
     overrides, notices = renamed_overrides(list(overrides_of(settings)))
@@ -122,7 +122,7 @@ def compose(name: str, settings: Mapping[str, Any]) -> Any:
 
 
 def _rename(composed: Any, given: Container[str]) -> list[str]:
-    """Replace old keys, which come from a file of the user's; returns a notice for each."""
+    """Replace old keys, which can only come from the user's files; returns a notice for each."""
     renamed, notices = rename_composed(cast(dict[str, Any], OmegaConf.to_container(composed)), given)
     if notices:
         with open_dict(composed):
@@ -132,11 +132,11 @@ def _rename(composed: Any, given: Container[str]) -> list[str]:
 
 
 def _quoted(argument: str, texts: Container[str]) -> str:
-    """`key=value` as it is where Hydra reads all of it, else with the value in quotes: file names, separators.
+    """`key=value` unchanged if Hydra can parse it, otherwise with the value in quotes (file names, separators).
 
     Args:
-        texts: keys whose value is text, in which `${...}` is plain text: a file may be called so, and its name may
-            come from anyone.
+        argument: one argument of the command line.
+        texts: keys whose values are text. In these `${...}` is not a reference: a file may have such a name.
     """
     key, sign, value = argument.partition("=")
     if not sign or not re.fullmatch(r"[\w.@/+]+", key):
@@ -145,7 +145,7 @@ def _quoted(argument: str, texts: Container[str]) -> str:
         return f"{key}={written(escaped(_unquoted(value)))}"
     try:
         OverridesParser.create().parse_override(argument)
-        # a comma within a format would make a list of values to sweep over
+        # a comma in a time format would mean a list of values to sweep over
         if value == value.strip() and not (key == "dataset.time_format" and "," in value and value[0] not in "'\""):
             return argument
     except HydraException:
@@ -154,16 +154,17 @@ def _quoted(argument: str, texts: Container[str]) -> str:
 
 
 def _unquoted(value: str) -> str:
-    """The text between the quotes of Hydra's grammar, where a value is quoted."""
+    """The value without the quotes of Hydra's grammar."""
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         return value[1:-1].replace(f"\\{value[0]}", value[0])
     return value
 
 
 def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]) -> None:
-    """Print the help, or call `typed` on what Hydra composes: once, or for each job of a `--multirun`.
+    """Print the help, or call `typed` with the composed configuration, once for each job of a `--multirun`.
 
-    `hydra.main` composes a single run twice and lists config groups in seconds, so it is left what only it can do.
+    `hydra.main` composes a single run twice and takes seconds to list config groups, so it is used only for sweeps and
+    for Hydra's own options.
     """
     given = {option for option, value in vars(options).items() if value} - {"overrides"}
     overrides = sys.argv[1:]
@@ -186,7 +187,7 @@ def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]
 
 
 def help_of(name: str) -> str:
-    """The help of an entry point, from its yaml file, with the options of every config group."""
+    """Help text of a command, from its yaml file, with the options of every config group."""
     folders = sorted(path for path in resource("conf").iterdir() if path.is_dir() and path.name != "hydra")
     groups = "".join(f"{folder.name}: {', '.join(_options_of(folder))}\n" for folder in folders)
     template = conversion.read_yaml(resource("conf") / f"{name}.yaml")["hydra"]["help"]["template"]
@@ -198,14 +199,15 @@ def _options_of(folder: Path) -> list[str]:
 
 
 def _options() -> Namespace:
-    """Hydra's own options, refused in one line; its parser would print its usage."""
+    """Hydra's options; an invalid one is refused in one line instead of Hydra's usage text."""
     parser = get_args_parser()
     parser.error = _refuse_options  # type: ignore[method-assign]
     return parser.parse_args()
 
 
 def check_groups(name: str, overrides: list[str]) -> None:
-    """Refuse `attn=null` where a group has no null among its options; Hydra would say nothing of the group."""
+    """Raise InputError for `attn=null` and the like, if null is not an option of the group; Hydra's error does not
+    name the group."""
     written: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
     chosen = {
         group: option for entry in written["defaults"] if isinstance(entry, dict) for group, option in entry.items()
@@ -221,28 +223,28 @@ def _refuse_options(message: str) -> NoReturn:
 
 
 def _job() -> str:
-    """Which job of a `--multirun` speaks; nothing in a single run."""
+    """Prefix of messages that names the job of a `--multirun`; empty in a single run."""
     number = job_number()
     return "" if number is None else f"job {number} ({' '.join(HydraConfig.get().overrides.task)}): "
 
 
 def job_number() -> int | None:
-    """Number of the job in a `--multirun`, from 0; None in a single run."""
+    """Number of the job in a `--multirun`, counted from 0; None in a single run."""
     if HydraConfig.initialized() and HydraConfig.get().mode is RunMode.MULTIRUN:
         return int(HydraConfig.get().job.num)
     return None
 
 
 def job_overrides() -> list[str]:
-    """What the command line sets in this job, `key=value` each."""
+    """Overrides of this job, `key=value` each."""
     return list(HydraConfig.get().overrides.task)
 
 
 def given_keys() -> list[str]:
-    """The keys that the command line sets."""
+    """Keys set on the command line."""
     return [argument.partition("=")[0].lstrip("+~") for argument in job_overrides()]
 
 
 def choice(group: str) -> str | None:
-    """The option that was chosen for a config group (`attn`, `model`, ...); None where no option was."""
+    """The chosen option of a config group (`attn`, `model`, ...); None if there is none."""
     return HydraConfig.get().runtime.choices.get(group)

@@ -1,6 +1,6 @@
-"""A configuration in its four forms: composed by Hydra, typed, plain containers (checkpoints), yaml for a new run.
+"""Convert a configuration between its forms: composed by Hydra, dataclass, plain containers, yaml.
 
-Results of this module are checked, and never a DictConfig.
+Functions of this module return checked configurations, never a DictConfig.
 """
 
 import re
@@ -31,7 +31,7 @@ from informer.errors import MOST_SHOWN, InputError, reason_of
 Node = TypeVar("Node")
 
 OPEN = "${auto:"
-"""Prefix of values in `conf/model/auto.yaml` that a search chooses unless another value is given."""
+"""Prefix of values in `conf/model/auto.yaml` that a search chooses unless the user sets them."""
 
 SCHEMAS: dict[str, type] = {
     "train": TrainConfig, "eval": EvalConfig, "predict": PredictConfig, "export": ExportConfig,
@@ -42,12 +42,12 @@ SCHEMAS: dict[str, type] = {
 Composed = make_dataclass(
     "Composed", [("model", dict[str, Any], field(default_factory=dict))], bases=(TrainConfig,), kw_only=True
 )
-"""`TrainConfig` while Hydra composes it: the type of the node `model` is only known after composition."""
-Composed.__module__ = __name__  # so that worker processes of a launcher unpickle this class, not a copy
+"""`TrainConfig` during composition, when the dataclass of the node `model` is not yet known."""
+Composed.__module__ = __name__  # so that worker processes of a launcher can unpickle it
 
 
 def register() -> None:
-    """Register the types with Hydra; the files of `conf/` start from them."""
+    """Register the schemas with Hydra; the files in `conf/` are based on them."""
     from hydra.core.config_store import ConfigStore  # Hydra is slow to import, and only needed here
 
     store = ConfigStore.instance()
@@ -58,14 +58,14 @@ def register() -> None:
 
 
 def _train_node() -> Any:
-    """`Composed` with the start token as half of the history, unless it is given."""
+    """`Composed`, with half of the lookback window as default start token."""
     node = OmegaConf.structured(Composed)
     node.label_len = "${half:${seq_len}}"
     return node
 
 
 def to_typed(composed: Any) -> Any:
-    """A composed DictConfig as its dataclass, checked; refuses keys added with `+key=`."""
+    """A composed DictConfig as its dataclass, checked; keys added with `+key=` are refused."""
     plain = OmegaConf.create(
         escaped(renamed_keys(cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))))
     )
@@ -79,14 +79,14 @@ def to_typed(composed: Any) -> Any:
 
 
 def _strict(model: Any) -> Any:
-    """`TrainConfig` with the `model` node of the family named there."""
+    """`TrainConfig` with the `model` node of the family that `model` names."""
     strict = OmegaConf.structured(TrainConfig)
     strict.model = OmegaConf.structured(config_class(family_of(model)))
     return strict
 
 
 def to_plain(config: TrainConfig) -> dict[str, Any]:
-    """Plain containers, for yaml and checkpoints; text is `escaped`, so that it contains no references."""
+    """Plain containers for yaml and checkpoints; text is `escaped`, so that it contains no references."""
     return cast(dict[str, Any], escaped(_named_enums(asdict(config))))
 
 
@@ -100,17 +100,17 @@ def _named_enums(node: Any) -> Any:
 
 SAVED = "saved configuration"
 RECORDED = ("run_dir", "resume", "data_dir")
-"""Keys of a saved configuration that depend on the machine; not taken over when it is read again."""
+"""Keys of a saved configuration that depend on the machine and are ignored when it is read."""
 
 
 def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
-    """The inverse of `to_plain`, checked; also for saved configurations with keys that were renamed since.
+    """The inverse of `to_plain`, checked; also reads saved configurations with old names of keys.
 
-    They may come from an untrusted source: none of their paths is used (folders, the files of the dataset).
-    `data.recorded` finds the data again.
+    The configuration may come from an untrusted source, so none of its paths is used; `informer.data.recorded` finds
+    the data.
 
     Raises:
-        InputError: unknown keys, values out of range, code, references.
+        InputError: unknown keys, values out of range, references, or names of code.
     """
     check_plain(plain, SAVED)
     own = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
@@ -147,7 +147,7 @@ def _merged(strict: Any, plain: Mapping[str, Any]) -> Any:
 
 
 def _to_object(merged: Any) -> Any:
-    """A merged node as its dataclass. OmegaConf checks all types but those of lists within lists."""
+    """A merged node as its dataclass, with a type check that OmegaConf lacks: of lists within lists."""
     typed = OmegaConf.to_object(merged)
     _check_lists(typed)
     return typed
@@ -165,10 +165,10 @@ def _check_lists(typed: Any, prefix: str = "") -> None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The keys of a yaml file.
+    """Read the keys of a yaml file.
 
     Raises:
-        InputError: it cannot be read, or contains no keys.
+        InputError: the file cannot be read, or is not a mapping.
     """
     try:
         content = OmegaConf.to_container(OmegaConf.load(path))
@@ -187,12 +187,12 @@ defaults: [train_schema, hydra/quiet, _self_]
 
 
 def to_yaml(config: TrainConfig) -> str:
-    """The resolved configuration as text that `informer.train` reads; without the run directory."""
+    """The resolved configuration as a yaml file that `informer.train` reads, without the run directory."""
     return plain_to_yaml(to_plain(config) | {"run_dir": None})
 
 
 def plain_to_yaml(plain: Mapping[str, Any]) -> str:
-    """A saved configuration as the text of its file."""
+    """A saved configuration as a yaml file."""
     return RERUN + OmegaConf.to_yaml(OmegaConf.create(dict(plain)))
 
 
@@ -205,12 +205,12 @@ def flat(nested: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def known_keys(name: str) -> list[str]:
-    """All dotted keys of an entry point, without the parameters of attention mechanisms."""
+    """All dotted keys of a command, without the parameters of attention mechanisms."""
     return list(flat(OmegaConf.to_container(OmegaConf.structured(SCHEMAS[name]))))
 
 
 def text_keys(name: str) -> set[str]:
-    """The keys of an entry point that take arbitrary text: names of files and columns, formats."""
+    """Keys of a command that take any text: names of files and columns, formats."""
     options = {key: get_args(hint) if get_origin(hint) is UnionType else (hint,) for key, hint in _hints(SCHEMAS[name])}
     return {key for key, hints in options.items() if str in hints}
 
@@ -224,7 +224,7 @@ def _hints(schema: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:
-    """What type of value a key of an entry point takes, in words; `model`: the dataclass of the node `model`."""
+    """The type of a key of a command in words; `model` is the dataclass of the node `model`."""
     hint: Any = SCHEMAS[name]
     for part in re.findall(r"[^.\[\]]+", key):
         hint = get_args(hint)[0] if part.isdigit() else get_type_hints(model if hint is ModelConfig else hint)[part]

@@ -1,4 +1,4 @@
-"""How data is read, repaired, split and scaled: the nodes `dataset` and `scaler`."""
+"""How data are read, repaired, split and scaled: the nodes `dataset` and `scaler`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,10 +21,10 @@ class Features(Enum):
 
 
 class NonNegative(Enum):
-    """Targets whose forecasts and intervals do not go below zero."""
+    """Targets whose forecasts and intervals are at least zero."""
 
     auto = "auto"
-    """Those that are counts, or often zero, and never negative in training rows."""
+    """Targets that are counts or often zero, and never negative in the training rows."""
     all = "all"
     none = "none"
 
@@ -37,7 +37,7 @@ class Short(Enum):
     skip = "skip"
     """Skip it, with a warning."""
     pad = "pad"
-    """Repeat its first row before it, so that targets from its second row on have a full history."""
+    """Repeat its first row before it, so that targets from the second row on have a full lookback window."""
 
 
 class SplitKind(Enum):
@@ -51,10 +51,10 @@ class SplitKind(Enum):
 
 @dataclass(kw_only=True, slots=True)
 class SplitConfig:
-    """The node `dataset.split`.
+    """The node `dataset.split`: sizes of the training, validation and test part.
 
     months, rows: sizes of the parts, from the first row on; remaining rows are not used.
-    ratio: shares that add up to 1; training and test are rounded down, validation takes the rest.
+    ratio: shares that add up to 1; training and test are rounded down, validation gets the rest.
     dates: the first timestamp after each part (`test: null` is the end of the file).
     """
 
@@ -65,61 +65,62 @@ class SplitConfig:
 
 
 PLACES = ("path", "file", "packaged", "url", "sha256", "hint", "cache_dir")
-"""Fields of `DatasetConfig` with locations; the other fields say how to read the data."""
+"""Fields of `DatasetConfig` that locate the data; the other fields say how to read them."""
 
 
 def without_places(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """The saved node `dataset` without locations."""
+    """A saved `dataset` node without the fields that locate the data."""
     return {key: value for key, value in dataset.items() if key not in PLACES}
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name is a plain file name, without folders, on any operating system."""
+    """Whether `name` is a file name without folders, on any operating system."""
     return name not in ("", ".", "..") and not set(name) & set("/\\:\0")
 
 
 @dataclass(kw_only=True, slots=True)
 class DatasetConfig:
-    """The node `dataset`: the source of the data, how to read and how to split it.
+    """The node `dataset`: where the data are, how to read, repair and split them.
 
     Args:
-        name: of the dataset, in reports.
-        path: the file, CSV (also gzip), parquet or .xlsx, a partitioned folder of parquet files, or a folder or pattern
-            of files with one series each; None takes `file` from the data folder.
-        file: file name in the data folder, without folders.
-        packaged: `file` ships with this package (the sample) instead.
-        series_col: the column with the name of each row's series, if one file has many; names keep their spelling (001,
-            NA); None: a single series.
-        short: what to do with series too short for a window in each part.
+        name: name of the dataset in reports.
+        path: data file (CSV, also gzip; parquet; .xlsx), a partitioned folder of parquet files, or a folder or pattern
+            of files with one series each; None reads `file` from the data folder.
+        file: name of a file in the data folder.
+        packaged: read `file` from this package (the sample) instead of the data folder.
+        series_col: column with the name of each row's series, if the file contains several; names are read as text, so
+            001 and NA stay as they are; None means a single series.
+        short: what to do with series that are too short for a window in each part.
         memmap: keep values in cache files instead of in memory, and read CSV files in pieces.
-        cache_dir: the folder of these files; None: `cache` in the data folder.
-        time_col: the time column; None detects it.
-        clock_col: the column with times of day, if `time_col` has only dates; None detects it.
+        cache_dir: folder of the cache files; None means `cache` in the data folder.
+        time_col: time column; None detects it.
+        clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
         time_format: strptime format of the timestamps; s, ms, us or ns since 1970; or excel for spreadsheet days; None
-            detects it (days only in workbooks).
-        timezone: of local times, such as Europe/Berlin; times with an offset from UTC are converted to it.
-        frequency: step between rows; None infers it.
-        calendar: fields of the date and time that mark each row (hour, weekday, ...); None takes those that change at
-            this step.
-        holidays: a country or a list of them (DE, DE-BY): a mark for each says whether the day is a holiday there.
-        columns: the value columns, in this order; None takes all numeric columns.
+            detects it (spreadsheet days only in workbooks).
+        timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
+        frequency: step between rows, as a pandas offset; None infers it.
+        calendar: fields of date and time that mark each row (hour, weekday, ...); None takes those that change at the
+            step of the series.
+        holidays: a country or a list of countries (DE, DE-BY), with one mark each for its public holidays.
+        columns: value columns, in this order; None takes all numeric columns.
         exclude: columns to ignore.
-        exclude_files: names of files of the folder or pattern `path` to leave out.
-        target: the column to forecast; None takes the last value column.
-        categorical: columns whose cells are categories, of text or of numbers; those not named in future_covariates are
-            past covariates.
-        static_covariates: columns that are constant within each series, of numbers or categories.
-        split: how rows are divided into training, validation and test.
-        url: where to download `file` if it is missing; needs `sha256`.
-        sha256: of the published file; required of a downloaded file, a mismatch of an existing one is only reported.
-        hint: where to get a file without a stable URL.
-        sheet: of a workbook, its name, or its number from 1; None takes the first.
-        separator, decimal, thousands, encoding: of CSV text; None detects them, thousands="" means no separator.
-        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default; fill=mask keeps gaps as they are.
-        min_observed: with fill=mask, the share of the rows of a window's history, and of its horizon, in which some
-            target is observed; windows with less are left out.
-        confirm: names of repairs that may drop more than 10 rows and 1 % of the rows (duplicates).
-        max_file_mb, max_line_mb, max_cell: limits (see `Limits`); with memmap the file may have any size.
+        exclude_files: names of files in the folder or pattern `path` to ignore.
+        target: column to forecast; None takes the last value column.
+        categorical: columns with categories, as text or numbers; those not named in future_covariates are past
+            covariates.
+        static_covariates: columns that are constant within each series, numeric or categorical.
+        split: sizes of the training, validation and test part.
+        url: address from which a missing `file` is downloaded; needs `sha256`.
+        sha256: checksum of the published file; a download must match it, an existing file that differs is only
+            reported.
+        hint: where to get a file that has no stable URL.
+        sheet: sheet of a workbook, by name or by number from 1; None takes the first.
+        separator, decimal, thousands, encoding: format of CSV text; None detects it, thousands="" means no separator.
+        sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default; fill=mask keeps gaps.
+        min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
+            in the lookback window or in the horizon.
+        confirm: repairs that may drop more than 10 rows and 1 % of the rows (duplicates).
+        max_file_mb, max_line_mb, max_cell: limits of a file's size (see `Limits`); with memmap max_file_mb is not used.
     """
 
     name: str = "csv"
@@ -163,17 +164,17 @@ class DatasetConfig:
     max_cell: int = LONGEST_CELL
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
-        """What marks each row, written as `kind`."""
+        """The calendar marks of each row, encoded as `kind`."""
         return Calendar(kind, tuple(self.calendar or ()), places_of(self.holidays))
 
     @property
     def limits(self) -> Limits:
-        """Limits on the file."""
+        """Limits of the file's size."""
         return Limits(file_mb=self.max_file_mb, line_mb=self.max_line_mb, cell=self.max_cell)
 
     @property
     def repairs(self) -> Repairs:
-        """Repairs before the checks."""
+        """Repairs that are made before the checks."""
         return Repairs(
             sort=self.sort,
             duplicates=self.duplicates,
@@ -191,16 +192,16 @@ class DatasetConfig:
 
     @property
     def as_text(self) -> list[str]:
-        """Columns whose cells are read as they are written: names of series, categories."""
+        """Columns that are read as text: names of series, categories."""
         return [*([] if self.series_col is None else [self.series_col]), *self.categorical]
 
     @property
     def hints(self) -> Hints:
-        """The given format of files."""
+        """The format of files as far as it is given."""
         return Hints(self.separator, self.decimal, self.thousands, self.encoding, self.sheet)
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found: list[str] = []
         unknown = [name for name in self.confirm if name != "duplicates"]
         if unknown:
@@ -225,7 +226,8 @@ class DatasetConfig:
 
 
 class ScalerKind(Enum):
-    """standard: mean 0, deviation 1; minmax: 0 to 1; robust: median 0, interquartile range 1; none: unscaled."""
+    """Scaling fitted on training rows. standard: mean 0, standard deviation 1. minmax: 0 to 1. robust: median 0,
+    interquartile range 1. none: no scaling."""
 
     standard = "standard"
     minmax = "minmax"
@@ -239,4 +241,4 @@ class ScalerConfig:
 
     kind: ScalerKind = ScalerKind.standard
     per_series: bool = False
-    """Scale each series by its own training rows instead of those of all series."""
+    """Scale each series by its own training rows instead of by those of all series."""

@@ -1,7 +1,7 @@
-"""Model families by name, and the dataclass of each; a family is imported only when it is chosen.
+"""Model families by name and their configuration dataclasses; a family is imported only when it is chosen.
 
-A family is a module of `informer.models`, or defined by a module that the user names in INFORMER_MODELS or has
-imported. A configuration, which may come from an untrusted checkpoint, names a family and never a module.
+A family is a module of `informer.models`, or is defined by a module that the user has imported or named in
+INFORMER_MODELS. A configuration may come from an untrusted checkpoint, so it names a family and never a module.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from informer.config.model import InformerConfig, ModelConfig
 from informer.errors import InputError, one_of
 
 VARIABLE = "INFORMER_MODELS"
-"""Environment variable: comma-separated modules to import that define further families."""
+"""Environment variable with comma-separated modules that define further families."""
 
 FOLDER = Path(__file__).parents[1] / "models"
 
@@ -25,7 +25,7 @@ _configs: dict[str, type[ModelConfig]] = {"informer": InformerConfig}
 
 
 def register(config: type[ModelConfig]) -> None:
-    """Register a family by its configuration dataclass, whose field `family` has the name as its default.
+    """Register a family by its configuration dataclass; the name is the default of its field `family`.
 
     Raises:
         ValueError: another family has the name.
@@ -36,10 +36,10 @@ def register(config: type[ModelConfig]) -> None:
 
 
 def config_class(family: Any) -> type[ModelConfig]:
-    """The dataclass of a family.
+    """The configuration dataclass of a family.
 
     Raises:
-        InputError: there is no such family, or a module of INFORMER_MODELS cannot be imported.
+        InputError: unknown family, or a module of INFORMER_MODELS cannot be imported.
     """
     if not isinstance(family, str) or family not in _configs:
         load(family)
@@ -66,10 +66,10 @@ def load(family: Any) -> None:
 
 
 def family_of(node: Any) -> Any:
-    """The family of a `model` node; configurations from before there were several name none."""
+    """The family of a `model` node; the oldest configurations name none and are of the Informer."""
     return node.get("family", "informer") if isinstance(node, Mapping | DictConfig) else "informer"
 
 
 def own() -> list[str]:
-    """The families of this package."""
+    """Names of the families in this package."""
     return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "base"))

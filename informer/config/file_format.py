@@ -1,4 +1,4 @@
-"""User settings for the format of a file: separators, encoding and the format of times."""
+"""Given format of a file: separators, encoding, format of times."""
 
 import codecs
 import re
@@ -8,26 +8,26 @@ from typing import Literal
 from informer.errors import InputError
 
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", "'", " ")
-"""Characters allowed within numbers."""
+"""Characters allowed in numbers."""
 
 TAB = r"\t"
 """A tab as written on the command line."""
 
 ISO = "ISO8601"
-"""ISO 8601 dates, year first, down to a day or to fractions of a second."""
+"""ISO 8601: year first, from dates to fractions of a second."""
 
 EXCEL = "excel"
-"""Days since 1899-12-30, as in spreadsheets, with the time of day as a fraction."""
+"""Days since 1899-12-30 with the time of day as fraction, as in spreadsheets."""
 
 EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 """Values of `time_format` for counts since 1970."""
 
 _DIRECTIVES = "aAwdbBmyYHIpMSfzZjUWVGu%"
-"""Letters of strptime that pandas supports."""
+"""strptime directives that pandas supports."""
 
 
 def format_problems(time_format: str) -> list[str]:
-    """Problems of a given format, one sentence each."""
+    """One sentence for each problem of `dataset.time_format`."""
     if time_format in (ISO, EXCEL, *EPOCHS):
         return []
     directives = re.findall(r"%(.?)", time_format)
@@ -42,7 +42,7 @@ def format_problems(time_format: str) -> list[str]:
 
 
 def hint_problems(separator: str | None, decimal: str | None, thousands: str | None, encoding: str | None) -> list[str]:
-    """Invalid separators or encodings of a CSV file, one sentence each."""
+    """One sentence for each invalid separator or encoding."""
     found: list[str] = []
     if separator is not None and separator != TAB and len(separator) != 1:
         found.append(f"dataset.separator: expected one character, found {separator!r}")
@@ -63,7 +63,7 @@ def _may_separate(mark: str) -> bool:
 
 
 def _is_text_encoding(name: str) -> bool:
-    """Whether Python can decode text with it incrementally."""
+    """Whether Python can decode text incrementally with this encoding."""
     try:
         codec = codecs.lookup(name)
         return codec._is_text_encoding and codec.incrementaldecoder is not None and bool("a".encode(name))
@@ -73,14 +73,14 @@ def _is_text_encoding(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Given format of a file; None is detected from it.
+    """Given format of a file; what is None is detected.
 
     Args:
-        separator, decimal, thousands, encoding: of CSV text.
-        sheet: of a workbook, its name or its number from 1; None: the first. CSV text has none.
+        separator, decimal, thousands, encoding: format of CSV text.
+        sheet: sheet of a workbook, by name or by number from 1; None: the first.
 
     Raises:
-        InputError: an invalid separator or encoding.
+        InputError: invalid separator or encoding.
     """
 
     separator: str | None = None
@@ -100,7 +100,7 @@ NO_HINTS = Hints()
 
 
 def zone_problems(zone: str | None) -> list[str]:
-    """A sentence if this is not the name of a zone."""
+    """Problem of `dataset.timezone`: not the name of a time zone."""
     if zone is None or _exists(zone):
         return []
     return [f"dataset.timezone: expected the name of a time zone such as Europe/Berlin, found {zone!r}"]

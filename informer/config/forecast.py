@@ -1,4 +1,4 @@
-"""The configuration of `informer forecast`: one file or folder to forecasts and a report."""
+"""Configuration of `informer forecast`: from files to forecasts and a report."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -8,12 +8,12 @@ from informer.runtime import device_problems
 
 
 class Repair(Enum):
-    """What to do about problems in the data that a setting would repair."""
+    """What to do about problems in the data that a repair would solve."""
 
     none = "none"
-    """Report them with that setting, and stop."""
+    """Report them, with the settings that would repair them, and stop."""
     auto = "auto"
-    """Set it, and log what was repaired."""
+    """Repair them, and log what was changed."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -21,27 +21,30 @@ class ForecastConfig:
     """`informer forecast FILE`."""
 
     input: str | None = None
-    """The file to forecast, or a folder or a pattern of many."""
+    """The file to forecast, or a folder or pattern of many files."""
     horizon: int | None = None
-    """Rows to forecast; null: two seasons of the step (48 hours, 14 days), one where the data is short, at most 96."""
+    """Rows to forecast; null: two seasons (48 hours, 14 days, ...), one if the data are short, and at most 96."""
     target: str | None = None
-    """The column to forecast from all others; null: every column of numbers."""
+    """Column to forecast, with all others as inputs; null: forecast every numeric column."""
     budget: float = 5.0
-    """Minutes for everything; with several datasets they share it."""
+    """Time limit for everything in minutes; several datasets share it."""
     repair: Repair = Repair.none
+    """none: stop if the data need repairs; auto: repair them."""
     intervals: list[int] = field(default_factory=lambda: [80, 95])
-    """Levels in percent."""
+    """Interval levels in percent."""
     output: str | None = None
-    """Folder of everything that is made; null: runs/<time>_<file>."""
+    """Folder for all results; null: runs/<time>_<file>."""
     model_name: str = "auto"
-    """An option of training's `model`; auto chooses on the validation part within the budget."""
+    """An option of training's `model`; auto chooses on validation data within the budget."""
     seed: int = 0
+    """Seed of all random numbers."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
-    """How the file is written, repaired and split, where that should not be found."""
+    """Format of the file, repairs and split, as far as they should not be detected."""
 
     def problems(self) -> list[str]:
-        """Every value out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = self.dataset.problems() + device_problems(self.device)
         if not self.input:
             found.append("input: expected a file or folder to forecast, found none: informer forecast FILE.csv")

@@ -1,4 +1,4 @@
-"""How a table to forecast is written: the keys `dataset.*` of commands that read one for a trained model."""
+"""Format of the tables that a trained model forecasts: the keys `dataset.*` of all commands that read such a table."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -8,7 +8,7 @@ from informer.config.reading import Duplicates, Fill
 
 @dataclass(kw_only=True, slots=True)
 class InputFormat:
-    """How a table to forecast is written, if different from the training data; null: as in training."""
+    """Format of a table to forecast, if different from the training data; null: as in training."""
 
     series_col: str | None = None
     short: Short | None = None
@@ -33,11 +33,11 @@ class InputFormat:
     max_cell: int | None = None
 
     def over(self, dataset: DatasetConfig) -> DatasetConfig:
-        """`dataset` with the values set here; unset limits get their defaults, never those of the model's file."""
+        """`dataset` with the values set here; limits that are not set here get their defaults."""
         usual = {name: getattr(DatasetConfig(), name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
         said = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(dataset, **usual | {name: value for name, value in said.items() if value is not None})
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         return self.over(DatasetConfig()).problems()

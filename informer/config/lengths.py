@@ -1,4 +1,4 @@
-"""The lengths of a window."""
+"""Lengths of a window."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +7,22 @@ from typing import Any
 from informer.errors import InputError
 
 LONGEST = 10_000_000
-"""Rows of a window's part; sums of more, in steps of the series, may not fit in a time stamp."""
+"""Largest number of rows of a part of a window; more could exceed the range of timestamps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSizes:
-    """Rows of history (>= 1), of the decoder's start token (0 to seq_len), of the forecast (>= 1), and rows between the
-    history and the forecast that are neither read nor forecast (>= 0)."""
+    """Numbers of rows of a window.
+
+    Args:
+        seq_len: lookback window, at least 1.
+        label_len: start token of the decoder (the end of the lookback window), 0 to seq_len.
+        pred_len: forecast horizon, at least 1.
+        offset: rows between lookback window and horizon, which are neither read nor forecast.
+
+    Raises:
+        InputError: a length out of range.
+    """
 
     seq_len: int
     label_len: int
@@ -36,18 +45,18 @@ class WindowSizes:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "WindowSizes":
-        """Those of a saved configuration."""
+        """The lengths in a saved configuration."""
         lengths = {name: config[name] for name in ("seq_len", "label_len", "pred_len")}
         return cls(**lengths, offset=config["model"].get("offset") or 0)
 
     @property
     def first(self) -> int:
-        """Place in a window of the first row that is forecast."""
+        """Index in a window of the first row of the horizon."""
         return self.seq_len + self.offset
 
     @property
     def reach(self) -> int:
-        """Rows from the end of the history to the end of the forecast."""
+        """Rows from the end of the lookback window to the end of the horizon."""
         return self.offset + self.pred_len
 
     @property
@@ -56,7 +65,7 @@ class WindowSizes:
         return self.seq_len + self.reach
 
     def starts(self, part: range) -> range:
-        """First rows of the windows whose targets are all in `part`; their history may start before it."""
+        """First rows of the windows whose horizon lies in `part`; their lookback window may start before it."""
         return range(max(part.start - self.first, 0), max(part.stop - self.rows + 1, 0))
 
     def least_rows(self, first_row: int) -> int:

@@ -1,4 +1,4 @@
-"""File names on the command line that Hydra's grammar would read as lists, numbers, references or quoted text."""
+"""Paths on the command line that Hydra's grammar would parse as lists, numbers, references or quoted text."""
 
 import os
 import re
@@ -14,16 +14,17 @@ PATHS = {
 """Keys whose value is a single path."""
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")
-"""A name that Hydra's grammar reads literally, except for a few words."""
+"""Names that Hydra's grammar reads literally, except for a few words."""
 
 
 def literal_path(argument: str, texts: Container[str], *, is_sweep: bool) -> str | None:
-    """`key=value` of a path, written so that Hydra reads the value literally; None for anything else.
+    """A `key=value` argument with a path, written so that Hydra reads it literally; None for any other argument.
 
     Args:
-        argument: of the command line.
-        texts: keys of the command with text values: `resume` is a path for one command and a boolean for another.
-        is_sweep: with `--multirun`, `dataset.path=a.csv,b.csv` means two files, unless a file has that name.
+        argument: one argument of the command line.
+        texts: keys of the command whose values are text; `resume` is a path in one command and a boolean in another.
+        is_sweep: whether `--multirun` is given. Then `dataset.path=a.csv,b.csv` means two files, unless there is a file
+            of this name.
     """
     key, _, value = argument.partition("=")
     if key not in PATHS or key not in texts or value in ("", "null"):
@@ -39,5 +40,5 @@ def literal_path(argument: str, texts: Container[str], *, is_sweep: bool) -> str
 def _is_there(path: str) -> bool:
     try:
         return os.path.lexists(os.path.expanduser(path))
-    except ValueError:  # a null character, which reading refuses
+    except ValueError:  # a null character; reading the file reports it
         return False

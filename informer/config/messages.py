@@ -1,4 +1,4 @@
-"""Errors of Hydra and OmegaConf as one line: which key, what was expected, what was found."""
+"""Errors of Hydra and OmegaConf as one line: the key, what was expected, what was found."""
 
 import re
 from difflib import get_close_matches
@@ -31,15 +31,15 @@ OTHER_NAMES = {
     "heads": "model.n_heads",
     "budget": "trainer.time_budget_minutes",
 }
-"""What others call a key -> its name here."""
+"""Names of keys in other programs -> the name here."""
 
 NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
-"""Prefixes of lines in Hydra's and OmegaConf's messages that are of no use to a user."""
+"""Prefixes of lines in messages of Hydra and OmegaConf that do not help a user."""
 
 
 def explained(name: str, error: BaseException) -> str:
-    """The message for an error of Hydra or OmegaConf in an entry point's configuration."""
-    if isinstance(error, InputError):  # it is already a clear message
+    """The message for an error of Hydra or OmegaConf in a command's configuration."""
+    if isinstance(error, InputError):  # the message is already clear
         return one_line(error)
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(error, MissingConfigException) and error.options:
@@ -54,7 +54,7 @@ def explained(name: str, error: BaseException) -> str:
 
 
 def _model_class(error: OmegaConfBaseException) -> type[ModelConfig]:
-    """The dataclass of the `model` node that an error concerns."""
+    """The dataclass of the `model` node in which an error occurred."""
     node = error.parent_node
     while node is not None:
         kind = OmegaConf.get_type(node)
@@ -65,7 +65,7 @@ def _model_class(error: OmegaConfBaseException) -> type[ModelConfig]:
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error, and of the error that Hydra wraps, as a single line."""
+    """The message of an error, and of the error that Hydra has wrapped, as a single line."""
     text = str(error)
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         text = f"{text} {error.__cause__}"
@@ -82,10 +82,10 @@ def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: lis
     key = asked[1] if asked else str(cause.full_key)
     if key.rpartition(".")[0] in SLOTS:
         return f"unknown key {key!r}: {_parameters(cause.parent_node)}"
-    if key.rpartition(".")[0] == "model" and cause.parent_node is not None:  # another family than the schema's
+    if key.rpartition(".")[0] == "model" and cause.parent_node is not None:  # the family may not be the schema's
         known = [*(name for name in known if not name.startswith("model.")), *(f"model.{k}" for k in cause.parent_node)]
     groups = sorted({name.partition(".")[0] for name in known})
-    by_last: dict[str, list[str]] = {}  # finds optim.lr for lr
+    by_last: dict[str, list[str]] = {}  # to find optim.lr for lr
     for name in known:
         by_last.setdefault(name.rpartition(".")[2], []).append(name)
     last = key.rpartition(".")[2]
@@ -97,7 +97,7 @@ def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: lis
 
 
 def _parameters(slot: Any) -> str:
-    """Valid settings of an attention slot."""
+    """Valid parameters of an attention slot."""
     if not slot:
         return "it follows attn; choose its own mechanism first, with attn@decoder_attn=NAME"
     names = ", ".join(str(name) for name in slot if name != "_target_")

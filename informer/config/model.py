@@ -17,24 +17,24 @@ class CalendarEmbed(Enum):
     """How calendar marks enter the model; `informer.data.calendar` computes the marks of the same name."""
 
     timeF = "timeF"
-    """Real numbers in [-0.5, 0.5] through one linear map."""
+    """Real numbers in [-0.5, 0.5], embedded by one linear map."""
     fixed = "fixed"
-    """Integer fields, each looked up in a sinusoid table."""
+    """Integer fields, each embedded by a sinusoidal table."""
     learned = "learned"
-    """Integer fields, each looked up in a learned table."""
+    """Integer fields, each embedded by a learned table."""
     none = "none"
     """No marks: the model knows positions in the window but no dates, so it cannot memorise events by date."""
 
 
 MOST_ROWS = 8192
-"""Of a window that linear maps are fitted on: its moments are this many squared."""
+"""Longest window (lookback window and horizon) for linear maps; their moments have this many rows squared."""
 
 
 class LinearSkip(Enum):
-    """A linear map from each target's history to its forecast, added to the network's output.
+    """A linear map from each target's lookback window to its forecast, added to the network's output.
 
-    linear: learnt with the network; ridge: fitted before training and fixed, so that the network learns the residuals;
-    maps: the same with the maps of model=linear, for each column or series its own.
+    linear: learned with the network. ridge: fitted before training and fixed, so that the network learns the residuals.
+    maps: like ridge, with the maps of model=linear, separate for each column or series.
     """
 
     none = "none"
@@ -44,7 +44,7 @@ class LinearSkip(Enum):
 
 
 class Recompute(Enum):
-    """What the backward pass recomputes."""
+    """What the backward pass recomputes instead of storing."""
 
     nothing = "nothing"
     layers = "layers"
@@ -54,7 +54,7 @@ class Recompute(Enum):
 
 
 class Shortening(Enum):
-    """How the sequence is halved between the encoder's layers; `informer.layers.shortening` defines each."""
+    """How the sequence is halved between encoder layers; defined in `informer.layers.shortening`."""
 
     conv = "conv"
     max = "max"
@@ -66,10 +66,10 @@ class Shortening(Enum):
 
     @classmethod
     def of(cls, chosen: str | bool) -> "Shortening":
-        """The shortening of a configuration value; true means conv, false none.
+        """The shortening for a configuration value; true means conv, false means none.
 
         Raises:
-            ValueError: an unknown name.
+            ValueError: unknown name.
         """
         name = str(chosen).lower()
         if name not in (*cls.__members__, "true", "false"):
@@ -78,41 +78,42 @@ class Shortening(Enum):
 
 
 class Decoding(Enum):
-    """How the decoder comes to the rows of the horizon."""
+    """How the decoder forecasts the rows of the horizon."""
 
     one_pass = "one_pass"
-    """All in one pass, from the start token and their timestamps."""
+    """All rows in one pass, from the start token and the calendar marks of the horizon."""
     step = "step"
-    """One after the other, each from a start token that ends with the forecasts before it."""
+    """One token after the other, each with the forecasts before it appended to the start token."""
 
 
 class GlobalProjections(Enum):
-    """Whether attention among and between global tokens and rows has the rows' projections."""
+    """Projections of global tokens and rows in attention."""
 
     shared = "shared"
+    """Tokens and rows share all projections."""
     own = "own"
-    """Each of the four parts (tokens or rows asking tokens or rows) has its own queries, keys and values."""
+    """Each of the four parts (tokens or rows attending to tokens or rows) has its own queries, keys and values."""
 
 
 @dataclass(kw_only=True, slots=True)
 class ModelConfig:
-    """The keys of the node `model` common to all families; each family has a subclass with its own sizes."""
+    """Keys of the node `model` that all families have; each family has a subclass with its own sizes."""
 
     family: str
-    """Name of the family: the module in `informer.models`, or of a module named in INFORMER_MODELS."""
+    """Name of the family: a module of `informer.models`, or defined by a module named in INFORMER_MODELS."""
     embed: CalendarEmbed = CalendarEmbed.timeF
-    """How calendar marks enter."""
+    """How calendar marks are embedded."""
     offset: int = 0
-    """Rows between the start token and the horizon: they are neither read nor forecast."""
+    """Rows between lookback window and horizon, which are neither read nor forecast."""
     skip: LinearSkip = LinearSkip.none
-    """A linear map from history to forecast, added to the network, whose own output then starts at zero."""
+    """Linear map from lookback window to forecast, added to the network, whose own output then starts at zero."""
 
     maps: list[dict[str, Any]] = field(default_factory=list)
-    """Strengths of the closed-form linear maps, written by the program where model=auto chose them; none: they are
-    chosen when the maps are fitted."""
+    """Settings of the closed-form linear maps, written by the program for model=auto. Empty: chosen when the maps are
+    fitted."""
 
     floor: bool = False
-    """With linear maps: no forecast is below the smallest value of its history."""
+    """With linear maps: limit forecasts to at least the smallest value of their lookback window."""
 
     HAS_SKIP: ClassVar[bool] = False
     """Whether the family has a linear skip."""
@@ -121,22 +122,22 @@ class ModelConfig:
 
     @property
     def is_fitted_first(self) -> bool:
-        """Before the first step something is fitted that forecasts by itself."""
+        """Whether something is fitted before the first step that can forecast without the network."""
         return self.CLOSED_FORM or self.skip in (LinearSkip.ridge, LinearSkip.maps)
 
     @property
     def marks(self) -> CalendarEmbed:
-        """How the data's calendar marks are written; linear maps read them where the network does not."""
+        """Encoding of the calendar marks in the data; linear maps may read marks that the network does not."""
         without = self.embed is CalendarEmbed.none and self.skip is LinearSkip.maps
         return CalendarEmbed.timeF if without else self.embed
 
     @property
     def n_layers(self) -> int:
-        """Number of layers; a checkpoint has at least as many weights."""
+        """Number of layers; a checkpoint contains at least as many weights."""
         return 0
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         if self.floor and not (self.CLOSED_FORM or self.skip is LinearSkip.maps):
             return [f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"]
         if self.skip is not LinearSkip.none and not self.HAS_SKIP:
@@ -144,7 +145,7 @@ class ModelConfig:
         return []
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
-        """Problems with these lengths of history, start token and horizon, one sentence each."""
+        """One sentence for each problem with these lengths of lookback window, start token and horizon."""
         return []
 
 
@@ -158,45 +159,46 @@ class InformerConfig(ModelConfig):
     d_model: int = 512
     """Width of every layer."""
     n_heads: int = 8
-    """Attention heads; divides d_model."""
+    """Attention heads; must divide d_model."""
     d_ff: int = 2048
     """Hidden width of the feed-forward blocks."""
     encoder_stacks: list[int] = field(default_factory=lambda: [2])
-    """Layers of each encoder stack; stack i reads the last seq_len / 2^i rows. [2] Informer, [3, 2, 1] its pyramid."""
+    """Number of layers of each encoder stack; stack i reads the last seq_len / 2^i rows. [2]: Informer; [3, 2, 1]: its
+    pyramid."""
     stack_fractions: list[float] | None = None
-    """Fraction of the history that each stack reads, instead of 1, 1/2, 1/4, ...; [1, 0.25] for stacks [3, 1]."""
+    """Fraction of the lookback window that each stack reads; null: 1, 1/2, 1/4, ... Set [1, 0.25] for stacks [3, 1]."""
     decoder_layers: int = 1
+    """Number of decoder layers."""
     decoding: Decoding = Decoding.one_pass
-    """one_pass, or step: a pass of the decoder for each token, and each forecast fed back; in training as in
-    prediction."""
+    """one_pass: forecast the whole horizon at once. step: one decoder pass per token, each fed the forecasts before it,
+    in training and in prediction."""
     dropout: float = 0.05
     activation: Activation = Activation.gelu
     distil: str | bool = "conv"
-    """How the sequence is halved between the layers of a stack: conv, max, avg, strided, none, funnel or eliminate (see
-    `informer.layers.shortening`); true means conv, false none."""
+    """How the sequence is halved between encoder layers: conv, max, avg, strided, none, funnel or eliminate (see
+    `informer.layers.shortening`); true means conv, false means none."""
     distil_norm: bool = True
-    """BatchNorm in distil=conv, as in the authors' code; the paper's formula has none."""
+    """Use BatchNorm in distil=conv, as the authors' code does; the paper's formula has none."""
     global_tokens: int = 0
-    """Learned tokens of each encoder stack, from layer to layer; with attn=etc or bigbird_etc and attn.n_global=0."""
+    """Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0."""
     global_projections: GlobalProjections = GlobalProjections.shared
     mix: bool = False
     """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
     activation_checkpointing: bool = False
-    """Store only the input of every layer and recompute the layer in the backward pass: same numbers, less memory,
+    """Store only the input of every layer and recompute the layer in the backward pass: same results, less memory,
     slower."""
     reversible: bool = False
-    """Reversible layers (LayerNorm before attention and feed-forward, two streams): the backward pass recovers
-    activations
-    from the output of each run of layers between distilling steps."""
+    """Reversible layers (LayerNorm before attention and feed-forward, two streams): the backward pass recomputes
+    activations from the output of each group of layers between distilling steps."""
 
     instance_norm: bool = False
-    """Normalise each window by its own history, and undo it for the forecast."""
+    """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
     patch_len: int = 1
-    """Rows per token; divides seq_len, label_len and pred_len."""
+    """Rows per token; must divide seq_len, label_len and pred_len."""
     series_embedding: int = 0
-    """Width of a learned vector for each series of training, read next to the values of every row; 0: none."""
+    """Width of a learned vector per training series, appended to the values of every row; 0: none."""
     channel_independent: bool = False
-    """Forecast each target from its own history (and the columns that are not targets), with one network for all."""
+    """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
 
     @property
     def recompute(self) -> Recompute:
@@ -207,11 +209,11 @@ class InformerConfig(ModelConfig):
 
     @property
     def n_layers(self) -> int:
-        """Layers of encoder stacks and decoder."""
+        """Layers of encoder stacks and decoder together."""
         return sum(self.encoder_stacks) + self.decoder_layers
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = [
             f"model.{name}: expected at least 1, found {value}"
             for name, value in [
@@ -247,7 +249,7 @@ class InformerConfig(ModelConfig):
         return found
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
-        """Problems with these lengths of history, start token and horizon, one sentence each."""
+        """One sentence for each problem with these lengths of lookback window, start token and horizon."""
         lengths = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
         found = [
             f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
@@ -267,7 +269,6 @@ class InformerConfig(ModelConfig):
 
 
 def _fraction_problems(fractions: Sequence[float | int], n_stacks: int) -> list[str]:
-    """Problems of the stacks' fractions of the history, at most one sentence."""
     if len(fractions) == n_stacks and all(0 < fraction <= 1 for fraction in fractions):
         return []
     wanted = f"expected a number above 0 and at most 1 for each of {n_stacks} stacks"

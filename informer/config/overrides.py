@@ -1,4 +1,4 @@
-"""Python values as Hydra's overrides, key=value."""
+"""Python values as overrides of Hydra, key=value."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from informer.config.plain import escaped
 
 
 def overrides_of(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """`key=value` of nested settings, with dotted keys."""
+    """Overrides `key=value` for nested settings, with dotted keys."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from overrides_of(value, f"{prefix}{key}.")
@@ -31,7 +31,7 @@ def written(value: Any) -> str:
 
 
 def readable(value: Any) -> str:
-    """The same for display: quotes only where a list needs them."""
+    """A value for display, with quotes only where a list needs them."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, list):
@@ -42,7 +42,7 @@ def readable(value: Any) -> str:
 
 
 def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """`key=value`, for display, of all values of a node that are not the defaults."""
+    """`key=value`, for display, of the values in a node that differ from the defaults."""
     found: list[str] = []
     for key, value in values.items():
         name = f"{node}.{key}" if node else key

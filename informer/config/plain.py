@@ -1,8 +1,8 @@
-"""Plain values: configurations from untrusted sources, read as data only.
+"""Read configurations from untrusted sources as data only.
 
 OmegaConf replaces `${...}` in any text by other values, including environment variables. Literal text goes through
-`escaped` before OmegaConf sees it; `check_plain` refuses saved configurations that contain such a reference or name
-code to run.
+`escaped` before OmegaConf sees it; `check_plain` refuses saved configurations that contain such references or name code
+to run.
 """
 
 import json
@@ -19,12 +19,12 @@ from informer.errors import InputError
 MECHANISM = re.compile(r"informer\.attention\.\w+\.\w+")
 """Allowed values of a saved `_target_`."""
 REFERENCE = re.compile(r"(\\*)\$\{")
-"""Start of a reference; an odd number of backslashes before it makes it text."""
+"""Start of a reference; an odd number of backslashes before it makes it literal text."""
 
 PLAIN = (str, bool, int, float, list, tuple, dict, type(None))
 
 MAX_BYTES = 1 << 20
-"""Maximum size of a saved configuration; usual ones have a few thousand bytes."""
+"""Maximum size of a saved configuration; they usually have a few thousand bytes."""
 MAX_DEPTH = 20
 """Maximum nesting; a configuration has four levels."""
 OPENING = (
@@ -46,20 +46,20 @@ def escaped(node: Any) -> Any:
 
 
 def unescaped(text: str) -> str:
-    """The inverse of `escaped` for one text."""
+    """The inverse of `escaped` for a string."""
     return REFERENCE.sub(lambda begin: begin[1][: len(begin[1]) // 2] + "${", text)
 
 
 def check_plain(node: Any, where: str) -> None:
-    """Refuse a saved configuration that is more than data.
+    """Raise InputError if a saved configuration is more than data.
 
     Args:
         node: plain containers.
-        where: its name in errors.
+        where: where it comes from, for the message.
 
     Raises:
-        InputError: a `_target_` outside the package's mechanisms, a `${...}`, which could read the environment, or
-            something that is no plain value.
+        InputError: a `_target_` outside of `informer.attention`, a reference `${...}` (which could read the
+            environment), or a value that is not plain.
     """
     if isinstance(node, str) and any(len(begin[1]) % 2 == 0 for begin in REFERENCE.finditer(node)):
         raise InputError(f"{where}: its configuration contains a reference: {node!r}")
@@ -89,11 +89,11 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_saved_yaml(path: Path) -> dict[str, Any]:
-    """A saved configuration: one mapping of plain values.
+    """Read a saved configuration: one mapping of plain values.
 
     Raises:
-        InputError: it cannot be read, is too large or too deep, has aliases (which can expand without end) or tags,
-            contains references or names code.
+        InputError: the file cannot be read, is too large or too deep, contains references, tags or aliases (which can
+            expand without end), or names code.
     """
     text = read_text(path)
     with _refusing(path, "the configuration of a run"):
@@ -104,10 +104,10 @@ def read_saved_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Saved facts: one object of plain values.
+    """Read a saved JSON file: one object of plain values.
 
     Raises:
-        InputError: it cannot be read, or is something else.
+        InputError: the file cannot be read, or contains something else.
     """
     text = read_text(path)
     with _refusing(path, "the facts about a run"):
@@ -115,10 +115,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """A small text file of a run directory.
+    """Read a small text file of a run directory.
 
     Raises:
-        InputError: it cannot be read, is too large or no text.
+        InputError: the file cannot be read, is too large, or is not UTF-8 text.
     """
     with _refusing(path, "a file of a run"):
         if not path.is_file():  # reading a pipe would block

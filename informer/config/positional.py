@@ -8,8 +8,8 @@ from informer.config.addresses import is_address
 
 
 def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Paths and addresses, and everything else: `key=value` (unless a file of that name exists), options and their
-    values."""
+    """Separate paths and addresses from all other arguments: `key=value` (unless a file has this name), options and
+    their values."""
     paths: list[str] = []
     others: list[str] = []
     for place, argument in enumerate(arguments):
@@ -20,7 +20,7 @@ def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def quoted_list(values: Sequence[str]) -> str:
-    """A list in Hydra's grammar, for texts with any characters."""
+    """A list in Hydra's grammar; the elements may contain any characters."""
     # a backslash escapes only before a quote or the end
     texts = (re.sub(r"(\\*)('|$)", lambda end: end[1] * 2 + end[2].replace("'", "\\'"), each) for each in values)
     return "[" + ",".join(f"'{each}'" for each in texts) + "]"

@@ -1,4 +1,4 @@
-"""Repairs of rows, and limits on files."""
+"""Repairs of rows, and limits of file sizes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from enum import Enum
 
 
 class Fill(Enum):
-    """Value of a missing cell: the last one before it, linear interpolation between its neighbours, or zero; mask: it
-    stays missing."""
+    """What replaces a missing cell. ffill: the last value before it. linear: interpolation between its neighbours.
+    zero: 0. mask: nothing, it stays missing."""
 
     ffill = "ffill"
     linear = "linear"
@@ -16,7 +16,7 @@ class Fill(Enum):
 
 
 class Duplicates(Enum):
-    """What to keep of rows with the same timestamp: the first, or their mean."""
+    """What to keep of rows with the same timestamp: the first row, or their mean."""
 
     first = "first"
     mean = "mean"
@@ -27,14 +27,14 @@ class Repairs:
     """The requested repairs.
 
     Args:
-        sort: rows by time.
-        duplicates: rows with the same timestamp become one.
-        fill: empty cells, and the rows of missing timestamps.
-        max_gap: longest run of rows to fill; None fills any.
-        confirmed: names of repairs that may drop more than a few rows.
-        categorical: columns of codes, which are never averaged: of duplicate rows they keep the first value, and where
-            rows are missing they repeat the one before.
-        static: columns that are constant, which fill=mask therefore fills.
+        sort: sort rows by time.
+        duplicates: how to merge rows with the same timestamp.
+        fill: how to fill empty cells and missing rows.
+        max_gap: longest run of rows to fill; None means no limit.
+        confirmed: repairs that may drop more than a few rows.
+        categorical: columns of codes, which are never averaged: of duplicates the first value is kept, and missing rows
+            repeat the last value.
+        static: columns that are constant within a series, which are filled even with fill=mask.
     """
 
     sort: bool = False
@@ -55,31 +55,31 @@ class Repairs:
 
     @property
     def advice(self) -> str:
-        """How to handle the remaining empty cells and missing rows."""
+        """Advice for the empty cells and missing rows that remain."""
         if self.fill is None:
             return "set dataset.fill=ffill, linear or zero, or mask, which keeps gaps"
-        if self.keeps_gaps:  # dates so far apart that they are wrong
+        if self.keeps_gaps:  # a gap this long means wrong dates
             return "more rows than dataset.fill=mask puts in: fix the dates"
         limit = "" if self.max_gap is None else f" within dataset.max_gap={self.max_gap}"
         return f"dataset.fill={self.fill.value} cannot fill it{limit}: fix the file"
 
     @property
     def for_cells(self) -> str | None:
-        """The same for empty cells only; None: they are no problem."""
+        """Advice for empty cells only; None if they are not a problem."""
         return None if self.keeps_gaps else self.advice
 
 
 LONGEST_CELL = 131_072
-"""Characters of a cell that Python's csv module can read."""
+"""Longest cell, in characters, that Python's csv module can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits on a data file.
+    """Limits of a data file's size.
 
     Args:
-        file_mb: uncompressed size; None: unlimited, for files that are read in pieces.
-        line_mb: size of one line.
+        file_mb: uncompressed size in MB; None: no limit, for files that are read in pieces.
+        line_mb: size of one line in MB.
         cell: characters of one cell, at most LONGEST_CELL.
     """
 

@@ -1,4 +1,4 @@
-"""Keys and modules that were renamed: old names are still read, in commands, configurations and checkpoints."""
+"""Renamed keys and modules: old names still work in commands, configurations and checkpoints."""
 
 import re
 from collections.abc import Container, Mapping, Sequence
@@ -9,13 +9,13 @@ from informer.errors import InputError
 Value = TypeVar("Value")
 
 RENAMED = {"model.highway": "model.skip"}
-"""Old key -> new key, both dotted and below the same node."""
+"""Old key -> new key; both are dotted and in the same node."""
 RENAMED_MODULES = {"highway": "skip"}
-"""Old name -> new name of a top-level module of the network: in `trainer.freeze` and in the names of weights."""
+"""Old name -> new name of a top-level module of the network, in `trainer.freeze` and in names of weights."""
 
 
 def renamed_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Overrides with new keys, and a notice for each one that used an old key."""
+    """Overrides with new keys, and a notice for each old key."""
     renamed, notices = [], []
     for override in overrides:
         key = re.match(r"[+~]*([\w.]+)", override)
@@ -29,14 +29,14 @@ def renamed_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def rename_composed(config: dict[str, Any], given: Container[str]) -> tuple[dict[str, Any], list[str]]:
-    """A composed configuration with new keys, and a notice for each old key, which a file given by the user has.
+    """A composed configuration with new keys, and a notice for each old key in it, which comes from the user's files.
 
     Args:
-        config: with the old keys.
-        given: keys on the command line. Other values of new keys are defaults, which the old key overrides.
+        config: composed configuration.
+        given: keys set on the command line. Other values of new keys are defaults and are replaced by the old key's.
 
     Raises:
-        InputError: an old and its new key are given with different values.
+        InputError: an old key and its new name have different values.
     """
     notices = []
     for old, new in RENAMED.items():
@@ -55,7 +55,7 @@ def rename_composed(config: dict[str, Any], given: Container[str]) -> tuple[dict
 
 
 def renamed_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with new names of keys and modules; a new key that is already there is kept."""
+    """A configuration with new names of keys and modules; if both names are present, the new one is used."""
     renamed = dict(config)
     for old, new in RENAMED.items():
         (*parents, name), key = old.split("."), new.rpartition(".")[2]
@@ -83,7 +83,7 @@ def _notice(old: str) -> str:
 
 
 def _copied_node(config: dict[str, Any], path: Sequence[str]) -> dict[str, Any] | None:
-    """The node at `path`, copied on the way down so that it may be changed; None if there is none."""
+    """The node at `path`, copied together with its parents so that it may be changed; None if it does not exist."""
     node = config
     for name in path:
         if not isinstance(node.get(name), Mapping):

@@ -14,20 +14,22 @@ class ReportConfig:
     input: str = "runs/latest"
     """A run directory, a checkpoint file, the folder of an evaluation, or a file or folder of forecasts."""
     output: str | None = None
-    """The page; null: report.html in the input, or next to it."""
+    """HTML file to write; null: report.html in the input folder, or next to the input file."""
     history: str | None = None
-    """For forecasts: the file before them; null: the file named in their summary, if it exists."""
+    """For forecasts: file with the values before them; null: the file named in their summary, if it exists."""
     actuals: str | None = None
-    """For forecasts: a file with actual values, if known."""
+    """For forecasts: file with actual values, if known."""
     dataset: EvalDataset = field(default_factory=EvalDataset)
-    """For a run: where its data is now or how it is written, if different from training."""
+    """For a run: location and format of its data, if they have changed since training."""
     data_dir: str | None = None
     """Folder of the datasets' files; null: as in training."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     batch_size: int = 256
+    """Windows per batch."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = self.dataset.problems() + device_problems(self.device)
         if self.batch_size < 1:
             found.append(f"batch_size: expected at least 1, found {self.batch_size}")
@@ -41,10 +43,10 @@ class CompareConfig:
     runs: list[str] = field(default_factory=list)
     """Run directories."""
     output: str | None = None
-    """An HTML page to write; null: the table only."""
+    """HTML file to write; null: only print the table."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         return [] if self.runs else ["runs: expected run directories, found none: python -m informer.compare runs/*"]
 
 
@@ -53,20 +55,20 @@ class ScoreConfig:
     """`python -m informer.score forecasts=FILE actuals=FILE history=FILE`."""
 
     forecasts: str | None = None
-    """Forecasts, long or wide."""
+    """File of forecasts, long or wide."""
     actuals: str | None = None
-    """Actual values, long or wide."""
+    """File of actual values, long or wide."""
     history: str | None = None
-    """Earlier values: for the baselines, MASE and OWA; missing ones, as cells or rows, keep their places."""
+    """File of earlier values, for the baselines, MASE and OWA; missing cells and rows keep their places."""
     season: int | None = None
-    """Rows per season; null: derived from the step of the history."""
+    """Rows per season; null: derived from the time step of the history."""
     output: str | None = None
-    """Folder of scores.json and scores.csv; null: the table only."""
+    """Folder for scores.json and scores.csv; null: only print the table."""
     dataset: InputFormat = field(default_factory=InputFormat)
-    """How the files are written, if that cannot be detected."""
+    """Format of the files, as far as it should not be detected."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = self.dataset.problems()
         for name in ("forecasts", "actuals", "history"):
             if not getattr(self, name):

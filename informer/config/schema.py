@@ -1,6 +1,6 @@
-"""The configuration of a training run, composed of its nodes, and the validation of every command's configuration.
+"""Configuration of a training run, and validation of every command's configuration.
 
-Hydra composes the yaml files of `conf/` into these classes; nothing here imports torch or any other large library.
+Hydra composes the yaml files in `conf/` into these classes; nothing here imports torch or another large library.
 """
 
 import math
@@ -18,7 +18,7 @@ from informer.errors import InputError
 from informer.runtime import device_problems
 
 SLOTS = ("attn", "decoder_attn", "cross_attn")
-"""Nodes of the configuration for an attention mechanism, `_target_` and parameters."""
+"""Nodes of the configuration for attention mechanisms, with `_target_` and parameters."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -27,8 +27,9 @@ class TrainConfig:
 
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     attn: dict[str, Any] = field(default_factory=dict)
-    """The encoder's mechanism: `_target_` and parameters."""
+    """Attention mechanism of the encoder: `_target_` and parameters."""
     decoder_attn: dict[str, Any] = field(default_factory=dict)
+    """Mechanism of the decoder's self-attention; empty: like attn."""
     decoder_attn_reason: str | None = None
     """Why decoder_attn differs from the requested mechanism; set by the program."""
     cross_attn: dict[str, Any] = field(default_factory=dict)
@@ -38,55 +39,58 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     seq_len: int = 96
-    """Rows of history the encoder reads."""
+    """Rows of the lookback window, which the encoder reads."""
     label_len: int = 48
-    """Rows of history the decoder starts from."""
+    """Rows of the decoder's start token, the end of the lookback window."""
     pred_len: int = 24
-    """Rows to forecast."""
+    """Rows of the forecast horizon."""
     features: Features | None = None
-    """null: MS where a target is given, else M."""
+    """Columns to read and to forecast: M, S or MS; null: MS if a target is given, else M."""
     target: str | None = None
-    """Column to forecast (S, MS) or to plot first; null: the dataset's."""
+    """Column to forecast (S, MS) or to plot first; null: the dataset's target."""
     targets: list[str] | None = None
-    """Columns to forecast, instead of features and target."""
+    """Columns to forecast; replaces features and target."""
     past_covariates: list[str] = field(default_factory=list)
     """Columns to read but not forecast."""
     future_covariates: list[str] = field(default_factory=list)
-    """Columns to read whose future values are known; predict reads them from `future`."""
+    """Columns to read whose future values are known; predict reads these from `future`."""
     non_negative: NonNegative = NonNegative.auto
-    """Targets whose forecasts and intervals do not go below zero."""
+    """Targets whose forecasts and intervals are at least zero."""
     seed: int = 0
+    """Seed of all random numbers."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     data_dir: str = "data"
+    """Folder of the datasets' files."""
     run_dir: str | None = None
     """Folder of the run; null: runs/<time>_<dataset>_<attention>."""
     precision: Precision = Precision.float32
-    """Number format of the products in training."""
+    """Number format of matrix products in training."""
     compile: bool = False
     """Compile the network before training."""
     init_from: str | None = None
-    """A run directory or a checkpoint file whose weights initialise a new run."""
+    """Run directory or checkpoint file whose weights initialise a new run."""
     resume: str | None = None
-    """A run directory, or its last.pt, to continue; its configuration is used."""
+    """Run directory, or its last.pt, to continue with its own configuration."""
     search: list[str] = field(default_factory=list)
     """Keys to choose on validation data before training; set by the program for model=auto."""
 
     @property
     def used_features(self) -> Features:
-        """Which columns are read and forecast, also where `features` is not given."""
+        """The value of `features`, or its default if it is not given."""
         if self.features is not None:
             return self.features
         return Features.M if self.target is None else Features.MS
 
     @property
     def sizes(self) -> WindowSizes:
-        """The lengths of a window."""
+        """Lengths of a window."""
         return WindowSizes(
             seq_len=self.seq_len, label_len=self.label_len, pred_len=self.pred_len, offset=self.model.offset
         )
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         parts = (self.dataset, self.loss, self.trainer, self.optim)
         found = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
         if not 0 <= self.seed < 2**32:
@@ -95,7 +99,7 @@ class TrainConfig:
             found.append(
                 "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
             )
-        if self.search:  # lengths and sizes are not chosen yet
+        if self.search:  # lengths and sizes are still open
             return found + self._search_problems()
         if self.trainer.time_budget_minutes is not None:
             found.append("trainer.time_budget_minutes: only used with model=auto, found another model")
@@ -154,18 +158,18 @@ SEARCHED = (
 
 @runtime_checkable
 class Checkable(Protocol):
-    """A configuration that knows what is wrong with it."""
+    """A configuration that can check itself."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
 
 
 Config = TypeVar("Config", bound=Checkable)
 
 
 def check(config: Config) -> Config:
-    """Raise one InputError with all problems of a configuration."""
-    # comparisons with NaN are false, whatever range they ask for
+    """Return a configuration, or raise one InputError with all of its problems."""
+    # NaN must be checked separately: every comparison with it is false
     found = [f"{key}: expected a number, found nan" for key in _nans(config)] or config.problems()
     found += address_problems(config, PATHS)
     if found:
@@ -174,7 +178,7 @@ def check(config: Config) -> Config:
 
 
 def _nans(node: Any) -> Iterator[str]:
-    """The dotted keys whose value is NaN."""
+    """Dotted keys whose value is NaN."""
     if is_dataclass(node):
         node = {field.name: getattr(node, field.name) for field in fields(node)}
     if isinstance(node, list):

@@ -1,4 +1,4 @@
-"""The configuration of `informer serve`: forecasts over HTTP."""
+"""Configuration of `informer serve`: forecasts over HTTP."""
 
 from dataclasses import dataclass, field
 
@@ -13,27 +13,28 @@ class ServeConfig:
     checkpoint: str = "runs/latest"
     """A run directory or a checkpoint file."""
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 is every address of the machine."""
+    """Address to listen on; 0.0.0.0 means every address of the machine."""
     port: int = 8000
-    """0: any free port, which the first line names."""
+    """Port to listen on; 0: any free port, printed at the start."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     dataset: InputFormat = field(default_factory=InputFormat)
-    """How tables in requests are written, if different from the training data."""
+    """Format of the tables in requests, if different from the training data."""
     batch_size: int = 16
-    """Series per forward pass; every pass is padded to this size, so that no answer depends on other requests."""
+    """Series per forward pass; every pass is padded to this size, so that answers do not depend on other requests."""
     timeout: float = 30.0
     """Seconds from the first byte of a request to its answer."""
     max_mb: float = 10.0
-    """Maximum size of a request's body."""
+    """Maximum size of a request's body in MB."""
     max_series: int = 1000
     """Maximum number of series in a request."""
     max_horizon: int = 1000
     """Maximum number of rows to forecast."""
     max_requests: int = 128
-    """Maximum number of requests in progress; others are refused at once."""
+    """Maximum number of requests in progress; further ones are refused at once."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = self.dataset.problems() + device_problems(self.device)
         if not 0 <= self.port <= 65535:
             found.append(f"port: expected 0 to 65535, found {self.port}")

@@ -1,4 +1,4 @@
-"""How a network is trained: the nodes `trainer`, `optim` and `loss`, device and precision."""
+"""How a network is trained: the nodes `trainer`, `optim` and `loss`, and the precision."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -6,11 +6,11 @@ from enum import Enum
 from informer.quantiles import level_problem
 
 MOST_BLOCKS = 50
-"""That intervals are calibrated on."""
+"""Largest number of blocks on which intervals are calibrated."""
 
 
 class Precision(Enum):
-    """auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
+    """Number format of matrix products. auto: bf16 if the processor or GPU supports it natively, otherwise float32."""
 
     float32 = "float32"
     bf16 = "bf16"
@@ -18,8 +18,8 @@ class Precision(Enum):
 
 
 class TrackerKind(Enum):
-    """Where curves go. tensorboard: an event file in the run directory; csv: `curves.csv` there; mlflow: the server
-    that MLFLOW_TRACKING_URI names, or a database next to the run (extra `mlflow`)."""
+    """Where training curves are written. tensorboard: an event file in the run directory. csv: `curves.csv` there.
+    mlflow: the server named by MLFLOW_TRACKING_URI, or a database next to the run (extra `mlflow`)."""
 
     tensorboard = "tensorboard"
     mlflow = "mlflow"
@@ -27,7 +27,7 @@ class TrackerKind(Enum):
 
 
 class Extra(Enum):
-    """What is tracked after each epoch on request: attention maps of a validation window; the norm of every weight."""
+    """Optional curves after each epoch. attention: maps of a validation window. weights: norm of every weight."""
 
     attention = "attention"
     weights = "weights"
@@ -38,49 +38,50 @@ class TrainerConfig:
     """The node `trainer`."""
 
     max_epochs: int = 6
+    """Largest number of epochs."""
     max_steps: int | None = None
-    """Stop after this many steps, then validate as after an epoch; null: no limit; 0: only fit in closed form."""
+    """Stop after this many steps and validate; null: no limit; 0: only fit in closed form."""
     steps_per_epoch: int | None = None
-    """Steps per epoch, after which the model is validated, on newly drawn windows; null: all windows once."""
+    """Steps per epoch, on newly drawn windows; the model is validated after each epoch; null: all windows once."""
     time_budget_minutes: float | None = None
-    """With model=auto: time limit of its search and training together; null: no limit."""
+    """With model=auto: time limit of search and training together; null: no limit."""
     max_minutes: float | None = None
-    """Training ends after so many minutes, validated as after an epoch; null: no bound."""
+    """Stop training after this time and validate; null: no limit."""
     batch_size: int = 32
-    """Windows per step, over all processes."""
+    """Windows per step, over all processes together."""
     eval_batch_size: int = 256
     """Windows per batch in validation and test; does not affect results."""
     patience: int = 3
-    """Number of epochs without a lower validation loss after which training stops."""
+    """Stop after this many epochs in a row without a lower validation loss."""
     save_every_minutes: float | None = 10.0
-    """last.pt is written after each epoch, and within an epoch after this time; null: only after epochs."""
+    """Interval within an epoch at which last.pt is written, as after each epoch; null: only after epochs."""
     freeze: list[str] = field(default_factory=list)
-    """Top-level modules of the network that keep their weights (`encoder`, ...)."""
+    """Top-level modules of the network whose weights are not trained (`encoder`, ...)."""
     deterministic: bool = False
-    """Refuse nondeterministic algorithms; GPUs have some, and are slower without."""
+    """Use only deterministic algorithms; some are slower on GPUs."""
     collective_timeout_minutes: float = 10.0
-    """How long a process waits for the others before the run ends."""
+    """How long a process waits for the others before the run is ended."""
 
     keep: bool = True
-    """Keep what `informer update` adds later rows to: the last rows (rows.csv), moments of linear maps (kept.pt)."""
+    """Save what `informer update` needs: the last rows (rows.csv) and moments of linear maps (kept.pt)."""
     refit: bool = False
-    """With linear maps: after the score fit these once more on the rows of all parts, for forecasts (refit.pt)."""
+    """With linear maps: after scoring, fit them again on the rows of all parts, for forecasts (refit.pt)."""
     combine: bool = False
-    """With linear maps: the forecast is the average of network, linear maps and seasonal naive that does best on
-    validation, chosen after training."""
+    """With linear maps: forecast with a weighted average of network, linear maps and seasonal naive. The weights are
+    chosen on validation data after training."""
     tracker: list[TrackerKind] = field(default_factory=lambda: [TrackerKind.tensorboard])
-    """Where curves go: any of tensorboard, mlflow, csv."""
+    """Where training curves are written: any of tensorboard, mlflow, csv."""
     track_also: list[Extra] = field(default_factory=list)
-    """Further curves after each epoch: attention (maps of one validation window), weights (their norms)."""
+    """Additional curves after each epoch: attention (maps of one validation window), weights (their norms)."""
     calibration: float = 0.5
-    """Share of the validation rows, from the end, that calibrates intervals and is not used to stop training; 0: no
+    """Share of the validation rows, from the end, that calibrates intervals and is not used for early stopping; 0: no
     intervals."""
     calibration_blocks: int = 5
-    """With linear maps: blocks of training and validation that calibrate intervals, each forecast by maps fitted on the
-    others; 0: the rows of `calibration` do, as for models without."""
+    """With linear maps: number of blocks for calibrating intervals, each forecast by maps fitted on the others; 0: use
+    the rows of `calibration`, as models without linear maps do."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         values = {
             "max_epochs": self.max_epochs,
             "batch_size": self.batch_size,
@@ -113,9 +114,8 @@ class TrainerConfig:
 
 
 class Schedule(Enum):
-    """halving: the rate of epoch n is lr / 2^(n-1), as in the paper's runs; constant: lr throughout.
-
-    cosine: from lr to 0 along half a cosine, step by step over the whole run.
+    """Learning rate over time. halving: lr / 2^(n-1) in epoch n, as in the paper. constant: lr throughout. cosine: from
+    lr to 0 along half a cosine, step by step over the whole run.
     """
 
     halving = "halving"
@@ -128,16 +128,19 @@ class OptimConfig:
     """The node `optim`: Adam."""
 
     lr: float = 1e-4
+    """Initial learning rate."""
     schedule: Schedule = Schedule.halving
+    """Learning rate over time: halving, constant or cosine."""
     weight_decay: float = 0.0
+    """L2 penalty of Adam."""
     clip_norm: float | None = None
-    """Maximum gradient norm; longer gradients are scaled down to it."""
+    """Maximum gradient norm; larger gradients are scaled down to it; null: no limit."""
     ema: float = 0.0
-    """Share of an average of the weights that a step keeps, such as 0.999; the average is validated and is the model.
-    0: none."""
+    """Decay per step of an exponential moving average of the weights, such as 0.999; the average is validated and is
+    the model. 0: no average."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = []
         if not self.lr > 0:
             found.append(f"optim.lr: expected more than 0, found {self.lr}")
@@ -151,8 +154,8 @@ class OptimConfig:
 
 
 class LossKind(Enum):
-    """Mean over all forecast values: squared error, absolute error, Huber loss (delta 1), absolute error and that of
-    the spectrum, or pinball loss of quantiles."""
+    """Mean over all forecast values of: mse: squared error. mae: absolute error. huber: Huber loss (delta 1). spectral:
+    absolute error and error of the spectrum. quantile: pinball loss of quantiles."""
 
     mse = "mse"
     mae = "mae"
@@ -167,12 +170,12 @@ class LossConfig:
 
     kind: LossKind = LossKind.mse
     alpha: float = 0.2
-    """Weight of the error's spectrum with kind=spectral."""
+    """With kind=spectral: weight of the error of the spectrum."""
     quantiles: list[float] = field(default_factory=list)
-    """Levels of the forecast quantiles with kind=quantile; the median is the point forecast."""
+    """With kind=quantile: levels to forecast; the median is the point forecast."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         if not self.alpha > 0:
             return [f"loss.alpha: expected more than 0, found {self.alpha}"]
         if self.kind is LossKind.quantile:

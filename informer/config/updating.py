@@ -1,4 +1,4 @@
-"""Configuration of the commands that look after a trained model: update, watch."""
+"""Configuration of the commands that maintain a trained model: update, watch."""
 
 from dataclasses import dataclass, field
 
@@ -14,23 +14,24 @@ class UpdateConfig:
     checkpoint: str = "runs/latest"
     """A run directory."""
     input: str | None = None
-    """A file with the rows after the training data, with earlier rows or without."""
+    """File with the rows after the training data; it may contain earlier rows too."""
     output: str | None = None
     """Folder of the new run; null: runs/<time>_update_<name of the older run>."""
     steps: int = 0
-    """Steps that the network is trained further, from the state of its optimiser; 0: it stays as it is."""
+    """Further training steps of the network, starting from the state of its optimiser; 0: it is not changed."""
     lr: float | None = None
     """Learning rate of these steps; null: that of the older run at its last step."""
     dataset: InputFormat = field(default_factory=InputFormat)
-    """How the file is written and repaired, if different from the training data."""
+    """Format and repairs of the file, if different from the training data."""
     trained: EvalDataset = field(default_factory=EvalDataset)
-    """For a run that kept no rows and moments: where its training data is now."""
+    """For a run without saved rows and moments: location and format of its training data, if they have changed."""
     data_dir: str | None = None
-    """Folder of the datasets' files, for a run that kept nothing; null: as in training."""
+    """For a run without saved rows and moments: folder of the datasets' files; null: as in training."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = [] if self.input else ["input: expected a file with later rows, found none; set input=FILE.csv"]
         found += [*self.dataset.problems(), *self.trained.problems(), *device_problems(self.device)]
         if self.steps < 0:
@@ -49,16 +50,18 @@ class WatchConfig:
     checkpoint: str = "runs/latest"
     """A run directory or a checkpoint file."""
     input: str | None = None
-    """A file with the rows since training, with earlier rows or without."""
+    """File with the rows since training; it may contain earlier rows too."""
     output: str | None = None
-    """Folder of watch.json and watch.html; null: `watch` next to the checkpoint."""
+    """Folder for watch.json and watch.html; null: `watch` next to the checkpoint."""
     dataset: InputFormat = field(default_factory=InputFormat)
-    """How the file is written and repaired, if different from the training data."""
+    """Format and repairs of the file, if different from the training data."""
     device: str = "auto"
+    """Device to run on: auto, cpu, cuda, cuda:1 or mps."""
     batch_size: int = 256
+    """Windows per batch."""
 
     def problems(self) -> list[str]:
-        """All values out of range, one sentence each."""
+        """One sentence for each value out of range."""
         found = (
             [] if self.input else ["input: expected a file with rows since training, found none; set input=FILE.csv"]
         )

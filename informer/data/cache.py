@@ -22,24 +22,25 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A folder of arrays, each named by a hash of its key."""
+    """A folder of array files, each named by a hash of its key."""
 
     folder: Path
 
     @classmethod
     def below(cls, folder: Path, key: Any) -> "Cache":
-        """The folder within `folder` for `key`, plain containers."""
+        """The cache for `key` (plain containers) in a subfolder of `folder`."""
         return cls(folder / _digest(key))
 
     def array(self, key: Any, blocks: Callable[[], Iterable[np.ndarray]], *, dtype: DTypeLike) -> np.ndarray:
-        """The concatenated values of these blocks as a memory map of a file; writes to the map are not saved.
+        """The concatenated values of blocks as a memory map of a file; writes to the map are not saved.
 
         Args:
-            key: plain containers; an existing file with this key is reused if its checksum matches.
-            blocks: produces the blocks if there is no such file.
+            key: plain containers; an existing file with this key is used if its checksum matches.
+            blocks: computes the blocks if there is no such file.
+            dtype: type of the values.
 
         Raises:
-            InputError: the folder cannot be written.
+            InputError: the folder is not writable.
         """
         path = self._path(key, dtype)
         if not is_whole(path):
@@ -48,7 +49,7 @@ class Cache:
         return np.memmap(path, dtype=dtype, mode="c")
 
     def forget(self, key: Any, *, dtype: DTypeLike) -> None:
-        """Recompute an array when it is next requested."""
+        """Compute an array again when it is next requested."""
         _checksum(self._path(key, dtype)).unlink(missing_ok=True)
 
     def _path(self, key: Any, dtype: DTypeLike) -> Path:
@@ -70,7 +71,7 @@ def write_checked(path: Path, content: str) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is unchanged since it was written; damage is logged, since cached content can be recomputed."""
+    """Whether a file is unchanged since it was written; damage is logged, because cached content can be recomputed."""
     checksum = _checksum(path)
     if not (path.exists() and checksum.exists()):
         return False
@@ -108,7 +109,7 @@ def _write(path: Path, blocks: Iterable[bytes]) -> None:
 
 
 def dataset_cache(dataset: DatasetConfig, data_dir: Path, sha256: str) -> Cache:
-    """The arrays of these files with these settings."""
+    """The cache for files with this checksum, read with these settings."""
     keys = (
         "time_col",
         "time_format",

@@ -44,7 +44,7 @@ RANGES = {
     "week": (1, 52),
     "month": (1, 11),
 }
-"""Smallest value of each field, and its range."""
+"""Smallest value of each field, and its range, for `timeF`."""
 
 # field -> rows of its embedding table; month and day count from 1
 _SIZES = {
@@ -60,20 +60,20 @@ _SIZES = {
 }
 
 HOLIDAY = "holiday_"
-"""Begins the names of the marks of holidays, before the country."""
+"""Prefix of the names of holiday marks, followed by the country."""
 
 _WITHIN_A_DAY = (Unit.second, Unit.minute, Unit.hour, Unit.day, Unit.business_day)
 
 
 Marks = Calendar | CalendarEmbed
-"""What marks each row; a kind by itself has the usual fields of the step, and no holidays."""
+"""Calendar marks of each row; a kind alone means the usual fields of the step and no holidays."""
 
 
 def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
-    """Names of the mark columns; a yearly series keeps the month, which is constant.
+    """Names of the mark columns; a yearly series has the month, which is constant.
 
     Raises:
-        InputError: holidays of steps that are longer than a day.
+        InputError: holidays with steps longer than a day.
     """
     given = _calendar(calendar)
     if given.kind is CalendarEmbed.none:
@@ -88,21 +88,21 @@ def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
 
 
 def holiday_marks(frequency: Frequency, calendar: Marks) -> list[int]:
-    """Positions of the mark columns that say which rows are holidays."""
+    """Positions of the mark columns for holidays."""
     return [place for place, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
 
 
 def mark_sizes(frequency: Frequency, calendar: Marks) -> tuple[int, ...]:
-    """One entry per mark column: the size of its embedding table, 1 if it is linear (timeF)."""
+    """Size of the embedding table of each mark column; 1 if it is linear (timeF)."""
     linear = _calendar(calendar).kind is CalendarEmbed.timeF
     return tuple(1 if linear else _SIZES.get(field, 2) for field in mark_fields(frequency, calendar))
 
 
 def calendar_marks(timestamps: pd.DatetimeIndex, frequency: Frequency, calendar: Marks) -> Float32[np.ndarray, "t m"]:
-    """Marks of each timestamp, in the order of `mark_fields`; fields and holidays are those of the local time.
+    """Marks of each timestamp, in the order of `mark_fields`; fields and holidays are in local time.
 
     Raises:
-        InputError: see `mark_fields`, or a year whose holidays are not known.
+        InputError: see `mark_fields`; or holidays of a year are not known.
     """
     columns, linear = [], _calendar(calendar).kind is CalendarEmbed.timeF
     for field in mark_fields(frequency, calendar):
@@ -128,10 +128,10 @@ def _days(frequency: Frequency) -> float | None:
 
 
 def _holidays(timestamps: pd.DatetimeIndex, place: str) -> Float64[np.ndarray, "t"]:
-    """1 on holidays of a country, or of its part (DE-BY), 0 on other days."""
+    """1 on holidays of a country or part of a country (DE-BY), 0 on other days."""
     if not len(timestamps):
         return np.zeros(0)
-    from holidays import country_holidays  # an extra, and slow to import
+    from holidays import country_holidays  # an optional dependency, slow to import
 
     country, _, part = place.partition("-")
     dates = country_holidays(country, subdiv=part or None)

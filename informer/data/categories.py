@@ -1,4 +1,4 @@
-"""Categories of a model: those of training rows, and their numbers in the rows of all parts."""
+"""Categories of a model: those in the training rows, and their codes in the rows of all parts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,22 +13,22 @@ from informer.errors import InputError
 
 
 class Trained(NamedTuple):
-    """What the numbers in a network's inputs stand for, from its training."""
+    """Meaning of the codes and numbers in a network's inputs, from its training."""
 
     series: Sequence[str]
-    """Names of its series, in the order of their numbers; empty for a single one."""
+    """Names of the training series, in the order of their numbers; empty for a single series."""
     categories: Labels
-    """By column, its categories in the order of their numbers."""
+    """Categories of each categorical column, in the order of their codes."""
     masked: tuple[int, ...] | None = None
-    """Places of its inputs that have an observed-mask column; None: it reads no gaps."""
+    """Positions of the inputs that have a mask column; None: the network does not read gaps."""
 
 
 NUMBERS_ONLY = Trained((), {})
-"""Of a single series without categories."""
+"""A single series without categories."""
 
 
 def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:
-    """By column, the categories in the training rows, sorted; `labels` are those of the numbers in the panel."""
+    """Sorted categories in the training rows, by column; `labels` are the categories of the codes in the panel."""
     found: dict[str, tuple[str, ...]] = {}
     for name, own in labels.items():
         place = panel[0].columns.index(name)
@@ -39,7 +39,7 @@ def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Lab
 
 
 def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) -> None:
-    """Raise the InputError of a static covariate that changes within a series."""
+    """Raise InputError if a static covariate changes within a series."""
     for name in names:
         for series in panel:
             values = series.values[:, series.columns.index(name)]
@@ -56,7 +56,7 @@ def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) 
 
 
 def renumbered(panel: list[Series], labels: Labels, wanted: Labels) -> list[Series]:
-    """The series with other numbers for their categories; 0 for those that are not wanted."""
+    """The series with codes for the categories `wanted` instead of `labels`; 0 for categories that are not wanted."""
     if not labels:
         return panel
     tables = {}

@@ -1,4 +1,4 @@
-"""Which columns of a table a model forecasts, and which others it reads."""
+"""Roles of columns: which ones a model forecasts, and which others it reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ class Columns:
     """Column names by role, each in the model's order.
 
     Args:
-        inputs: all columns of the history.
+        inputs: all columns that the model reads.
         targets: forecast columns.
-        future_covariates: inputs whose values are known over the horizon, which the decoder reads.
+        future_covariates: inputs with known future values, which the decoder reads.
         static_covariates: inputs that are constant within a series, which the decoder reads too.
-        main: the target that every picture shows; None: the last one.
+        main: the target in all plots; None: the last target.
     """
 
     inputs: tuple[str, ...]
@@ -27,11 +27,11 @@ class Columns:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Inputs that the decoder reads over the horizon."""
+        """Inputs that the decoder reads over the forecast horizon."""
         return (*self.future_covariates, *self.static_covariates)
 
     def positions(self, names: Sequence[str]) -> list[int]:
-        """Positions of these among the inputs."""
+        """Positions of `names` among the inputs."""
         return [self.inputs.index(name) for name in names]
 
 
@@ -40,12 +40,12 @@ class Roles:
     """Roles of columns given by the user; `choose` derives the others from a table.
 
     Args:
-        features: general rule for columns not in the lists below.
-        target: the column to forecast (S, MS); None takes the last that is not a covariate.
-        targets: the columns to forecast, instead of `features` and `target`.
+        features: rule for the columns that are in none of the lists below.
+        target: column to forecast (S, MS); None takes the last column that is not a covariate.
+        targets: columns to forecast; replaces `features` and `target`.
         past_covariates: columns to read but not to forecast.
-        future_covariates: the same, with known future values.
-        static_covariates: the same, constant within each series.
+        future_covariates: columns to read but not to forecast, with known future values.
+        static_covariates: columns to read but not to forecast, constant within each series.
     """
 
     features: Features = Features.M
@@ -61,10 +61,10 @@ class Roles:
         return [*self.past_covariates, *self.future_covariates, *self.static_covariates]
 
     def with_categories(self, names: Sequence[str]) -> "Roles":
-        """The roles where these columns are categorical: past covariates, unless they have a role.
+        """These roles with categorical columns added as past covariates, unless they have a role already.
 
         Raises:
-            InputError: one of them is to be forecast.
+            InputError: a categorical column is a target.
         """
         for name in names:
             if name == self.target or name in (self.targets or []):

@@ -1,4 +1,4 @@
-"""Covariates known ahead: a table of their values at future times."""
+"""Covariates known ahead: a table of their future values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from informer.errors import InputError, listed
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """Future covariates by time: rows in any order, additional times allowed."""
+    """Future covariates by time; rows may be in any order, and additional times are allowed."""
 
     table: Table
     time_col: str
     timestamps: pd.DatetimeIndex
 
     def at(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> Float64[np.ndarray, "h k"]:
-        """Values of these columns at these times.
+        """Values of the given columns at the given times.
 
         Raises:
-            InputError: a missing column or time, a duplicate timestamp, or a cell that is not a number.
+            InputError: a column or time is missing, a timestamp occurs twice, or a cell is not a number.
         """
         self._check(timestamps, columns)
         rows = self.timestamps.get_indexer(timestamps)
@@ -62,10 +62,10 @@ class Future:
 
 
 def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:
-    """Take a table of future covariates, written as `config` says; for `trained_format` see `find_format`.
+    """Future covariates from a table in the format of `config`; for `trained_format` see `find_format`.
 
     Raises:
-        InputError: it has no times.
+        InputError: the table has no times.
     """
     named = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, named)

@@ -1,6 +1,6 @@
-"""Gaps that stay: which columns have an observed-mask column, and which windows have enough observed rows.
+"""Gaps that are kept: which columns have a mask column, and which windows have enough observed rows.
 
-Missing values are NaN in the series and in the rows of the store, so that a batch shows by itself what is missing.
+Missing values are NaN in the series and in the rows of the store, so a batch shows what is missing.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ NOT_READ = (
 )
 
 ROUNDING = 1e-9
-"""Of a share times a number of rows."""
+"""Tolerance for rounding errors in a share times a number of rows."""
 
 
 def masks_of(
     panel: Sequence[Series], splits: Sequence[Split], *, keeps_gaps: bool, trained: Trained | None
 ) -> tuple[int, ...] | None:
-    """Places of the columns with an observed-mask column: as in training, if that was before; None: no gaps are read.
+    """Positions of the columns with a mask column, as in training if the model is trained; None: gaps are not read.
 
     Raises:
-        InputError: gaps are to stay, and the model that was trained does not read them.
+        InputError: gaps are to be kept, but the trained model does not read them.
     """
     if trained is None:
         return gap_columns(panel, splits) if keeps_gaps else None
@@ -40,9 +40,9 @@ def masks_of(
 
 
 def gap_columns(panel: Sequence[Series], splits: Sequence[Split]) -> tuple[int, ...]:
-    """Places of the columns with a missing value in the training rows of some series.
+    """Positions of the columns with a missing value in the training rows of some series.
 
-    A network learns nothing from a mask that is constant over all of training, so other columns have none.
+    Other columns have no mask: a network cannot learn from a mask that is constant in training.
     """
     found = np.zeros(len(panel[0].columns), dtype=bool)
     for series, split in zip(panel, splits, strict=True):
@@ -51,19 +51,20 @@ def gap_columns(panel: Sequence[Series], splits: Sequence[Split]) -> tuple[int, 
 
 
 def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, "rows"]:
-    """Rows of all series, one after the other, in which some target is observed."""
+    """For the rows of all series, one after the other: whether some target is observed."""
     return np.concatenate([~np.isnan(series.values[:, list(targets)]).all(axis=1) for series in panel])
 
 
 def well_observed(
     starts: Int64[np.ndarray, "n"], observed: Bool[np.ndarray, "rows"], sizes: WindowSizes, least: float
 ) -> Int64[np.ndarray, "k"]:
-    """The windows in which this share of the rows of the history, and of those of the horizon, is observed.
+    """The windows whose lookback window and horizon each have at least this share of observed rows.
 
     Args:
         starts: first row of each window.
         observed: see `observed_rows`.
-        least: share, above 0.
+        sizes: sizes of a window.
+        least: share above 0.
     """
     before = np.concatenate([[0], np.cumsum(observed)])
 
@@ -75,12 +76,12 @@ def well_observed(
 
 
 def seen_before(firsts: Sequence[int], observed: Bool[np.ndarray, "rows"], seq_len: int, least: float) -> list[int]:
-    """The first rows of histories in which this share of the rows is observed; see `well_observed`."""
+    """First rows of the lookback windows that have at least this share of observed rows; see `well_observed`."""
     before = np.concatenate([[0], np.cumsum(observed)])
     needed = least_rows(seq_len, least)
     return [first for first in firsts if before[first + seq_len] - before[first] >= needed]
 
 
 def least_rows(rows: int, share: float) -> int:
-    """Whole rows that are this share of `rows`, at least one."""
+    """Least number of whole rows that make up this share of `rows`, at least one."""
     return max(ceil(share * rows - ROUNDING), 1)

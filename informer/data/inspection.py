@@ -1,4 +1,4 @@
-"""Reports on files and their problems, and the command that trains on them."""
+"""`informer inspect`: reports on files and their problems, and commands that train on them."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,22 +29,25 @@ from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded
 
 MOST_SEASONS = 12
-"""Maximum number of columns whose seasons are reported, from the last: the target is the last by default."""
+"""Largest number of columns whose seasons are reported, counted from the last, which is the default target."""
 
 MOST_REPORTS, MOST_ROWS = 3, 40
-"""Of the series of one file: reports, after which only those with problems have one, and rows of the table."""
+"""For a file with several series: number of reports, after which only series with problems get one, and table rows."""
 
 TOO_FEW = "rows are too few to train on"
 
 MOST_CELL = 80
-"""Maximum length of a cell in the table of all files."""
+"""Longest text in a cell of the table."""
 
 
 def inspect(settings: InspectConfig, console: Console) -> bool:
-    """Print the reports, with a table for many files; returns whether all can be trained on unchanged.
+    """Print the reports, and a table if there are several files or series.
+
+    Returns:
+        Whether all of them can be used for training without changes.
 
     Raises:
-        InputError: no such files, or a single file that cannot be read as a table.
+        InputError: the files do not exist, or a single file cannot be read as a table.
     """
     wanted = settings.input or ""
     many = list_files("input", wanted)
@@ -67,22 +70,23 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
 
 
 Advice = tuple[DatasetConfig, WindowSizes | None]
-"""Settings that train on a file, and the windows that fit into it; None where no window does."""
+"""Settings for training on a file, and the sizes of windows that fit into it; None if no window fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The findings on one file, or on one series of a file with several.
+    """Findings on one file, or on one series of a file with several.
 
     Args:
-        name: of the file or the series.
-        lines: of its report.
-        n_rows, n_problems: that it has.
-        span: first time, last time and step; empty where they are not known.
-        columns: of numbers.
-        advice: what trains on it, if anything does.
-        is_short: its rows are sound and too few.
-        proposal: what further columns of the file may be.
+        name: name of the file or series.
+        lines: lines of the report.
+        n_rows: number of rows.
+        n_problems: number of problems.
+        span: first timestamp, last timestamp and step; empty if they are not known.
+        columns: numeric columns.
+        advice: settings for training, if there are any.
+        is_short: whether the data have no problems but too few rows.
+        proposal: proposed use of the other columns.
     """
 
     name: str
@@ -97,12 +101,12 @@ class Finding:
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be trained on unchanged."""
+        """Whether it can be used for training without changes."""
         return self.n_problems == 0
 
 
 def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone: bool) -> Iterator[Finding]:
-    """Findings on a file, or on each of its series. `alone`: an unreadable file raises an error."""
+    """Findings on a file, or on each of its series; if `alone`, an unreadable file raises InputError."""
     dataset = settings.dataset
     try:
         table, dataset = CategoryReader().coded(table_of_file(path, dataset), dataset)
@@ -123,7 +127,7 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
 
 
 def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
-    """`path`: the file, if it has a single series."""
+    """Findings on a table; `path` is its file if that has a single series."""
     with logging_to(console):
         series, report = inspect_table(table, settings.dataset, name, sizes=settings.sizes)
     key = None if series is None or path is None else series_column(table, settings.dataset)
@@ -177,15 +181,15 @@ def _summary(found: Sequence[Finding]) -> RichTable:
 
 
 def _ends(timestamps: pd.DatetimeIndex) -> tuple[str, ...]:
-    """First and last, without times of day where both are midnight."""
+    """First and last timestamp, without time of day if both are midnight."""
     ends = timestamps[[0, -1]]
     return tuple(ends.strftime("%Y-%m-%d")) if (ends == ends.normalize()).all() else tuple(map(str, ends))
 
 
 def _advice_for_all(path: Path, found: Sequence[Finding], wanted: InspectConfig) -> Iterator[str]:
-    """The commands that forecast and train on all with one model, where the same settings serve every one."""
+    """Commands that train one model on all findings, or a line that says why this is not possible."""
     advice = [one.advice for one in found if one.advice is not None]
-    if len(advice) > len(found) / 2:  # those that are only too short are padded
+    if len(advice) > len(found) / 2:  # series that are only too short are padded
         short = (advice[0][0], None)
         found = [replace(one, advice=short) if one.is_short and not one.advice else one for one in found]
         advice = [one.advice for one in found if one.advice is not None]
@@ -202,8 +206,11 @@ def _advice_for_all(path: Path, found: Sequence[Finding], wanted: InspectConfig)
 
 
 def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
-    """Every repair that one asks for, which changes nothing where nothing is amiss; windows as wanted, with padding
-    of the few series that are too short for them, or those that fit into the shortest."""
+    """One setting for all: every repair that any series needs, and window sizes.
+
+    The sizes are the wanted ones if most series are long enough (the others are padded), else those that fit into the
+    shortest series.
+    """
     datasets, sizes = zip(*advice, strict=True)
     fit = sum(size == wanted for size in sizes)
     known = [size for size in sizes if size is not None]
@@ -271,7 +278,7 @@ def _advice(table: Table, name: str, settings: InspectConfig, report: Report) ->
 
 
 def _commands(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, *, target: str | None) -> list[str]:
-    """What forecasts with a report in one go, then what only trains."""
+    """Commands that forecast with a report, and that only train."""
     train = f"  {training_command(path, dataset, sizes, target)}"
     return [*_forecast_lines(str(path), dataset, target), "train:    without forecasts and report", train]
 
@@ -280,18 +287,17 @@ def _forecast_lines(path: str, dataset: DatasetConfig, target: str | None) -> li
     named = [] if target is None else [f"target={target}"]
     hint = "" if named else "; add target=COLUMN to forecast one column from all"
     command = _command("forecast", [path, *_dataset_settings(dataset), *named])
-    return [f"forecast: with a report, by the model that held-out rows choose{hint}", f"  {command}"]
+    return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
 
 
 def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, target: str | None = None) -> str:
-    """The command for a shell that trains on a file with these settings; those that are the defaults are left out."""
+    """Shell command that trains on a file with these settings; default settings are left out."""
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
     words = [f"dataset.path={path}", *_dataset_settings(dataset), *lengths, "model=auto"]
     return _command("train", ["dataset=csv", *words, *([] if target is None else [f"target={target}"])])
 
 
 def _command(name: str, arguments: Sequence[str]) -> str:
-    """For a shell."""
     return shlex.join(["informer", name, *arguments])
 
 

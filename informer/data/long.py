@@ -1,7 +1,7 @@
-"""Tables with many series one below the other: the rows of each, and those series that need no closer look.
+"""Tables with many series one below the other: the rows of each series, and a fast path for series without problems.
 
 Checking a series takes a millisecond or two, most of it for the frame of its rows. With thousands of series, those with
-numbers in every cell and times that follow the step of the first one are taken from arrays of the whole table.
+numbers in every cell and the time step of the first series are taken from arrays of the whole table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ class LongTable:
     """The rows of a table by series, in the order in which the series begin.
 
     Args:
-        whole: the table without the column that names the series.
+        whole: the table without the column of series names.
         series_col: that column.
-        names: of the series.
-        order: rows, those of a series together; None if they are together in the table.
-        ends: where those of each series end.
+        names: names of the series.
+        order: row numbers grouped by series; None if the table is already grouped.
+        ends: end of each series in `order`.
     """
 
     whole: Table
@@ -54,22 +54,22 @@ class LongTable:
         return cls(table.without([series_col]), series_col, names, order, np.cumsum(counts))
 
     def rows(self, k: int) -> slice:
-        """Those of a series, counted in `order`."""
+        """Rows of series number `k`, as a slice of `order`."""
         return slice(int(self.ends[k - 1]) if k else 0, int(self.ends[k]))
 
     def table(self, k: int) -> Table:
-        """Those of a series as a table."""
+        """Rows of series number `k` as a table."""
         rows = self.rows(k)
         frame = self.whole.frame.iloc[rows if self.order is None else self.order[rows]]
         return replace(self.whole, name=f"{self.whole.name}, {self.series_col} {self.names[k]}", frame=frame)
 
     def tables(self) -> Iterator[tuple[Table, str]]:
-        """That of each series, and its name."""
+        """The table and the name of each series."""
         return ((self.table(k), name) for k, name in enumerate(self.names))
 
 
 def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[str]]:
-    """The number of the series of each row, and their names in the order in which they begin.
+    """The series number of each row, and the names of the series in the order in which they begin.
 
     Raises:
         InputError: no such column, an empty cell in it, or no rows.
@@ -88,13 +88,13 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[
 
 @dataclass(frozen=True, slots=True)
 class SoundSeries:
-    """Series that can be taken as they are, from arrays in the order of a `LongTable`.
+    """Series that need no repairs, as arrays in the order of a `LongTable`.
 
     Args:
         long: the table.
         config: how to read its series.
-        first: a series of it, read and checked; the others must have its columns and its step.
-        times, values: of all rows.
+        first: one of its series, read and checked; the others must have its columns and step.
+        times, values: timestamps and values of all rows.
     """
 
     long: LongTable
@@ -105,7 +105,7 @@ class SoundSeries:
 
     @classmethod
     def of(cls, long: LongTable, config: DatasetConfig, first: Series) -> "SoundSeries | None":
-        """None: the table has something to report, or cells that are no numbers."""
+        """The series of a table; None if there is something to report, or cells are not numbers."""
         table, columns = long.whole, first.columns
         if config.time_col != first.time_col or table.doubts or table.repeated:
             return None
@@ -120,13 +120,14 @@ class SoundSeries:
         return cls(long, config, first, times, values)
 
     def series(self, k: int, sizes: WindowSizes | None) -> Series | None:
-        """A series; None: it is to be read by itself, which reports what is wrong with it.
+        """Series number `k`; None if it must be read separately, which reports its problems.
 
         Args:
-            sizes: of windows that each part of the split must hold.
+            k: number of the series.
+            sizes: sizes of a window; each part of the split must have room for one. None: no check.
 
         Raises:
-            InputError: it is too short for `sizes`.
+            InputError: the series is too short for `sizes`.
         """
         rows, first, name = self.long.rows(k), self.first, self.long.names[k]
         values, times = self.values[rows], self.times[rows]

@@ -1,4 +1,4 @@
-"""Many series for one model, from one file each or all in one, with the same columns and step; length checks."""
+"""Many series for one model, with the same columns and step, from one file each or from a single file."""
 
 import logging
 import os
@@ -26,10 +26,10 @@ from informer.errors import InputError, listed
 log = logging.getLogger(__name__)
 
 MOST = 3
-"""Maximum number of problems and names in one line."""
+"""Largest number of problems and names in one line."""
 
 MOST_KEPT = 1 << 20
-"""Rows up to which times are kept as text too, to see whether the next file has the same."""
+"""Largest number of rows for which the text of times is kept, to compare it with the next file."""
 
 
 def read_panel(
@@ -38,8 +38,10 @@ def read_panel(
     """Read the series of these files; all must have the columns and step of the first.
 
     Args:
-        sizes: window lengths; series that are too short are an error with short=error.
-        categories: numbers the cells of categorical columns; None: only those that `config` names.
+        paths: the files.
+        config: how to read them.
+        sizes: sizes of a window; with short=error, series that are too short are an error.
+        categories: converts the cells of categorical columns to codes; None: only of the columns in `config`.
 
     Raises:
         ReportError: problems in any of the files, or differences from the first.
@@ -94,7 +96,7 @@ def _add_long(
 
 
 def _stepping(config: DatasetConfig, panel: Sequence[Series]) -> DatasetConfig:
-    """The others must have the step of the first."""
+    """`config` with the step of the first series, which all others must have."""
     return replace(config, frequency=panel[0].frequency.code) if panel else config
 
 
@@ -108,7 +110,7 @@ def panel_tables(table: Table, name: str, config: DatasetConfig) -> Iterator[tup
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:
-    """Split each series, and handle short ones as `config.short` says.
+    """Split each series, and handle short ones according to `config.short`.
 
     Raises:
         InputError: a series is too short, or all are.
@@ -141,7 +143,7 @@ def left_padded(series: Series, n: int) -> Series:
 
 
 def series_names(paths: Sequence[Path]) -> list[str]:
-    """File names without their endings; including folders if names repeat."""
+    """File names without suffix, with folders if names repeat."""
     stems = [name_of(path) for path in paths]
     if len(set(stems)) == len(stems):
         return stems
@@ -151,7 +153,7 @@ def series_names(paths: Sequence[Path]) -> list[str]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one file after the other; a time column equal to the previous file's is not parsed again."""
+    """Reads files one after the other; a time column equal to the previous file's is not parsed again."""
 
     cells: pd.Series | None = None
     times: pd.Series | None = None
@@ -170,7 +172,7 @@ class _Reader:
             yield from ((own, one, config) for own, one in LongTable.of(table, config.series_col).tables())
 
     def whole(self, origin: Path | Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """A file with its times parsed and its categories numbered, and how to read it."""
+        """A file with parsed times and with codes for its categories, and how to read it."""
         table = origin if isinstance(origin, Table) else table_of_file(origin, config)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
@@ -184,7 +186,7 @@ class _Reader:
         return table, config
 
     def _timed(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """The table with its time column parsed, for all series at once, since parsing text is the slowest step."""
+        """The table with its time column parsed for all series at once, because parsing text is the slowest step."""
         time_col = find_time_column(table, config.time_col)
         cells = table.frame[time_col]
         if self.cells is None or not cells.equals(self.cells):
@@ -198,7 +200,7 @@ class _Reader:
             )
             # a cell that is not a time is kept, so that it is reported with its series and original text
             parsed = None if times.hasnans else pd.Series(times, index=cells.index)
-            # the cells of a long file take more space than its numbers
+            # the text of a long file takes more memory than its numbers
             self.cells, self.times = (cells, parsed) if len(cells) <= MOST_KEPT else (None, None)
         else:
             parsed = self.times
@@ -208,14 +210,18 @@ class _Reader:
 
 
 def _groups(table: Table, config: DatasetConfig) -> np.ndarray | None:
-    """The name of the series of each row, where local times need it."""
+    """The series name of each row, if local times need it."""
     if config.timezone is None or config.series_col not in table.columns:
         return None
     return table.frame[config.series_col].to_numpy()
 
 
 def aligned(series: Series, first: Series) -> Series:
-    """The series with its columns in the order of the first, and the first's timestamps object if they are equal."""
+    """The series with columns in the order of `first`, sharing its timestamps object if they are equal.
+
+    Raises:
+        InputError: the columns differ.
+    """
     missing, more = (
         [column for column in one if column not in other]
         for one, other in ((first.columns, series.columns), (series.columns, first.columns))

@@ -1,4 +1,4 @@
-"""The windows of training, validation and test over one store."""
+"""Windows of the training, validation and test part over one store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class Cutter:
     """Cuts the rows of all series into windows.
 
     Args:
-        store: the rows.
-        columns: their roles.
-        sizes: of a window.
-        dataset: its name, and how much of a window must be observed.
+        store: rows of all series.
+        columns: roles of the columns.
+        sizes: sizes of a window.
+        dataset: gives the name for errors, and how much of a window must be observed.
         observed: rows of the store in which some target is observed; None: nothing is missing.
     """
 
@@ -38,15 +38,15 @@ class Cutter:
     def of(
         cls, panel: Sequence[Series], store: Store, columns: Columns, sizes: WindowSizes, dataset: DatasetConfig
     ) -> "Cutter":
-        """Of the store of these series."""
+        """A cutter for the store of these series."""
         observed = observed_rows(panel, columns.positions(columns.targets)) if dataset.keeps_gaps else None
         return cls(store=store, columns=columns, sizes=sizes, dataset=dataset, observed=observed)
 
     def __call__(self, name: str, parts: Sequence[range]) -> Windows:
-        """The windows of all series whose targets are in their part, of which enough is observed.
+        """Windows whose targets lie in their series' part and of which enough is observed.
 
         Raises:
-            InputError: there is none; names the part.
+            InputError: there is none; the message names the part.
         """
         starts = self._starts(parts)
         if not len(starts):
@@ -61,7 +61,7 @@ class Cutter:
         return windows
 
     def or_none(self, parts: Sequence[range]) -> Windows | None:
-        """The same; None if there is none."""
+        """Like calling the cutter, but returns None if there are no windows."""
         return self._enough(self._starts(parts)) or None
 
     def _enough(self, starts: Int64[np.ndarray, "n"]) -> Windows:
@@ -70,7 +70,7 @@ class Cutter:
         return Windows.of_columns(self.store, self.columns, starts=torch.from_numpy(starts), sizes=self.sizes)
 
     def _starts(self, parts: Sequence[range]) -> Int64[np.ndarray, "n"]:
-        """Rows of the store at which the windows of all series start whose targets are in these parts."""
+        """Store rows at which the windows of all series start whose targets lie in these parts."""
         ranges = [self.sizes.starts(part) for part in parts]
         counts = np.array([len(starts) for starts in ranges])
         firsts = self.store.first_rows.cpu().numpy() + np.array([starts.start for starts in ranges])

@@ -32,24 +32,24 @@ from informer.errors import InputError, listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """The data for training and evaluation.
+    """Data for training and evaluation.
 
     Args:
         panel: series of the input columns, in data units.
-        columns: names by role.
+        columns: names of the columns by role.
         frequency: step of every series.
-        scaler: over the inputs, fitted on training rows.
-        sizes: of a window.
-        calendar: what marks each row.
+        scaler: scaler of the inputs, fitted on training rows.
+        sizes: sizes of a window.
+        calendar: calendar marks of each row.
         mark_sizes: one entry per mark column (see `calendar.mark_sizes`).
-        categories: by column of the inputs, its categories in the order of their numbers.
+        categories: categories of each categorical input, in the order of their codes.
         splits: target rows of each series' parts.
-        train, val, test: windows.
-        calibration: windows of the later rows of the validation part, which are then not in `val`; None without.
+        train, val, test: windows of the parts.
+        calibration: windows of the later validation rows, which `val` then does not contain; None if there are none.
         known: names of the training series, in the order of their numbers; empty for a single series.
         provenance: files and checksum.
-        choices: what was chosen on these rows for a linear forecast, so that it is chosen once.
-        masked: places of the inputs that have an observed-mask column; None: no values may be missing.
+        choices: cached choices of the linear forecast for these rows.
+        masked: positions of the inputs that have a mask column; None: no values may be missing.
     """
 
     panel: list[Series]
@@ -72,7 +72,7 @@ class Data:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Columns that the model reads, in its order."""
+        """Columns that the model reads, in order."""
         return self.columns.inputs
 
     @property
@@ -82,24 +82,24 @@ class Data:
 
     @property
     def regressors(self) -> list[int]:
-        """Positions of the columns of numbers that are given over the horizon and vary within a series."""
+        """Positions of the numeric columns that are known over the horizon and vary within a series."""
         return self.columns.positions([one for one in self.columns.future_covariates if one not in self.categories])
 
     @property
     def holidays(self) -> list[int]:
-        """Positions of the marks that say which rows are holidays."""
+        """Positions of the calendar marks for holidays."""
         return holiday_marks(self.frequency, self.calendar)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The series of a dataset after reading.
+    """Series of a dataset after reading.
 
     Args:
         panel: series of the input columns, in data units.
-        columns: names by role.
-        labels: by categorical column, the categories that were read, in the order of their numbers in `panel`.
-        cache: for arrays too large for memory; None: in memory.
+        columns: names of the columns by role.
+        labels: by categorical column, the categories in the file, in the order of their codes in `panel`.
+        cache: cache files for arrays too large for memory; None: keep them in memory.
         provenance: files and checksum.
     """
 
@@ -124,7 +124,9 @@ def load_data(
     """Read, split, scale and prepare a dataset.
 
     Args:
-        roles: of the columns; the dataset's target is the default.
+        dataset: the dataset.
+        sizes: sizes of a window.
+        roles: roles of the columns; the default target is that of the dataset.
         data_dir: folder of the datasets' files.
         scaler, calendar, device, calibration: see `lay_out`.
 
@@ -138,7 +140,7 @@ def load_data(
 
 
 def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, data_dir: Path) -> Source:
-    """Read a dataset; `sizes` are the shortest windows that will be used.
+    """Read a dataset; `sizes` are those of the shortest windows that will be used.
 
     Raises:
         InputError: problems in the files.
@@ -158,10 +160,10 @@ def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, dat
 def table_source(
     table: Table, dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, provenance: Provenance | None
 ) -> Source:
-    """The same for a table in memory.
+    """Like `read_source`, for a table in memory.
 
     Args:
-        provenance: a file with the same content; None: there is none.
+        provenance: a file with the same content; None if there is none.
 
     Raises:
         InputError: problems in the table.
@@ -209,10 +211,11 @@ def lay_out(
     """Split, scale and cut the data into windows.
 
     Args:
-        scaler: the kind to fit on training rows, or a scaler fitted before on the input columns.
-        calendar, device: what marks each row, and where the rows are.
+        scaler: kind of scaler to fit on the training rows, or a scaler that was fitted earlier on the input columns.
+        calendar: calendar marks of each row.
+        device: device of the rows.
         calibration: share of the validation rows, from the end, used to calibrate intervals.
-        trained: what the model was trained on; None: this data.
+        trained: what the model was trained on; None: these data.
 
     Raises:
         InputError: problems in the split or the sizes.
@@ -247,14 +250,14 @@ def lay_out(
 
 
 def _names(panel: Sequence[Series]) -> list[str]:
-    """Names of many series; a single one needs no number."""
+    """Names of the series if there are several."""
     return [series.name for series in panel] if len(panel) > 1 else []
 
 
 def _scalers(
     scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], source: Source
 ) -> tuple[PanelScaler, list[Scaler]]:
-    """The scaler, fitted on the training rows if it is not yet, and that of each series."""
+    """The scaler, fitted on the training rows if necessary, and the scaler of each series."""
     parts = ((series, split.train) for series, split in zip(panel, splits, strict=True))
     training = {series.name: series.values[part.start : part.stop] for series, part in parts}
     if isinstance(scaler, PanelScaler):
@@ -273,7 +276,7 @@ def _scalers(
 
 
 def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, range]:
-    """Rows of a validation part for model selection, and those after them for calibration: none if too few."""
+    """Split a validation part into rows for model selection and later rows for calibration, if both are long enough."""
     cut = part.stop - int(len(part) * share)
     earlier, later = range(part.start, cut), range(cut, part.stop)
     return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))

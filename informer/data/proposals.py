@@ -1,4 +1,4 @@
-"""What a file's columns may be besides numbers to forecast: categories, or attributes of its series."""
+"""Proposed use of columns that are not numbers to forecast: as categories, or as static covariates of the series."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,16 +15,16 @@ from informer.data.read.timestamps import find_time_column
 from informer.errors import InputError
 
 MANY_MISSING = 0.05
-"""Share of values from which on filled ones would be a part of training and of scores."""
+"""Share of missing values above which filled values would distort training and scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Settings that nobody gave.
+    """Proposed settings that the user has not given.
 
     Args:
-        categorical: columns of text that repeats.
-        static: columns that are constant within each series, and not the same in all.
+        categorical: text columns whose values repeat.
+        static: columns that are constant within each series but differ between series.
     """
 
     categorical: tuple[str, ...] = ()
@@ -32,10 +32,10 @@ class Proposal:
 
     @classmethod
     def of(cls, table: Table, dataset: DatasetConfig, target: str | None) -> "Proposal":
-        """Look at a whole file; nothing is proposed where `dataset` names the columns to read."""
+        """Proposal for a whole file; empty if `dataset` names the columns to read."""
         try:
             time_col = find_time_column(table, dataset.time_col)
-        except InputError:  # reported with all else that is wrong with the table
+        except InputError:  # reported together with the table's other problems
             return cls()
         given = {time_col, dataset.series_col, target, *dataset.categorical, *dataset.static_covariates}
         others = [column for column in table.columns if column not in given]
@@ -52,7 +52,7 @@ class Proposal:
         return cls(tuple(repeated_text(table, text)), tuple(static))
 
     def added(self, dataset: DatasetConfig) -> DatasetConfig:
-        """The settings with these; without them where repairs have to leave out columns."""
+        """`dataset` with the proposed settings, unless repairs have restricted its columns."""
         if dataset.columns is not None:
             return dataset
         return replace(
@@ -66,7 +66,7 @@ NOTHING = Proposal()
 
 
 def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -> Iterator[str]:
-    """That many values are missing, and the setting that invents none."""
+    """A line on the share of missing values, if it is large, and the setting that keeps them missing."""
     if dataset.fill is not None or not any("dataset.fill=linear" in one.settings for one in report.problems):
         return
     ordered = replace(dataset, sort=True, duplicates=dataset.duplicates or Duplicates.first, confirm=["duplicates"])

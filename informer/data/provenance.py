@@ -1,4 +1,4 @@
-"""Where data came from: files, and a checksum of what was in them."""
+"""Origin of data: files and a checksum of their content."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the data came from: a file, or a folder or pattern of many; the checksum covers all of them."""
+    """Origin of data: a file, or a folder or pattern of files; the checksum covers all of them."""
 
     path: Path
     sha256: str
 
 
 def panel_sha256(panel: Sequence[Series], labels: Labels) -> str:
-    """The checksum of series in memory, whose categories have these labels."""
+    """Checksum of series in memory and the labels of their categories."""
     digest = hashlib.sha256(json.dumps(labels).encode() if labels else b"")
     for series in panel:
         digest.update(" ".join([series.name, *series.columns]).encode())
@@ -36,7 +36,7 @@ def panel_sha256(panel: Sequence[Series], labels: Labels) -> str:
 
 
 def provenance_of(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:
-    """Of the files of a dataset; one that differs from the published file is reported."""
+    """Provenance of a dataset's files; logs a warning if a file differs from the published one."""
     sha256 = files_sha256(paths)
     if len(paths) > 1:
         return Provenance(Path(str(dataset.path)), sha256)

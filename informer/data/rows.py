@@ -1,4 +1,4 @@
-"""Rows of a model's series as one CSV file, which any later command reads as they were."""
+"""Write the rows of a model's series to one CSV file that any later command can read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +12,15 @@ from informer.data.read.categories import Labels
 from informer.data.read.source import Series
 
 UNKNOWN = "(unknown)"
-"""Cell of a category that training did not have."""
+"""Cell of a category that training did not contain."""
 
 SERIES = "series"
-"""Column that names the series where they had no such column, each being a file of its own."""
+"""Column of series names, if each series came from a file of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What the rows of `rows_table` are."""
+    """Columns, time zone and step of a table made by `rows_table`."""
 
     series_col: str | None
     time_col: str
@@ -31,12 +31,12 @@ class Written:
 
 
 def series_column(names: Sequence[str], series_col: str | None, taken: Sequence[str]) -> str | None:
-    """The column that names the series of each row; None for a single series without one.
+    """The column with the name of each row's series; None for a single series without one.
 
     Args:
-        names: of the series.
-        series_col: that of training.
-        taken: other columns.
+        names: names of the series.
+        series_col: the column in training, if there was one.
+        taken: names of the other columns.
     """
     if series_col is not None or len(names) <= 1:
         return series_col
@@ -44,10 +44,12 @@ def series_column(names: Sequence[str], series_col: str | None, taken: Sequence[
 
 
 def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) -> pd.DataFrame:
-    """All rows: the series if a column names it, the time, and the columns, categories as text.
+    """Table of all rows: series (if `series_col` is given), time, and the columns, with categories as text.
 
     Args:
-        labels: by column, its categories in the order of their numbers, from 1.
+        panel: the series.
+        labels: categories of each categorical column, in the order of their codes, from 1.
+        series_col: column for the names of series, or None.
     """
     tables = []
     for series in panel:
@@ -64,13 +66,13 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
 
 
 def rows_dataset(trained: DatasetConfig, path: Path, like: Written, split: SplitConfig | None = None) -> DatasetConfig:
-    """How the file of `rows_table` is read again.
+    """Configuration that reads the file of a `rows_table`.
 
     Args:
-        trained: of the run.
-        path: of the file.
-        like: what its rows are.
-        split: None: as in training.
+        trained: configuration of the run.
+        path: the file.
+        like: columns, time zone and step of its rows.
+        split: split to use; None: as in training.
     """
     usual = DatasetConfig()
     written = ("clock_col", "time_format", "separator", "decimal", "thousands", "encoding", "sort", "duplicates")

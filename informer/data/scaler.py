@@ -1,4 +1,4 @@
-"""Scaling per column: fitted by scikit-learn on training rows, then plain numbers in the checkpoint."""
+"""Scaling per column: fitted by scikit-learn on training rows, stored as plain numbers in the checkpoint."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ Table = Float64[np.ndarray, "_ c"]
 Units = Int64[np.ndarray, "c"]
 
 SMALL = 1e-6
-"""Columns with smaller values are fitted in units of a power of two."""
+"""Columns whose values are all smaller than this are fitted in units of a power of two."""
 
 BLOCK = 1 << 22
 """Values read at once from tables that may be larger than memory."""
@@ -31,12 +31,11 @@ class Scaler:
 
     @classmethod
     def fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
-        """Fit on the rows of these tables, which may be memory maps: they are read in blocks.
+        """Fit on the rows of these tables, which may be memory maps and are read in blocks.
 
         Columns with only small values are fitted in units of a power of two, which is exact: squares of 1e-300
-        underflow,
-        and scikit-learn treats a range below 1e-15 as rounding. Missing values (NaN) do not count; a column that has
-        nothing else has NaN for its center and scale.
+        underflow, and scikit-learn treats a range below 1e-15 as rounding error. Missing values (NaN) are ignored; a
+        column without any value gets NaN as center and scale.
         """
         n_columns = tables[0].shape[1]
         if kind is ScalerKind.none:
@@ -53,7 +52,7 @@ class Scaler:
 
     @classmethod
     def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, "c"]) -> "Scaler":
-        """The same where these columns have gaps: each of them by itself, on its observed values."""
+        """Fit columns with gaps one at a time, on their observed values."""
         found = cls(kind, np.full(len(gaps), np.nan), np.full(len(gaps), np.nan))
         groups = [np.flatnonzero(~gaps), *np.flatnonzero(gaps)[:, None]]
         for group in filter(len, groups):
@@ -66,7 +65,7 @@ class Scaler:
 
     @property
     def unknown(self) -> list[int]:
-        """Columns of which nothing was observed."""
+        """Columns without any observed value."""
         return [int(place) for place in np.flatnonzero(np.isnan(self.center))]
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
@@ -78,19 +77,19 @@ class Scaler:
         return values * self.scale + self.center
 
     def without(self, columns: Sequence[int]) -> "Scaler":
-        """The same, with these columns left as they are."""
+        """A copy that does not scale these columns."""
         center, scale = self.center.copy(), self.scale.copy()
         center[list(columns)], scale[list(columns)] = 0.0, 1.0
         return replace(self, center=center, scale=scale)
 
     def taking(self, columns: Sequence[int], other: "Scaler") -> "Scaler":
-        """The same, with these columns scaled as another does."""
+        """A copy that scales these columns as `other` does."""
         center, scale, own = self.center.copy(), self.scale.copy(), list(columns)
         center[own], scale[own] = other.center[own], other.scale[own]
         return replace(self, center=center, scale=scale)
 
     def state(self) -> dict[str, Any]:
-        """Plain lists, for a checkpoint."""
+        """Plain lists for a checkpoint."""
         return {"kind": self.kind.value, "center": self.center.tolist(), "scale": self.scale.tolist()}
 
     @classmethod
@@ -116,11 +115,11 @@ class PanelScaler:
     """One scaler for all series, or one per series.
 
     Args:
-        kind: of every scaler.
-        shared: the scaler for all series; None if each has its own.
+        kind: kind of every scaler.
+        shared: the scaler for all series; None if each series has its own.
         own: the scalers of the training series, by name.
-        codes: places of the columns of categories, whose numbers stay as they are.
-        static: places of the columns that are constant within a series: they have the scale of all series.
+        codes: positions of the categorical columns, whose codes are not scaled.
+        static: positions of the columns that are constant within a series; they use the scale of all series together.
     """
 
     kind: ScalerKind
@@ -140,7 +139,7 @@ class PanelScaler:
     ) -> "PanelScaler":
         """Fit on the training rows of each series, by name; a single series uses a shared scaler.
 
-        A series of which nothing was observed in a column has the scale of all series there.
+        In columns without any observed value a series uses the scale of all series together.
         """
         if not config.per_series or len(training) == 1:
             shared = Scaler.fit(config.kind, list(training.values())).without(codes)
@@ -166,7 +165,7 @@ class PanelScaler:
         return self.shared is None and name not in self.own
 
     def state(self) -> dict[str, Any]:
-        """Plain containers, for a checkpoint."""
+        """Plain containers for a checkpoint."""
         return {
             "kind": self.kind.value,
             "shared": self.shared and self.shared.state(),
@@ -179,7 +178,7 @@ class PanelScaler:
         """The inverse of `state`.
 
         Raises:
-            InputError: it is no such state.
+            InputError: the state is not valid.
         """
         try:
             kind, shared, own = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
@@ -206,15 +205,15 @@ class PanelScaler:
 
 
 def _numbers(values: Any) -> Float64[np.ndarray, "c"]:
-    """A list of numbers; texts and truth values would pass for numbers too."""
+    """A list of numbers as an array; strings and booleans are refused."""
     if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
         raise TypeError("no list of numbers")
     return np.asarray(values, dtype=np.float64)
 
 
 def _fitted(kind: ScalerKind, tables: Sequence[Table], units: Units) -> tuple[np.ndarray, np.ndarray]:
-    """Center and scale of each column by scikit-learn, in these units."""
-    # prediction fits no scaler, and scikit-learn is slow to import
+    """Center and scale of each column, fitted by scikit-learn in these units."""
+    # imported here because scikit-learn is slow to import and prediction does not fit scalers
     from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 
     if kind is ScalerKind.standard:
@@ -227,7 +226,7 @@ def _fitted(kind: ScalerKind, tables: Sequence[Table], units: Units) -> tuple[np
         for block in _blocks(tables, units):
             minmax.partial_fit(block)
         return minmax.data_min_, 1.0 / minmax.scale_
-    # quantiles need all rows: one column at a time
+    # quantiles need all rows, so fit one column at a time
     robust = [
         RobustScaler().fit(np.ldexp(np.concatenate([table[:, [column]] for table in tables]), unit))
         for column, unit in enumerate(units)
@@ -248,9 +247,9 @@ def _units(low: Float64[np.ndarray, "c"], high: Float64[np.ndarray, "c"]) -> Uni
 
 
 def _blocks(tables: Sequence[Table], units: Units | None = None) -> Iterator[Table]:
-    """The rows of all tables in blocks of at most BLOCK values, combining small tables; in these units.
+    """Rows of all tables in blocks of at most BLOCK values, combining small tables; in these units.
 
-    The blocks do not depend on the tables, because sums depend on them in their last digit.
+    The blocks do not depend on how rows are divided into tables, because sums over blocks differ in the last digit.
     """
     whole = _whole_blocks(tables, max(1, BLOCK // max(1, tables[0].shape[1])))
     yield from whole if units is None or not units.any() else (np.ldexp(block, units) for block in whole)

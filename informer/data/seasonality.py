@@ -1,4 +1,4 @@
-"""Seasons of a series: lines of its spectrum that its autocorrelation confirms.
+"""Seasons of a series: spectral lines confirmed by the autocorrelation.
 
 M. Vlachos, P. Yu and V. Castelli, "On periodicity detection and structural periodic similarity", SDM 2005: the spectrum
 proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum.
@@ -34,14 +34,14 @@ class Season(NamedTuple):
 
 
 def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season]:
-    """The strongest seasons of a column without its linear trend, and without weaker multiples of them.
+    """The strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
-        values: finite, at equal steps.
-        most: seasons to return.
+        values: finite values at equal steps.
+        most: largest number of seasons.
 
     Returns:
-        The strongest first; empty for a column that never changes or is too short.
+        Seasons, strongest first; empty for a column that never changes or is too short.
     """
     rest = _without_trend(values)
     if not rest.any():
@@ -62,13 +62,13 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season
 
 
 def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
-    """Finite values, with an estimate across gaps, which will do to see a season."""
+    """Values with gaps interpolated, good enough for finding seasons."""
     column = pd.Series(values)
     return column.where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0).to_numpy()
 
 
 def autocorrelation(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
-    """Autocorrelation without linear trend, at lags 0 to t // CYCLES; zeros if nothing remains."""
+    """Autocorrelation after removing the linear trend, at lags 0 to t // CYCLES; zeros if nothing remains."""
     return _correlation(_without_trend(values))
 
 
@@ -84,7 +84,7 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
 
 
 def _correlation(rest: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
-    """From the spectrum of padded values, so that the series does not wrap around; means over the pairs."""
+    """Computed from the spectrum of zero-padded values, so that the series does not wrap around; means over pairs."""
     n = len(rest)
     lags = np.arange(n // CYCLES + 1)
     if not rest.any():
@@ -102,7 +102,7 @@ def _proposed(rest: Float64[np.ndarray, "t"]) -> list[float]:
 
 
 def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int) -> int:
-    """The best lag between the neighbours of a line, at distance period^2 / n."""
+    """The lag with the highest autocorrelation between the neighbours of a spectral line, at distance period^2 / n."""
     reach = round(period**2 / n)
     first = max(round(period) - reach, 1)
     return first + int(correlation[first : round(period) + reach + 1].argmax())

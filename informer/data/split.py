@@ -1,4 +1,4 @@
-"""Target rows of training, validation and test. The three never overlap; rows after them are unused."""
+"""Target rows of the training, validation and test part. They never overlap; rows after the test part are not used."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from informer.errors import InputError
 Bound = int | float | str | None
 
 MOST = 1e12
-"""Rows or months of a part."""
+"""Largest number of rows or months of a part."""
 LEAST_SHARE = 1e-6
-"""Of the rows: for a smaller one no number of rows is proposed."""
+"""Smallest share for which a sufficient number of rows is suggested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Row ranges of the targets; the history of a validation or test window may be in the previous part."""
+    """Ranges of target rows; the lookback window of a validation or test window may start in the previous part."""
 
     train: range
     val: range
     test: range
 
     def clip(self, n: int) -> "Split":
-        """The same, limited to the first n rows."""
+        """A copy limited to the first n rows."""
         return self._each(lambda part: range(min(part.start, n), min(part.stop, n)))
 
     def shift(self, n: int) -> "Split":
-        """The same, n rows later."""
+        """A copy shifted by n rows."""
         return self._each(lambda part: range(part.start + n, part.stop + n))
 
     def _each(self, change: Callable[[range], range]) -> "Split":
@@ -45,14 +45,14 @@ def split_rows(
     """Split a series.
 
     Args:
-        timestamps: of every row.
-        frequency: step of the series (months need it).
-        config: kind and bounds.
-        sizes: each part must have room for one such window.
+        timestamps: timestamp of every row.
+        frequency: step of the series, needed for months.
+        config: kind and bounds of the split.
+        sizes: each part must have room for one window of these sizes.
         name: name of the series in errors.
 
     Raises:
-        InputError: invalid bounds, or a part that is too short; reports rows needed and rows found.
+        InputError: invalid bounds, or a part is too short; the message gives the rows needed and found.
     """
     split = cut_rows(timestamps, frequency, config)
     lacking = shortage(split, len(timestamps), config, sizes=sizes, name=name)
@@ -62,7 +62,7 @@ def split_rows(
 
 
 def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitConfig) -> Split:
-    """The same without length checks; rows and months may end after the last row.
+    """Split a series without checking lengths; rows and months may end after the last row.
 
     Raises:
         InputError: invalid bounds.
@@ -73,7 +73,7 @@ def cut_rows(timestamps: pd.DatetimeIndex, frequency: Frequency, config: SplitCo
 
 
 def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, name: str) -> str | None:
-    """What a series of n rows lacks for one window per part, rows needed and rows found; None if nothing.
+    """A message with the rows needed and found if a series of n rows is too short for one window per part, else None.
 
     Args: See `split_rows`.
     """
@@ -141,7 +141,7 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
         if value is None and part == "test":
             rows.append(len(timestamps))
             continue
-        # a number was left from another kind of split
+        # a number belongs to another kind of split
         date = pd.to_datetime(value if isinstance(value, str) else "", format="ISO8601", errors="coerce")
         if pd.isna(date):
             raise InputError(f"dataset.split.{part}: expected a date such as 2017-07-01, found {value!r}")
@@ -156,7 +156,7 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
 def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, found: str) -> pd.Timestamp:
     """The date in the time zone of the timestamps, if it has none itself; `found` starts the error message."""
     if date.tz is None:
-        # nonexistent times move forward, ambiguous ones are the first of the two: as steps through a clock change
+        # at clock changes: nonexistent times move forward, of ambiguous ones take the first
         return date.tz_localize(timestamps.tz, nonexistent="shift_forward", ambiguous=True)
     if timestamps.tz is None:
         raise InputError(f"{found}, expected a date without a time zone, like the data; remove the zone")
@@ -169,7 +169,7 @@ def _rows_for_ratio(n: int, sizes: WindowSizes, config: SplitConfig) -> int | No
     shares = [_number(config, part) for part in ("train", "val", "test")]
     if min(shares) < LEAST_SHARE:
         return None
-    # no number below these will do, of any sizes; rounding gives a part at most two rows above its share
+    # a lower bound for the search; rounding gives a part at most two rows more than its share
     least = (sizes.least_rows(0), sizes.pred_len, sizes.pred_len)
     fewest = max(int((rows - 2) / share) for rows, share in zip(least, shares, strict=True))
     return next(

@@ -1,4 +1,4 @@
-"""From series to the rows of windows: scaled values, calendar marks, and the scaling back to data units."""
+"""From series to the rows of windows: scaled values, calendar marks, and how to convert back to data units."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ ROWS = 1 << 16
 """Rows processed at once."""
 
 Span = tuple[str, str, str, int]
-"""Time zone, first and last timestamp, number of rows: equal for series of one step with the same timestamps."""
+"""Time zone, first and last timestamp, number of rows; equal for series with the same step and timestamps."""
 
 
 def build_store(
@@ -37,14 +37,14 @@ def build_store(
     cache: Cache | None = None,
     known: Sequence[str] = (),
 ) -> Store:
-    """Concatenate series: scaled in float64, stored as float32.
+    """Concatenate series: scaled in float64, stored in float32.
 
     Args:
-        panel: series of the columns to keep, in one order, and of one frequency.
-        scalers: one per series.
-        calendar: what marks each row.
+        panel: series with the same columns, in one order, and the same frequency.
+        scalers: one scaler per series.
+        calendar: calendar marks of each row.
         device: device of the rows.
-        cache: store values and marks in its files instead, and move batches to the device.
+        cache: store values and marks in its files, and move batches to the device.
         known: names of the training series, in the order of their numbers.
     """
     marks, first_marks = _shared_marks(panel, calendar, cache)
@@ -58,18 +58,18 @@ def build_store(
     on_device = {name: _placed(torch.from_numpy(part), torch.device(device)) for name, part in parts.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
     home = "cpu" if cache else device
-    has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # files of a cache have none
+    has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # cache files never have gaps
     placed = {name: torch.from_numpy(part).to(home) for name, part in large.items()}
     return Store(**on_device, **placed, has_gaps=has_gaps)
 
 
 def _placed(part: Tensor, device: torch.device) -> Tensor:
-    """On the device; Apple's has no float64, in which values return to their own units."""
+    """Move to the device, except float64 to Apple's, which does not support it."""
     return part if device.type == "mps" and part.dtype == torch.float64 else part.to(device)
 
 
 def series_numbers(panel: Sequence[Series], known: Sequence[str]) -> Int64[np.ndarray, "s"]:
-    """The number of each series among those of training, by its name; -1 for a new one."""
+    """Number of each series among the training series, by name; -1 for a new one."""
     numbers = {name: number for number, name in enumerate(known)}
     return np.array([numbers.get(series.name, -1) for series in panel])
 
@@ -97,7 +97,7 @@ def narrowed(panel: Sequence[Series], names: Sequence[str], cache: Cache | None 
 
 
 def row_blocks(rows: Rows, *, shared: int = 0) -> Iterator[Rows]:
-    """The same in pieces of ROWS rows, each starting with the last `shared` rows of the previous piece."""
+    """Pieces of ROWS rows, each starting with the last `shared` rows of the previous piece."""
     return (rows[max(begin - shared, 0) : begin + ROWS] for begin in range(0, len(rows), ROWS))
 
 
@@ -122,8 +122,8 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
 
 
 def _single(scaled: Float64[np.ndarray, "rows c"], name: str) -> Float32[np.ndarray, "rows c"]:
-    """Single precision, where the numbers fit."""
-    with np.errstate(over="ignore"):  # seen by the check
+    """Convert to single precision; raises InputError if a value is too large."""
+    with np.errstate(over="ignore"):  # checked below
         single = scaled.astype(np.float32)
     if np.isinf(single).any():
         raise InputError(
@@ -145,7 +145,7 @@ def _filled(blocks: Iterator[np.ndarray], n_rows: int, n_columns: int) -> Float3
 def _shared_marks(
     panel: Sequence[Series], calendar: Marks, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
-    """Marks of each distinct timestamp of the panel, and the index at which those of each series start."""
+    """Marks of each distinct timestamp in the panel, and the index at which those of each series start."""
     spans = {span(series.timestamps): series.timestamps for series in panel}
     blocks: list[pd.DatetimeIndex] = []
     firsts: dict[Span, int] = {}

@@ -1,4 +1,4 @@
-"""What a file holds, found without being asked: its series, what is wrong, and the settings that repair it."""
+"""Survey of a data file: its series, its problems, and the settings that repair them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,27 +16,27 @@ from informer.data.seasonality import Season, bridged, find_seasons
 from informer.errors import InputError
 
 FEW = 10
-"""Rows for each of its values, on average, that a column which names series has at least."""
+"""Least average number of rows per value in a column that could contain names of series."""
 
 MOST_REPEATED = 0.01
-"""Share of rows that may repeat the time of their series in it; they are for the checks to find."""
+"""Largest share of duplicate timestamps within the series of such a column; the checks report these rows."""
 
 MOST_SERIES = 4
-"""Series whose seasons are looked for."""
+"""Number of series in which seasons are searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """One file.
+    """Survey of one file.
 
     Args:
-        path: of it.
-        written: how it is written, where that is not common.
-        dataset: settings that read its series, with the repairs that it needs.
-        panel: the series, as these settings give them; empty where no setting helps.
-        problems: lines of what is wrong without repairs.
-        repairs: lines of what the repairs do.
-        n_rows: of the file.
+        path: the file.
+        written: description of its format, empty if it is common.
+        dataset: settings that read its series, including the repairs it needs.
+        panel: the series read with these settings; empty if no settings can repair the file.
+        problems: one line for each problem before repairs.
+        repairs: one line for each repair.
+        n_rows: number of rows of the file.
     """
 
     path: Path
@@ -49,25 +49,25 @@ class Survey:
 
     @property
     def is_readable(self) -> bool:
-        """The settings read all of its series."""
+        """Whether the settings read all of its series."""
         return bool(self.panel)
 
 
 def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
-    """Look at one file.
+    """Survey one file.
 
     Args:
-        path: of it.
-        dataset: what is known of it; the column that names its series is found where it is not given.
+        path: the file.
+        dataset: known settings. If `series_col` is not given, it is detected.
 
     Raises:
-        InputError: it cannot be read as a table.
+        InputError: the file cannot be read as a table.
     """
     table = table_of_file(path, dataset)
     found = None if dataset.series_col else series_column(table, dataset)
     if found is not None:
         dataset = replace(dataset, series_col=found)
-        table = table_of_file(path, dataset)  # names as they are written there: 001
+        table = table_of_file(path, dataset)  # read again, so that names such as 001 are text
     tables = list(panel_tables(table, name_of(path), dataset))
     problems: list[Problem] = []
     repaired: list[DatasetConfig] = []
@@ -113,10 +113,10 @@ def _survey(
 
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
-    """The column that names the series of each row, if times repeat as those of many series do."""
+    """The column with the name of each row's series, if timestamps repeat as in a file of many series; else None."""
     try:
         time_col = find_time_column(table, dataset.time_col)
-    except InputError:  # reported with all else that is wrong with the table
+    except InputError:  # reported together with the table's other problems
         return None
     rows = table.frame
     if not len(rows) or len(rows) < 2 * rows[time_col].nunique():
@@ -134,8 +134,10 @@ def common_fill(wanted: Sequence[Fill | None]) -> Fill | None:
 
 
 def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> DatasetConfig:
-    """Every repair that one of `repaired` asks for, which changes nothing where nothing is wrong; columns that all
-    of them keep."""
+    """`dataset` with every repair that any of `repaired` has, and only the columns that all of them keep.
+
+    A repair that a series does not need does not change it.
+    """
     if not repaired:
         return dataset
     lists = [one.columns for one in repaired if one.columns is not None]
@@ -153,7 +155,7 @@ def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> D
 
 
 def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
-    """The seasons of these columns over some of the series, the clearest first; strengths are means."""
+    """Seasons of these columns in the longest series, strongest first; strengths are averaged."""
     strengths: dict[int, float] = {}
     looked = 0
     for series in _longest(panel):

@@ -1,1 +1,1 @@
-"""The parts of the network around attention."""
+"""Parts of the networks other than attention mechanisms."""

@@ -1,4 +1,4 @@
-"""Projections around a mechanism: the only place where heads are split and merged."""
+"""Projections around an attention mechanism; the only place where heads are split and merged."""
 
 from collections.abc import Callable
 from typing import final
@@ -19,11 +19,11 @@ class AttentionLayer(nn.Module):
 
     Args:
         d_model: width of inputs and output.
-        attention: the mechanism; its spec gives the number and width of heads.
+        attention: mechanism; its spec gives the number and width of heads.
         mix: merge the heads in transposed order, which interleaves time and heads, as in the authors' decoder.
-        project: makes the projections of queries, keys and values from the widths of rows and of all heads.
-        project_values: if False, the rows of memory are the values, and their weighted sum is the output; heads times
-            their width must then be d_model.
+        project: makes the query, key and value projections, from the width of rows and the total width of all heads.
+        project_values: if False, rows of the memory are used as values and their weighted sum is the output; the total
+            width of all heads must then be d_model.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class AttentionLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int | None = None
     ) -> Float[Tensor, "b n d"]:
-        """Rows of x attend to rows of memory; only the last `n_last` output rows are computed (None: all)."""
+        """Attend from rows of x to rows of memory; only the last `n_last` output rows are computed (None: all)."""
         return self.attend(x, *self.memory_heads(memory), n_last)
 
     def memory_heads(self, memory: Float[Tensor, "b s d"]) -> tuple[Float[Tensor, "b h s e"], Float[Tensor, "b h s e"]]:
-        """Keys and values, for rows that attend to the same memory one after the other."""
+        """Keys and values of a memory, for calls of `attend` that share it."""
         return self.split(self.key(memory)), self.split(self.value(memory))
 
     def attend(
@@ -74,7 +74,7 @@ class AttentionLayer(nn.Module):
         values: Float[Tensor, "b h s e"],
         n_last: int | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """`forward`, from the heads of a memory."""
+        """Like `forward`, with the keys and values of `memory_heads`."""
         merged = self.merge(self.attention(self.split(self.query(x)), keys, values))
         return self.out(merged if n_last is None else merged[:, -n_last:])
 
@@ -82,7 +82,7 @@ class AttentionLayer(nn.Module):
     def received(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b s"]:
         """Attention that each row of memory receives, summed over heads and queries: column sums in eval mode."""
         q, k = self.split(self.query(x)), self.split(self.key(memory))
-        # a graph takes the whole batch; otherwise as many matrices at once as fit into memory
+        # a compiled graph takes the whole batch; otherwise as many attention matrices at once as fit into memory
         matrix = self.n_heads * q.shape[2] * k.shape[2]
         step = len(q) if torch.compiler.is_compiling() else rows_per_chunk(matrix, len(q))
         pairs = zip(q.split(step), k.split(step), strict=True)

@@ -1,7 +1,8 @@
 """Learned vectors for categories (Guo & Berkhahn 2016, "Entity Embeddings of Categorical Variables").
 
-A column of codes becomes d columns: code k is w_k - mean(w), code 0 is 0. So a category that training did not have is
-the mean of the others, and one that is not known ahead, which windows hold as 0, adds nothing. Cost: a lookup a row.
+A column of codes becomes d columns: code k becomes w_k - mean(w), code 0 becomes 0. So a category that training did not
+contain is treated as the mean of all categories, and one that is not known ahead (0 in windows) adds nothing. Cost: one
+lookup per row.
 """
 
 from collections.abc import Sequence
@@ -22,31 +23,31 @@ def width_of(n: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CategoryLayout:
-    """Columns of numbers in their order, then the vectors of one column of codes after the other.
+    """Column order after embedding: numeric columns first, then the vectors of each categorical column in turn.
 
     Args:
-        sizes: one entry a column: the number of its categories; 0: it holds numbers.
+        sizes: number of categories of each column, 0 for a numeric one.
     """
 
     sizes: tuple[int, ...]
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Positions of the columns of numbers."""
+        """Positions of the numeric columns."""
         return tuple(place for place, size in enumerate(self.sizes) if not size)
 
     @property
     def codes(self) -> tuple[int, ...]:
-        """Positions of the columns of codes."""
+        """Positions of the columns with codes."""
         return tuple(place for place, size in enumerate(self.sizes) if size)
 
     @property
     def width(self) -> int:
-        """Columns in all."""
+        """Number of columns after embedding."""
         return len(self.numbers) + sum(width_of(self.sizes[place]) for place in self.codes)
 
     def positions(self, columns: Sequence[int]) -> tuple[int, ...]:
-        """Where columns are afterwards; one of codes has several positions."""
+        """Positions of some columns after embedding; a column of codes has several."""
         places = {place: range(new, new + 1) for new, place in enumerate(self.numbers)}
         end = len(self.numbers)
         for place in self.codes:
@@ -57,11 +58,11 @@ class CategoryLayout:
 
 @final
 class CategoryEmbedding(nn.Module):
-    """Codes -> vectors.
+    """Embedding of the codes of one column.
 
     Args:
-        n: categories, with the codes 1 to n.
-        width: of a vector.
+        n: number of categories, with codes 1 to n.
+        width: length of a vector.
     """
 
     def __init__(self, n: int, width: int) -> None:
@@ -76,11 +77,11 @@ class CategoryEmbedding(nn.Module):
 
 @final
 class SeriesColumns(nn.Module):
-    """Windows with the vector of their series behind the values of every row; -1 is the mean of all series.
+    """Appends a learned vector per series to every row of a window.
 
     Args:
-        n: series of training.
-        width: of a vector.
+        n: number of training series.
+        width: length of a vector.
     """
 
     def __init__(self, n: int, width: int) -> None:
@@ -88,14 +89,14 @@ class SeriesColumns(nn.Module):
         self.table = CategoryEmbedding(n, width)
 
     def forward(self, x: Float[Tensor, "b l c"], series: Int[Tensor, "b"]) -> Float[Tensor, "b l width"]:
-        """Values and vectors of each row."""
+        """Append the vectors of `series`; -1, a series not in training, gets the mean of all vectors."""
         vectors = self.table(series + 1).to(x.dtype)
         return torch.cat([x, vectors[:, None].expand(-1, x.shape[1], -1)], dim=2)
 
 
 @final
 class CategoryColumns(nn.Module):
-    """Windows whose columns of codes are replaced as `CategoryLayout` says; encoder and decoder share the vectors."""
+    """Replaces columns of codes by their vectors, in the order of `CategoryLayout`; shared by encoder and decoder."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
@@ -105,7 +106,7 @@ class CategoryColumns(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l width"]:
-        """Numbers and vectors of each row."""
+        """Numeric columns and vectors of each row."""
         columns = x.unbind(dim=2)
         vectors = [table(columns[place].long()) for table, place in zip(self.tables, self.layout.codes, strict=True)]
         return torch.cat([x[:, :, list(self.layout.numbers)], *(one.to(x.dtype) for one in vectors)], dim=2)

@@ -14,7 +14,7 @@ from informer.ops.dropout import Dropout
 
 
 def last_rows(x: Float[Tensor, "b l d"], n: int | None) -> Float[Tensor, "b n d"]:
-    """The last n rows; None: all of them."""
+    """The last n rows; all rows if n is None."""
     return x if n is None else x[:, -n:]
 
 
@@ -43,13 +43,13 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int | None = None
     ) -> Float[Tensor, "b n d"]:
-        """The last `n_last` rows of the layer's output (None: all); rows before them only serve self-attention."""
+        """The last `n_last` output rows (None: all); earlier rows only serve as keys and values of self-attention."""
         x = self.norm1(last_rows(x, n_last) + self._attend(x, n_last))
         x = self.norm2(x + self.dropout(self.cross_attention(x, memory)))
         return self.norm3(x + self.feed_forward(x))
 
     def branches(self) -> list[Branch]:
-        """Self-attention, cross-attention and feed-forward for reversible layers: LayerNorm comes first."""
+        """Branches for reversible layers, with LayerNorm first: self-attention, cross-attention, feed-forward."""
         return [
             Branch(self, lambda x, memory: self._attend(self.norm1(x))),
             Branch(self, lambda x, memory: self.dropout(self.cross_attention(self.norm2(x), memory))),
@@ -57,7 +57,7 @@ class DecoderLayer(nn.Module):
         ]
 
     def reversible_end(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int) -> Tensor:
-        """As `forward`, in the reversible form; self-attention is kept, as dropped rows could not be recovered."""
+        """Reversible form of `forward`. Self-attention is stored: its input has rows that the output lacks."""
         x = last_rows(x, n_last) + self._attend(self.norm1(x), n_last)
         return reversible(self.branches()[1:], x, memory)
 
@@ -67,7 +67,7 @@ class DecoderLayer(nn.Module):
 
 @final
 class Decoder(nn.Module):
-    """Layers and a final LayerNorm; the last layer computes the forecast's rows alone."""
+    """Decoder layers and a final LayerNorm; the last layer computes only the rows of the forecast."""
 
     def __init__(self, layers: Sequence[DecoderLayer], *, d_model: int, pred_len: int, recompute: Recompute) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Dynamic decoding: a horizon forecast row after row, each row from the rows before it.
+"""Dynamic decoding: forecast the horizon step by step, each row from the rows before it.
 
-The ablation of the generative style decoder (Zhou et al. 2021, section 5.3), which gives all rows in one pass:
-y_i = decode([start token, y_1, ..., y_{i-1}, 0, ..., 0])_i.
+y_i = decode([start token, y_1, ..., y_{i-1}, 0, ..., 0])_i. Zhou et al. 2021, section 5.3, compare this with their
+generative decoder, which forecasts all rows in one pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 Decode = Callable[[Tensor, int], Tensor]
-"""From [b dec_len c], of whose horizon so many rows hold forecasts, to the forecast of the whole horizon."""
+"""(decoder input [b dec_len c], number of horizon rows that hold forecasts) -> forecast of the whole horizon."""
 
 
 def step_by_step(
@@ -24,14 +24,19 @@ def step_by_step(
     point: Callable[[Tensor], Tensor],
     masks: Sequence[int] = (),
 ) -> Float[Tensor, "b pred_len n *q"]:
-    """A pass of `decode` for every `step` rows of the horizon, of which it keeps those; O(pred_len / step) passes.
+    """Call `decode` once per `step` rows of the horizon and keep these rows; O(pred_len / step) passes.
 
     Args:
-        dec_x: start token and horizon; the start token of a pass ends with the forecasts of those before it.
-        label_len: rows of the first start token.
-        targets: columns of `dec_x` that are forecast.
-        point: from a forecast to what is fed back: the median, where it has quantiles.
-        masks: columns of `dec_x` that say what is observed of the targets: 1 for what is fed back.
+        decode: forecasts the whole horizon from the decoder input.
+        dec_x: start token and horizon.
+        label_len: rows of the start token.
+        step: rows taken from each pass.
+        targets: forecast columns of `dec_x`.
+        point: converts a forecast to the values fed back: the median if it has quantiles.
+        masks: mask columns of the targets in `dec_x`; they are 1 for values fed back.
+
+    Returns:
+        The forecast.
     """
     forecasts: list[Tensor] = []
     for first in range(0, dec_x.shape[1] - label_len, step):

@@ -1,4 +1,4 @@
-"""Distilling: halves the sequence between the encoder's layers (Informer, section 3.2, eq. 5)."""
+"""Distilling: halves the sequence between encoder layers (Informer, section 3.2, eq. 5)."""
 
 from typing import Any, final
 
@@ -20,11 +20,11 @@ def distilled_length(length: int) -> int:
 class Distil(nn.Module):
     """Halve the sequence: circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, stride 2, padding 1).
 
-    The pool comes before the ELU: ELU is increasing, so the maximum is the same and half of the rows need no ELU.
+    The pool comes before the ELU: ELU is increasing, so the result is the same and only half of the rows need an ELU.
 
     Args:
-        d_model: width.
-        norm: with BatchNorm, as in the authors' code, or without, as in the paper's formula.
+        d_model: width of the rows.
+        norm: use BatchNorm, as the authors' code does; the paper's formula has none.
     """
 
     def __init__(self, d_model: int, *, norm: bool = True) -> None:
@@ -42,7 +42,7 @@ class Distil(nn.Module):
 
 @final
 class RowNorm(nn.BatchNorm1d):
-    """BatchNorm over rows; a single row, which has no variance, is normalised by the running statistics."""
+    """BatchNorm over rows; a single row has no variance and is normalised by the running statistics."""
 
     def forward(self, x: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
         """Normalise each feature."""
@@ -52,7 +52,7 @@ class RowNorm(nn.BatchNorm1d):
 
 
 def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-    """Maximum of every second row and its neighbours; differentiable once on the CPU."""
+    """Maximum of every second row and its neighbours; on the CPU differentiable only once."""
     repeatable = x.device.type == "cpu" or torch.are_deterministic_algorithms_enabled()  # torch adds in any order
     if torch.compiler.is_compiling() or not repeatable:
         return F.max_pool1d(x.transpose(1, 2), kernel_size=3, stride=2, padding=1).transpose(1, 2)
@@ -60,7 +60,7 @@ def halve(x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
 
 
 class _MaxPool(torch.autograd.Function):
-    """Stores two bytes per maximum, its position; torch's version stores all rows and eight bytes per maximum."""
+    """Stores two bytes per maximum: where it came from. torch stores all rows and eight bytes per maximum."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -32,8 +32,7 @@ class CalendarEmbedding(nn.Module):
     Args:
         d_model: width of the model.
         kind: how marks are embedded.
-        mark_sizes: one entry per mark column: its number of distinct integers (`fixed`, `learned`); for `timeF` only
-            the
+        mark_sizes: number of distinct values of each mark column (for `fixed` and `learned`); for `timeF` only the
             number of columns matters.
     """
 
@@ -49,7 +48,7 @@ class CalendarEmbedding(nn.Module):
                 self.register_buffer(f"table_{i}", sinusoid_table(size, d_model), persistent=False)
 
     def forward(self, marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
-        """The sum over mark columns."""
+        """Sum of the embeddings of all mark columns."""
         if self.kind is CalendarEmbed.timeF:
             return self.project(marks)
         fields = marks.long().unbind(-1)
@@ -62,14 +61,14 @@ class CalendarEmbedding(nn.Module):
 
 @final
 class Embedding(nn.Module):
-    """Circular convolution of the values, plus sinusoid position, plus calendar marks if any; then dropout.
+    """Circular convolution of the values + sinusoidal position + calendar embedding (unless `none`), then dropout.
 
     Args:
-        n_values: value columns.
+        n_values: number of value columns.
         d_model: width of the model.
-        length: rows of one input.
+        length: rows of an input.
         kind, mark_sizes: see `CalendarEmbedding`.
-        dropout: applied to the sum.
+        dropout: dropout probability, applied to the sum.
     """
 
     position: Tensor

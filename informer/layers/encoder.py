@@ -1,4 +1,4 @@
-"""Encoder: attention layers with distilling between them, and the pyramid of such stacks (Informer, section 3.2)."""
+"""Encoder: attention layers with distilling between them, and a pyramid of such stacks (Informer, section 3.2)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ from informer.ops.dropout import Dropout
 
 
 def stack_lengths(seq_len: int, n_stacks: int, fractions: Sequence[float | int] | None) -> list[int]:
-    """Rows that each stack reads: these fractions of seq_len, rounded up; seq_len // 2^i if None.
+    """Rows that each stack reads: the given fractions of seq_len, rounded up; seq_len // 2^i if None.
 
-    Rounding up as in distilling, so that [3, 1] layers over 1 and 1/4 end with the same number of rows at any seq_len.
+    Distilling rounds up too: stacks of 3 layers on all rows and of 1 layer on 1/4 of them have equally many outputs.
     """
     if fractions is None:
         return [seq_len // 2**i for i in range(n_stacks)]
@@ -44,19 +44,19 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"] | None = None
     ) -> Float[Tensor, "b l d"]:
-        """One layer; keys and values come from `memory` (None: x itself)."""
+        """Output of the layer; keys and values come from `memory` (None: from x)."""
         x = self.norm1(x + self._attend(x, memory))
         return self.norm2(x + self.feed_forward(x))
 
     def branches(self) -> list[Branch]:
-        """Attention and feed-forward for reversible layers: LayerNorm comes first so that each branch can be undone."""
+        """Branches for reversible layers, with LayerNorm first so that each can be undone: attention, feed-forward."""
         return [
             Branch(self, lambda x, *memory: self._attend(self.norm1(x), *map(self.norm1, memory))),
             Branch(self, lambda x, *memory: self.feed_forward(self.norm2(x))),
         ]
 
     def received(self, x: Float[Tensor, "b l d"], *, reversible: bool) -> Float[Tensor, "b l"]:
-        """Attention that each row of x receives in this layer, over all heads and queries."""
+        """Attention that each row of x receives in this layer, summed over heads and queries."""
         x = self.norm1(x) if reversible else x
         return self.attention.received(x, x)
 
@@ -66,17 +66,19 @@ class EncoderLayer(nn.Module):
 
 @final
 class EncoderStack(nn.Module):
-    """`n_layers` layers over the last `length` rows, shortened between layers, and a final LayerNorm.
+    """Attention layers over the last `length` rows, with shortening in between, and a final LayerNorm.
 
     Args:
-        make_layer: creates layer i for given numbers of queries and keys.
+        make_layer: makes a layer from its index and its numbers of queries and keys.
         n_layers: number of attention layers.
         length: rows read.
-        d_model: width.
+        d_model: width of the rows.
         shortening: how the sequence is halved between layers.
-        distil_norm: distilling has a BatchNorm.
-        recompute: what the backward pass recomputes; never distilling steps, because BatchNorm would count them twice.
-        n_tokens: learned tokens in front of the rows, which shortening passes by; they are the first rows it gives.
+        distil_norm: use BatchNorm in distilling.
+        recompute: what the backward pass recomputes. Distilling is always stored, because recomputing it would update
+            the statistics of BatchNorm twice.
+        n_tokens: number of learned global tokens in front of the rows. They are not shortened and come first in the
+            output.
     """
 
     def __init__(
@@ -135,7 +137,7 @@ class EncoderStack(nn.Module):
 
 @final
 class Encoder(nn.Module):
-    """Stacks over ever shorter ends of the input; their outputs are concatenated over time."""
+    """Stacks over shorter and shorter ends of the input; their outputs are concatenated over time."""
 
     def __init__(self, stacks: Sequence[EncoderStack]) -> None:
         super().__init__()

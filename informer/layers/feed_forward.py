@@ -1,8 +1,8 @@
-"""The position-wise part of a layer: linear -> activation -> dropout -> linear.
+"""Position-wise feed-forward part of a layer: linear -> activation -> dropout -> linear.
 
-The hidden layer is four times as wide as the model and would be most of what a training step stores. On the CPU blocks
-of rows are processed in turn, and the backward pass recomputes the hidden layer: from the first product, or, for long
-inputs, from the rows themselves, so that storage is bounded except for one byte per element.
+The hidden layer is four times as wide as the model, so storing it would take most of the memory of a training step. On
+the CPU rows are processed in blocks, and the backward pass recomputes the hidden layer: for the first blocks from the
+first product, for the others from the rows. So storage other than the rows is bounded, except for one byte per element.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from informer.ops.dropout import Dropout, dropout, kept_mask, masked
 from informer.ops.products import Linear, linear, product
 
 BLOCK_ROWS = 2048
-"""Rows per block: the hidden values of a block fit roughly into a processor's cache."""
+"""Rows per block; the hidden values of a block fit roughly into a processor's cache."""
 
 KEPT_BLOCKS = 2
-"""Blocks whose first product is stored; for the others it is recomputed."""
+"""Number of blocks whose first product is stored; for the others it is recomputed."""
 
 
 class _Formulas(NamedTuple):
-    """An activation, and the gradient of its input as a function of the output gradient and the input."""
+    """An activation, and the gradient of its input from the gradient of its output and the input."""
 
     forward: Callable[[Tensor], Tensor]
     backward: Callable[[Tensor, Tensor], Tensor]
@@ -58,7 +58,7 @@ class FeedForward(nn.Module):
 def feed_forward(
     x: Float[Tensor, "b l d"], expand: nn.Linear, contract: nn.Linear, activation: Activation, p: float
 ) -> Float[Tensor, "b l d"]:
-    """contract(dropout(activation(expand(x)))), differentiable once on the CPU."""
+    """contract(dropout(activation(expand(x)))); on the CPU differentiable only once."""
     weights = expand.weight, expand.bias, contract.weight, contract.bias
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         inside = FORMULAS[activation].forward(linear(x, *weights[:2]))
@@ -79,7 +79,7 @@ class _Blocks(torch.autograd.Function):
         w1, b1, w2, b2 = (x.to(rows.dtype) for x in (w1, b1, w2, b2))
         spans = _spans(len(rows))
         out = rows.new_empty(len(rows), len(w2))
-        # one array for all blocks: small arrays that outlive their neighbours would fragment the heap
+        # one array for all blocks: many small arrays with different lifetimes would fragment the heap
         kept = rows.new_empty(spans[:KEPT_BLOCKS][-1].stop, len(w1))
         mask = torch.empty(len(rows), len(w1), dtype=torch.bool) if p else None
         for i, span in enumerate(spans):
@@ -98,7 +98,7 @@ class _Blocks(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, w1, b1, w2, kept, mask = ctx.saved_tensors
         grad_rows = torch.empty_like(rows)
-        # in the parameters' own type: sums over blocks would lose digits in bfloat16
+        # in the dtype of the parameters: sums over blocks would lose digits in bfloat16
         grad_w1, grad_b1, grad_w2 = (torch.zeros_like(x, dtype=ctx.weight_type) for x in (w1, b1, w2))
         for i, span in enumerate(_spans(len(rows))):
             expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1)

@@ -1,4 +1,4 @@
-"""Windows to network inputs, and network outputs to forecasts: normalisation, channel independence, patches.
+"""Windows to network inputs and network outputs to forecasts: normalisation, channel independence, patches.
 
 Each can be switched on separately. Normalisation: Kim et al. 2022, "Reversible Instance Normalization". Channel
 independence and patches: Nie et al. 2023, "A Time Series is Worth 64 Words". Linear skip connection: Zeng et al. 2023,
@@ -17,11 +17,11 @@ from informer.ops.gaps import unmasked, weights_of
 from informer.ops.products import linear
 
 EPSILON = 1e-5
-"""Added to the variance of a window, which may be constant."""
+"""Added to the variance of a window, which is zero in a constant window."""
 
 
 class NetworkInputs(NamedTuple):
-    """Network inputs of a batch."""
+    """Inputs of the network for a batch."""
 
     enc_x: Tensor
     enc_mark: Tensor
@@ -31,18 +31,18 @@ class NetworkInputs(NamedTuple):
 
 @final
 class InputTransform(nn.Module):
-    """Transforms windows before the network, and its output back to forecasts.
+    """Transforms windows before the network, and the network's output back to forecasts.
 
     Args:
-        n_inputs: columns of the windows.
+        n_inputs: number of columns of the windows.
         targets: positions of the targets among the columns.
-        known: positions of the columns whose future values the decoder gets.
+        known: positions of the columns whose future values are given to the decoder.
         label_len, pred_len: rows of the decoder's start token and of the horizon.
-        instance_norm: centre and scale each column of a window by its own history, except known columns, whose future
-            may
-            be nothing like it (a holiday after weeks without one).
-        channel_independent: one window per target, each with all columns that are not targets.
-        patch_len: rows of a token; its calendar marks are those of its last row.
+        instance_norm: centre and scale each column of a window by its mean and standard deviation in the lookback
+            window. Known columns are left alone, because their future may differ from it (a holiday after weeks
+            without one).
+        channel_independent: make one window per target, each with all columns that are not targets.
+        patch_len: rows per token; a token has the calendar marks of its last row.
     """
 
     targets: Tensor
@@ -77,15 +77,18 @@ class InputTransform(nn.Module):
         self.register_buffer("given_ahead", given_ahead, persistent=False)
 
     def with_gaps(self, masked: Sequence[int], masks: Sequence[int]) -> "InputTransform":
-        """This transform where columns have gaps: windows are centred and scaled by what is observed, and missing
-        values are zero after that.
+        """Set the columns that have gaps: they are centred and scaled by observed values, then missing values are 0.
 
         Args:
-            masked, masks: positions of these columns, and of those that say what of them is observed.
+            masked: positions of the columns with gaps.
+            masks: positions of their mask columns.
+
+        Returns:
+            This transform.
         """
         self.masked, self.masks = list(masked), list(masks)
         mask_of, n_inputs = dict(zip(masked, masks, strict=True)), self.shown.shape[1]
-        if set(self._targets) & set(masked):  # of targets without gaps: a column of ones behind all others
+        if set(self._targets) & set(masked):  # targets without gaps use a column of ones, appended after all others
             self.own_masks = [mask_of.get(place, n_inputs) for place in self._targets]
             others = [i for i in range(n_inputs) if i not in {*self._targets, *self.own_masks}]
             self.others = torch.tensor(others).long()
@@ -99,7 +102,7 @@ class InputTransform(nn.Module):
         dec_mark: Float[Tensor, "b dec_len m"],
         n_fed: int = 0,
     ) -> NetworkInputs:
-        """Network inputs of these windows; the first `n_fed` rows of the horizon hold forecasts of the targets."""
+        """Network inputs for windows in which the first `n_fed` rows of the horizon hold forecasts of the targets."""
         if self.instance_norm:
             mean, scale = self._mean_std(enc_x)
             mean, scale = mean.masked_fill(self.given_ahead, 0.0), scale.masked_fill(self.given_ahead, 1.0)
@@ -117,7 +120,7 @@ class InputTransform(nn.Module):
         return NetworkInputs(enc_x, enc_mark, dec_x, dec_mark)
 
     def undo(self, out: Float[Tensor, "bn t pc *q"], enc_x: Float[Tensor, "b seq_len c"]) -> Tensor:
-        """Network output for windows with this history: [b pred_len n *q] in the windows' scale, without their mean."""
+        """Network output [b pred_len n *q] in the scale of the windows, without adding their mean."""
         if self.patch_len > 1:
             out = rearrange(out, "b t (p c) ... -> b (t p) c ...", p=self.patch_len)
         if self.channel_independent:
@@ -128,21 +131,21 @@ class InputTransform(nn.Module):
         return out * with_quantile_axis(self.target_columns(scale) if self.masked else scale, out)
 
     def target_means(self, enc_x: Float[Tensor, "b seq_len c"]) -> Float[Tensor, "b 1 n"]:
-        """Mean of each target's history, of what is observed."""
+        """Mean of each target's observed values in the lookback window."""
         if self.masked:
             return self.target_columns(self._mean_std(enc_x)[0])
         return self.target_columns(enc_x).mean(dim=1, keepdim=True)
 
     def target_history(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l n"]:
-        """The targets' columns, with the last observed value for one that is missing."""
+        """Target columns, with missing values replaced by the last observed one."""
         return self.target_columns(unmasked(x, self.masked, self.masks))
 
     def target_columns(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l n"]:
-        """The targets' columns."""
+        """Target columns."""
         return x.index_select(2, self.targets)
 
     def _shown(self, n_fed: int) -> Float[Tensor, "dec_len c"]:
-        """1 where the decoder is given a value, 0 where it is to forecast one."""
+        """1 where the decoder is given a value, 0 where it has to forecast one."""
         token, fed, ahead = self.shown.tensor_split([self.label_len, self.label_len + n_fed])
         return torch.cat([token, fed.index_fill(1, self.targets, 1.0), ahead]) if n_fed else self.shown
 
@@ -150,7 +153,7 @@ class InputTransform(nn.Module):
         return mean_std(enc_x, weights_of(enc_x, self.masked, self.masks) if self.masked else None)
 
     def _split_channels(self, x: Tensor, shown: Float[Tensor, "l 1"]) -> Tensor:
-        """`shown`: 1 in rows in which the targets are given, the mask of those without gaps."""
+        """One window per target; `shown` is 1 in rows with given targets, and is the mask of targets without gaps."""
         others = repeat(x.index_select(2, self.others), "b l m -> (b n) l m", n=self.n_targets)
         own = [rearrange(self.target_columns(x), "b l n -> (b n) l 1")]
         if self.own_masks:
@@ -162,7 +165,7 @@ class InputTransform(nn.Module):
 def mean_std(
     history: Float[Tensor, "b l c"], weights: Float[Tensor, "b l c"] | None = None
 ) -> tuple[Float[Tensor, "b 1 c"], Float[Tensor, "b 1 c"]]:
-    """Mean and standard deviation of each column of each window, of values with a weight of 1; none: of all."""
+    """Mean and standard deviation of each column of each window, over values with weight 1 (None: all values)."""
     if weights is None:
         variance, mean = torch.var_mean(history, dim=1, keepdim=True, correction=0)
     else:
@@ -173,19 +176,19 @@ def mean_std(
 
 
 def with_quantile_axis(forecast: Float[Tensor, "b l n"], out: Float[Tensor, "b pred_len n *q"]) -> Tensor:
-    """`forecast` with a last axis of size 1 if `out` has a quantile axis, so that they broadcast."""
+    """`forecast`, with a last axis of size 1 if `out` has a quantile axis, so that they broadcast."""
     return forecast if out.ndim == forecast.ndim else forecast[..., None]
 
 
 @final
 class LinearSkipLayer(nn.Module):
-    """forecast = mean + weight (history - mean), one weight for all columns; initially the mean, repeated."""
+    """forecast = mean + weight (history - mean), with one weight for all columns; initially the mean."""
 
     def __init__(self, seq_len: int, pred_len: int, *, learnt: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(pred_len, seq_len), requires_grad=learnt)
 
     def forward(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b pred_len n"]:
-        """Forecast each column from its own history."""
+        """Forecast each column from its own lookback window."""
         mean = history.mean(dim=1, keepdim=True)
         return linear((history - mean).transpose(1, 2), self.weight).transpose(1, 2) + mean

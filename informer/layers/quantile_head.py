@@ -1,11 +1,11 @@
-"""Quantiles of each forecast column that cannot cross (the increments of Park et al. 2022, "Learning Quantile Functions
-without Quantile Crossing for Distribution-free Time Series Forecasting").
+"""Quantiles that cannot cross, for each forecast column (with the increments of Park et al. 2022, "Learning Quantile
+Functions without Quantile Crossing for Distribution-free Time Series Forecasting").
 
   median  q_m = raw_m
   above   q_i = q_(i-1) + softplus(raw_i + gap_i)
   below   q_i = q_(i+1) - softplus(raw_i + gap_i)
 
-The gaps are constants that make raw = 0 the quantiles of a standard normal, a good start for scaled data.
+The gaps are constants: with raw = 0 the result is the quantiles of a standard normal, a good start for scaled data.
 """
 
 import math
@@ -29,8 +29,11 @@ class QuantileHead(nn.Module):
 
     Args:
         d_model: width of the rows.
-        n_columns: columns that are forecast.
-        levels: of the quantiles (`level_problem`).
+        n_columns: number of forecast columns.
+        levels: quantile levels, see `level_problem`.
+
+    Raises:
+        ValueError: the levels are not valid.
     """
 
     gaps: Tensor
@@ -49,7 +52,7 @@ class QuantileHead(nn.Module):
         raw = rearrange(self.linear(x), "b l (n q) -> b l n q", q=self.n_levels)
         steps = F.softplus(raw + self.gaps).unbind(-1)
         found = [raw[..., self.median]]
-        # one by one: summing in another order could round two of them past each other
+        # one after the other: rounding in another order of summation could make two quantiles cross
         for step in steps[self.median + 1 :]:
             found.append(found[-1] + step)
         for step in reversed(steps[: self.median]):
@@ -58,7 +61,7 @@ class QuantileHead(nn.Module):
 
 
 def _gaps(levels: Sequence[float]) -> list[float]:
-    """softplus(gap) is the distance in a standard normal to the next quantile towards the median; 0 at the median."""
+    """softplus(gap) is the distance to the next quantile towards the median in a standard normal; 0 at the median."""
     places = [NormalDist().inv_cdf(level) for level in levels]
     median = list(levels).index(MEDIAN)
     towards = [place - (place > median) + (place < median) for place in range(len(levels))]

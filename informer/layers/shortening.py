@@ -1,14 +1,15 @@
-"""Halving the sequence between the encoder's layers: `model.distil`.
+"""Ways to halve the sequence between encoder layers (`model.distil`).
 
-  conv       circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, 2, 1): distilling (Informer, eq. 5; see `distil`);
-             without BatchNorm (`model.distil_norm=false`) it is the paper's formula, with it the authors' code
-  max        MaxPool(3, 2, 1) by itself
-  avg        mean of the same three rows; of two at either end
+  conv       circular Conv1d(3) -> BatchNorm -> ELU -> MaxPool(3, 2, 1): distilling (Informer, eq. 5), see
+             `informer.layers.distilling`; the authors' code has the BatchNorm, the paper's formula has not
+             (`model.distil_norm=false`)
+  max        MaxPool(3, 2, 1) only
+  avg        mean of the same three rows; of two at both ends
   strided    circular Conv1d(3) with stride 2
-  funnel     queries of the next layer are means of two rows, keys and values are all rows (Dai et al. 2020,
+  funnel     the queries of the next layer are means of two rows, its keys and values are all rows (Dai et al. 2020,
              "Funnel-Transformer", section 2.2)
-  eliminate  the half of the rows that receive most attention in the layer before, summed over heads and queries, in
-             their original order (Goyal et al. 2020, "PoWER-BERT", section 3); the selection has no gradient
+  eliminate  keep the half of the rows that receive most attention in the layer before, summed over heads and queries,
+             in their original order (Goyal et al. 2020, "PoWER-BERT", section 3); the selection has no gradient
   none       no shortening
 
 Each maps l rows to ceil(l / 2).
@@ -26,12 +27,12 @@ from informer.layers.distilling import Distil, distilled_length, halve
 
 
 def make_shortening(kind: Shortening, d_model: int, *, norm: bool) -> nn.Module:
-    """A module that maps [b l d] to [b ceil(l/2) d]; for `eliminate`, given the attention that rows received.
+    """A module that maps [b l d] to [b ceil(l/2) d]; that of `eliminate` also takes the attention received by each row.
 
     Args:
-        kind: not `none`.
+        kind: any but `none`.
         d_model: width d.
-        norm: for `conv`: with BatchNorm.
+        norm: use BatchNorm in `conv`.
     """
     match kind:
         case Shortening.conv:
@@ -60,7 +61,7 @@ class MaxPool(nn.Module):
 
 @final
 class MeanPool(nn.Module):
-    """Means of `kernel` rows, two rows apart; at the ends, of the rows that exist."""
+    """Means of `kernel` neighbouring rows with stride 2; at the ends, of the rows that exist."""
 
     def __init__(self, *, kernel: int, padding: int) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class MeanPool(nn.Module):
 
 @final
 class StridedConv(nn.Module):
-    """Circular convolution over three rows, at every second row."""
+    """Circular convolution over three rows with stride 2."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -91,7 +92,7 @@ class StridedConv(nn.Module):
 
 @final
 class Eliminate(nn.Module):
-    """The rows that received most attention; ties go to the first."""
+    """Keeps the rows that received most attention; among equals the first."""
 
     def forward(self, x: Float[Tensor, "b l d"], received: Float[Tensor, "b l"]) -> Float[Tensor, "b n d"]:
         """[b l d] -> [b ceil(l/2) d]."""

@@ -1,14 +1,14 @@
-"""Closed-form linear forecasts: a map for each column, shrunk to one that all share, fitted from moments.
+"""Linear forecasts in closed form: one map per column, shrunk towards a shared map, fitted from moments.
 
-features   what the maps read apart from a column's own history: calendar, other columns, its own level
-moments    sums of products over windows, kept per column and block of time
-solve      ridge regression with a penalty of its own for each input
-held_out   moments of each fold, within the time there is
-select     strengths and lookback by leave-one-block-out
-average    which of them to average
-offered    what there is to choose from
+features   inputs other than a column's own lookback window: calendar, other columns
+moments    sums of products over windows, per column and block of time
+solve      ridge regression with a separate penalty for each input
+held_out   moments of each fold, within a time limit
+select     choice of penalties and lookback window by leave-one-block-out cross-validation
+average    choice of the maps to average
+offered    options of the fit
 fit        windows -> LinearForecast
-forecast   the fitted maps, as a torch module
-residuals  errors on rows that it was not fitted on, for intervals
-fold       the same as the weights of model=linear
+forecast   the fitted maps as a torch module
+residuals  errors on rows not used in the fit, for prediction intervals
+fold       the fitted maps as weights of model=linear
 """

@@ -1,13 +1,15 @@
-"""Which linear forecasts to average: the few whose mean is best on held-out blocks.
+"""Choose the linear forecasts to average: a few whose mean is best on held-out blocks.
 
-Forecasts that err differently (a short history with the day of the week, a long one without) gain most from each other,
-so that candidates differ in lookback, inputs, normalisation and shrinkage. The errors of any mean follow from the
-products of the candidates' errors, and these from the moments, so that all means cost what the candidates cost.
+Averaging helps most if forecasts err differently (a short lookback window with the day of the week, a long one without
+it), so candidates differ in lookback window, inputs, normalisation and penalties. The error of any mean follows from
+the mean products of the candidates' errors, and these from the moments, so comparing means costs no more than the
+candidates.
 
-Means are compared by the root mean squared error of each column or series in units of its seasonal naive (RMSSE, the
-measure of the M5 competition), averaged over these: in a sum of squares a few volatile series decide for all. All means
-of up to three forecasts are compared, since the best forecast by itself need not be in the best mean; further ones are
-added one at a time (R. Caruana et al., "Ensemble selection from libraries of models", ICML 2004).
+Means are compared by root mean squared error, per column or series and relative to its seasonal naive forecast (RMSSE,
+the measure of the M5 competition), averaged over columns and series: in a sum of squared errors a few volatile series
+would decide for all. All means of up to three forecasts are compared, since the best single forecast need not be part
+of the best mean; further forecasts are added one at a time (R. Caruana et al., "Ensemble selection from libraries of
+models", ICML 2004).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,34 +26,34 @@ from informer.linear.select import Choice, CrossValidation, fit_own, fit_shared
 from informer.linear.solve import Layout, Strengths, blended, raw_map
 
 LEAST_GAIN = 1e-3
-"""Share of the error that one more forecast has to take away."""
+"""Least share by which one more forecast must lower the error."""
 
 EXHAUSTIVE = 3
-"""Forecasts of a mean up to which all means are compared."""
+"""Largest size for which all means are compared."""
 
 MOST = 36
-"""Candidates."""
+"""Largest number of candidates."""
 
 TIMES = (1.0, 2.0, 0.5, 4.0)
-"""Lookbacks, in that of the best, at which other things are changed."""
+"""Lookback windows, as multiples of the best one, at which other settings are changed."""
 
 CALENDAR = (Group.day, Group.week, Group.year)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Products:
-    """Products of the candidates' errors on held-out blocks: what the error of any mean of them follows from.
+    """Mean products of the candidates' errors on held-out blocks; they determine the error of any mean of candidates.
 
     Args:
         errors: mean product of the errors of two candidates, by fold and column or series; NaN without windows.
-        weights: of the squared errors of each column or series.
+        weights: weight of the squared errors of each column or series.
     """
 
     errors: Float64[np.ndarray, "folds channels k k"]
     weights: Float64[np.ndarray, "channels"]
 
     def losses(self, means: Iterable[Sequence[int]]) -> Float64[np.ndarray, "means"]:
-        """Root mean squared error of each mean of equally many candidates, averaged over folds and channels."""
+        """Root mean squared error of means of candidates, averaged over folds and channels; all of the same size."""
         chosen = np.array([list(one) for one in means])
         size = chosen.shape[1]
         losses = np.zeros(len(chosen))
@@ -64,7 +66,7 @@ class Products:
         return losses / len(self.errors)
 
     def best(self, most: int) -> tuple[list[int], float]:
-        """Of means of at most so many candidates the best, and its loss; a larger one only if it is clearly better."""
+        """Best mean of at most `most` candidates, and its loss; a larger mean must be clearly better."""
         n = self.errors.shape[-1]
         kept, least = self._least([(one,) for one in range(n)])
         for size in range(2, min(most, n) + 1):
@@ -86,7 +88,7 @@ class Products:
 
 
 def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strengths], float]:
-    """The strengths whose maps to average, at most so many, the best one first, and the error of their mean."""
+    """Candidates whose maps to average, at most `most` and best first, and the error of their mean."""
     candidates = [best, *(one for one in candidates_of(choice, best) if choice.fits(one))]
     seen = [one for place, one in enumerate(candidates) if one not in candidates[:place]]
     affordable = choice.in_time(seen[:MOST])
@@ -95,7 +97,7 @@ def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strength
 
 
 def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:
-    """The best strengths with other lookbacks, and at some of these with one more thing changed, or all at once."""
+    """The best setting with other lookback windows, and at some of these with other settings changed."""
     place = choice.lookbacks.index(best.lookback)
     near = sorted(choice.lookbacks, key=lambda rows: abs(choice.lookbacks.index(rows) - place))
     yield from (replace(best, lookback=rows) for rows in near)
@@ -108,7 +110,7 @@ def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:
 
 
 def products_of(validation: CrossValidation, candidates: Sequence[Strengths]) -> Products:
-    """From the maps that each fold is fitted."""
+    """Error products of candidates, each fitted to every fold."""
     layout = validation.layout
     errors = []
     for fold, pooled in zip(validation.folds, validation.pooled, strict=True):
@@ -125,7 +127,7 @@ def products_of(validation: CrossValidation, candidates: Sequence[Strengths]) ->
 
 
 def _error_products(maps: Sequence[Float64[np.ndarray, "z h"]], held: Moments, layout: Layout) -> np.ndarray:
-    """Mean product of the errors of any two maps over the windows and steps of one channel's block."""
+    """Mean product of the errors of every two maps, over the windows and steps of a held-out block of one channel."""
     if not held.windows:
         return np.full((len(maps), len(maps)), np.nan)
     inputs = np.r_[0 : layout.seq_len, layout.seq_len + layout.steps : len(held.products)]
@@ -142,6 +144,6 @@ def _error_products(maps: Sequence[Float64[np.ndarray, "z h"]], held: Moments, l
 def _on_moments(
     weight: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
 ) -> Float64[np.ndarray, "z h"]:
-    """The map over raw history and features, as `raw_map` lays it out; the level is the mean of the history."""
+    """The map for raw history and features, see `raw_map`; the level is the mean of the history."""
     history, level, extra = raw_map(column, [blended(weight, layout, strengths)], layout, [strengths])
     return np.concatenate([history + level / layout.seq_len, extra]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Blocks of time for cross-validation of forecasts."""
+"""Blocks of time for cross-validation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from informer.linear.moments import Run
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Windows that are held out, and those to fit on, whose futures share no row with theirs."""
+    """Windows held out, and windows to fit on; no row is in the horizon of both."""
 
     held: list[Run]
     fitted: list[Run]
     between: list[Run]
-    """Windows of neither, whose futures share rows with those that are held out."""
+    """Windows in neither, because their horizons share rows with those of held-out windows."""
 
 
 def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
-    """Leave one block out: block i is the i-th part of the windows of each series, in order of time.
+    """Folds of leave-one-block-out cross-validation: block i is the i-th part of each series' windows.
 
     Args:
-        runs: in order of time within each series.
-        n_blocks: parts.
-        pred_len: rows of a future; windows fewer rows than that away from a held-out one are not fitted on.
+        runs: windows, in order of time within each series.
+        n_blocks: number of blocks.
+        pred_len: rows of the forecast horizon. Windows closer than this to a held-out one are not used in the fit.
     """
     made: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
     for _, group in groupby(runs, key=lambda run: run.series):
@@ -40,7 +40,7 @@ def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
 
 
 def _numbered(runs: Sequence[Run], first: int, stop: int) -> list[Run]:
-    """Windows number [first, stop) of runs that follow each other."""
+    """Windows number [first, stop) of consecutive runs."""
     parts, before = [], 0
     for run in runs:
         low, high = max(first - before, 0), min(stop - before, len(run))
@@ -61,7 +61,7 @@ def _next_to(runs: Sequence[Run], held: Sequence[Run], pred_len: int) -> list[Ru
 
 
 def _within(runs: Sequence[Run], bounds: Sequence[tuple[int, int]]) -> list[Run]:
-    """The windows of runs that begin within any of the bounds."""
+    """The windows that begin within any of the bounds."""
     parts = []
     for run in runs:
         for low, high in bounds:

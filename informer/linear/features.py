@@ -1,4 +1,4 @@
-"""What a linear forecast reads at the last row of a window, apart from the column's own history."""
+"""Inputs of a linear forecast at the last row of a window, other than the column's own lookback window."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,17 +30,17 @@ class Group(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OriginFeatures:
-    """Features of a window at its last row: the same for all columns that are forecast.
+    """Features of a window at its last row; they are the same for all forecast columns.
 
     In order: a constant, sines and cosines of the calendar, then the last `recent` rows of the columns, newest last,
-    less each column's mean over the window.
+    minus each column's mean over the window.
 
     Args:
-        n_columns: columns of a window.
-        recent: rows of every column; 0: none.
-        cycles: of HARMONICS, those that the marks and the length of the data support.
+        n_columns: number of columns of a window.
+        recent: number of recent rows of every column; 0 for none.
+        cycles: the cycles of HARMONICS that the marks and the length of the data support.
         fields: names of the mark columns.
-        kind: how the marks are written.
+        kind: encoding of the marks.
         left_out: columns whose rows are not read: codes of categories.
     """
 
@@ -53,29 +53,29 @@ class OriginFeatures:
 
     @property
     def columns(self) -> list[int]:
-        """Columns whose recent rows are read."""
+        """Columns whose recent rows are features."""
         return [place for place in range(self.n_columns) if place not in self.left_out]
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """One a feature."""
+        """The group of each feature."""
         calendar = [Group[cycle] for cycle in self.cycles for _ in range(2 * HARMONICS[cycle])]
         return (Group.bias, *calendar, *[Group.recent] * (self.recent * len(self.columns)))
 
     @property
     def column_of(self) -> tuple[int, ...]:
-        """The column that each feature was taken from; -1 for the constant and the calendar."""
+        """The column that each feature comes from; -1 for the constant and the calendar."""
         calendar = 1 + sum(2 * HARMONICS[cycle] for cycle in self.cycles)
         return (*[-1] * calendar, *self.columns * self.recent)
 
     def __call__(self, history: Float[Tensor, "b seq_len c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
-        """Features of windows, from their history and the marks of their last row."""
+        """Features of windows, from their lookback windows and the marks of their last rows."""
         history = history[:, :, self.columns] if self.left_out else history
         rows = history[:, history.shape[1] - self.recent :]
         return self.compose(rows - history.mean(dim=1, keepdim=True), mark)
 
     def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
-        """The same from the last rows less the window's mean."""
+        """The same, from the recent rows after subtracting the means."""
         parts = [recent.new_ones(len(recent), 1)]
         for cycle in self.cycles:
             angle = 2 * pi * self.turns(mark.to(recent.dtype), cycle)
@@ -85,7 +85,7 @@ class OriginFeatures:
         return torch.cat([*parts, recent.flatten(1)], dim=1)
 
     def turns(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
-        """Of the cycle since it began: linear in the marks."""
+        """Number of turns since the cycle began, a linear function of the marks."""
         return self._days(mark, cycle) / _DAYS[cycle]
 
     def _days(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
@@ -104,7 +104,7 @@ class OriginFeatures:
             return field["dayofyear"] + hours / 24
         if "week" in field:
             return field["week"] * 7
-        # months of a mean length: four days off at most
+        # months of average length: wrong by at most four days
         return field["month"] * (_DAYS["year"] / 12) + field.get("day", zero) + hours / 24
 
     def _field(self, mark: Float[Tensor, "b m"], name: str) -> Float[Tensor, "b"]:
@@ -113,14 +113,14 @@ class OriginFeatures:
 
 
 def cycle_turns(features: OriginFeatures, cycle: str) -> tuple[Float64[Tensor, "m"], Float64[Tensor, ""]]:
-    """(weights, constant) of `OriginFeatures.turns` as a linear function of the marks."""
+    """(weights, constant) of `OriginFeatures.turns` as a linear function of the marks, in float64."""
     size = len(features.fields)
     at_zero = features.turns(torch.zeros(1, size, dtype=torch.float64), cycle)
     return features.turns(torch.eye(size, dtype=torch.float64), cycle) - at_zero, at_zero[0]
 
 
 def cycles_of(fields: Sequence[str], rows: int, rows_per_day: int | None) -> tuple[str, ...]:
-    """Cycles that marks with these fields show and that `rows` rows have seen twice."""
+    """Cycles that marks with these fields can represent and that occur at least twice in `rows` rows."""
     shown = {
         "day": "hour" in fields,
         "week": "weekday" in fields,

@@ -1,4 +1,4 @@
-"""Moments of what each fold is fitted on and of what it holds out, within the time there is."""
+"""Moments of the fitted and the held-out part of each fold, within a time limit."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -12,10 +12,10 @@ from informer.linear.moments import Moments, Run
 from informer.linear.select import FoldMoments
 
 MOMENTS_SHARE = 0.4
-"""Of the time of a choice, at most, for the moments that it is made from."""
+"""Largest share of the time limit for computing moments."""
 
 Channel = tuple[int, int]
-"""Series and column."""
+"""(series, column)."""
 
 
 def fold_moments(
@@ -24,18 +24,19 @@ def fold_moments(
     moments: Callable[[Channel, Sequence[Run]], Moments],
     left: Callable[[], float],
 ) -> tuple[list[Channel], list[FoldMoments]]:
-    """Of as many channels as MOMENTS_SHARE of the time allows, spread evenly, and at least one.
+    """Moments of each fold for as many channels as the time allows (at least one), spread evenly over all.
 
-    Each window is summed once or twice: a fold is fitted on all of them less its block and the windows next to it.
+    Every window is summed once or twice: the moments of a fold's fitted part are the total minus its block and the
+    windows close to it.
 
     Args:
         blocks: the folds.
-        channels: to sum.
-        moments: of a channel over runs.
-        left: seconds until the choice has to be made.
+        channels: channels to sum.
+        moments: computes the moments of a channel over runs.
+        left: returns the seconds left for the whole choice; at most MOMENTS_SHARE of them are used here.
 
     Returns:
-        The channels, in their order, and their moments by fold.
+        The channels used, in their order, and their moments by fold.
     """
     whole, made = left(), dict[Channel, list[tuple[Moments, Moments]]]()
     for done, place in enumerate(spread(len(channels))):
@@ -54,7 +55,7 @@ def fold_moments(
 
 
 def spread(n: int) -> list[int]:
-    """0 to n - 1, so that each beginning of the list is spread over all: the first, the middle, the quarters, ..."""
+    """0 to n - 1, ordered so that every prefix is spread evenly: first, middle, quarters, ..."""
     step, order = 1 << max(n - 1, 0).bit_length(), [0] if n else []
     while step > 1:
         order += range(step // 2, n, step)
@@ -63,13 +64,13 @@ def spread(n: int) -> list[int]:
 
 
 def _without(whole: Moments, *parts: Moments) -> Moments:
-    """Of the windows that are in none of the parts; exactly zero where there are none."""
+    """Moments of windows in none of the parts; exactly zero if there are no such windows."""
     rest = whole - reduce(add, parts)
     return rest if rest.is_known else Moments(np.zeros_like(rest.products), 0)
 
 
 class Once:
-    """Computes each thing once, as long as there is room for it."""
+    """Caches the moments of up to `most` channels."""
 
     def __init__(self, compute: Callable[[tuple[int, int]], Moments], most: int) -> None:
         self._compute, self._most = compute, most

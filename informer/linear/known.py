@@ -1,9 +1,9 @@
-"""Effects of columns and holidays that are known over the horizon: y_t = b^T x_t + what the maps forecast.
+"""Effects of covariates and holidays known over the horizon: y_t = b^T x_t + forecast of the maps.
 
-b is fitted to changes over a season, y_t - y_(t - lag) = b^T (x_t - x_(t - lag)), in which levels and seasons cancel,
-so that a covariate gets no credit for them (regression with differenced errors: R. Hyndman and G. Athanasopoulos,
-"Forecasting: Principles and Practice", 3rd edition, section 10.1). Which of them have an effect is chosen on blocks of
-training and validation: a date that occurs in one block only is never learnt by heart.
+b is fitted to differences over a season, y_t - y_(t - lag) = b^T (x_t - x_(t - lag)), in which levels and seasons
+cancel, so that they are not attributed to a covariate (regression with differenced errors: R. Hyndman and G.
+Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition, section 10.1). Which covariates have an effect is
+decided on held-out blocks of training and validation rows, so that a date that occurs in only one block is not learned.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,25 +22,25 @@ from informer.linear.moments import Run, joined, runs_of
 BLOCKS = 5
 
 SURE = 2.0
-"""Standard errors over blocks by which one more effect has to lower the error."""
+"""Standard errors over blocks by which one more effect must lower the error."""
 
 LEAST_GAIN = 2e-3
-"""Share of the error that it has to take away."""
+"""Least share by which one more effect must lower the error."""
 
 MOST = 64
-"""Columns and holidays that are looked at: the first ones."""
+"""Largest number of covariates and holidays considered; the first ones are taken."""
 
 PENALTY = 1e-6
-"""Of the mean square of each."""
+"""Ridge penalty as a share of each covariate's mean square."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class KnownEffects:
-    """Effects on the targets, in scaled units.
+    """Effects of known covariates on the targets, in scaled units.
 
     Args:
-        columns, marks: positions among the value columns and among the calendar marks.
-        weight: of each of them on each target; zero where none was found.
+        columns, marks: positions of the covariates among the value columns and among the calendar marks.
+        weight: effect of each covariate on each target; zero if it has none.
     """
 
     columns: Sequence[int]
@@ -49,11 +49,11 @@ class KnownEffects:
 
     @property
     def found(self) -> list[int]:
-        """Places of those that have an effect, columns first."""
+        """Positions of the covariates that have an effect, columns first."""
         return [int(place) for place in np.flatnonzero(self.weight.any(axis=1))]
 
     def known(self, values: Tensor, marks: Tensor) -> Tensor:
-        """Of rows of all value columns and marks, those that are known, [... k]."""
+        """Select the covariates from rows of all value columns and marks, [... k]."""
         return torch.cat([values[..., list(self.columns)], marks[..., list(self.marks)].to(values)], dim=-1)
 
     def __call__(self, values: Tensor, marks: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class KnownEffects:
         return self.known(values, marks) @ torch.from_numpy(self.weight).to(values)
 
     def without(self, store: Store, positions: Sequence[int]) -> Store:
-        """The rows less the effects; `positions` of the targets."""
+        """The store with the effects subtracted from the targets, whose positions are given."""
         if not self.found:
             return store
         values = store.values.clone()
@@ -78,12 +78,16 @@ NO_EFFECTS = KnownEffects((), (), np.zeros((0, 0)))
 def fit_known(
     train: Windows, val: Windows, positions: Sequence[int], *, columns: Sequence[int], marks: Sequence[int], lag: int
 ) -> KnownEffects:
-    """Effects of those columns and marks that have one on held-out blocks of both parts, fitted on `train`.
+    """Fit effects on `train`, for the columns and marks that lower the error on held-out blocks of both parts.
 
     Args:
-        positions: of the targets among the value columns.
-        columns, marks: of the known ones.
+        train, val: training and validation windows.
+        positions: positions of the targets among the value columns.
+        columns, marks: positions of the known covariates among value columns and calendar marks.
         lag: rows of a season.
+
+    Returns:
+        The effects; zero for covariates that do not help.
     """
     columns, marks = list(columns)[:MOST], list(marks)[: max(MOST - len(columns), 0)]
     k = len(columns) + len(marks)
@@ -97,17 +101,19 @@ def fit_known(
 
     blocks = [_Products(k, np.zeros((k + len(positions),) * 2), 0)] * BLOCKS
     for rows in changes(joined(runs, runs_of(val))):
-        blocks = [block + _of(part, k) for block, part in zip(blocks, np.array_split(rows, BLOCKS), strict=True)]
+        blocks = [
+            block + _products_of(part, k) for block, part in zip(blocks, np.array_split(rows, BLOCKS), strict=True)
+        ]
     chosen = _chosen(blocks)
     if chosen:
-        effects.weight[chosen] = reduce(add, (_of(rows, k) for rows in changes(runs))).solved(chosen)
+        effects.weight[chosen] = reduce(add, (_products_of(rows, k) for rows in changes(runs))).solved(chosen)
     return effects
 
 
 def _changes(
     windows: Windows, run: Run, effects: KnownEffects, positions: Sequence[int], lag: int
 ) -> Float64[np.ndarray, "t k_and_n"]:
-    """Of what is known and of the targets, over a season, of the rows of windows that follow each other."""
+    """Differences over a season of covariates and targets, in the rows of consecutive windows."""
     store, last = windows.store, run.stop + windows.sizes.rows - 1
     values = store.values[run.first : last].cpu()
     known = effects.known(values, _marks(store, run.series, run.first, last))
@@ -117,14 +123,13 @@ def _changes(
 
 
 def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
-    """Of these rows of the store."""
     shift = int(store.first_marks[series] - store.first_rows[series])
     return store.marks[first + shift : stop + shift].cpu()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Products:
-    """Sums of products of rows [known, targets]: `k` known ones."""
+    """Sums of products of rows [covariates, targets], with `k` covariates."""
 
     k: int
     sums: Float64[np.ndarray, "z z"]
@@ -137,30 +142,30 @@ class _Products:
         return _Products(self.k, self.sums - other.sums, self.rows - other.rows)
 
     def solved(self, chosen: Sequence[int]) -> Float64[np.ndarray, "c n"]:
-        """Effects of the chosen ones, by least squares."""
+        """Least-squares effects of the chosen covariates."""
         gram = self.sums[np.ix_(chosen, chosen)]
         floor = PENALTY * gram.diagonal() + np.finfo(float).tiny
         return np.linalg.solve(gram + np.diag(floor), self.sums[chosen, self.k :])
 
     def losses(self, chosen: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "n"]:
-        """Mean squared error of each target with these effects of the chosen ones."""
+        """Mean squared error of each target with these effects."""
         gram, cross = self.sums[np.ix_(chosen, chosen)], self.sums[chosen, self.k :]
         square = self.sums.diagonal()[self.k :] + (weight * (gram @ weight - 2 * cross)).sum(axis=0)
         return np.maximum(square, 0.0) / max(self.rows, 1)
 
 
-def _of(rows: Float64[np.ndarray, "t z"], k: int) -> _Products:
+def _products_of(rows: Float64[np.ndarray, "t z"], k: int) -> _Products:
     return _Products(k, rows.T @ rows, len(rows))
 
 
 def _chosen(blocks: Sequence[_Products]) -> list[int]:
-    """Added one at a time, the one that lowers the error of held-out blocks most, as long as one is sure to."""
+    """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant."""
     whole, chosen = reduce(add, blocks), list[int]()
     usual = whole.losses([], np.zeros((0, whole.sums.shape[1] - whole.k)))
     usual = np.where(usual > 0, usual, 1.0)
 
     def losses(tried: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
-        """Mean over targets, each relative to how much it changes."""
+        """Mean over targets of the squared error, relative to the target's mean squared change."""
         return np.array([(one.losses(tried, (whole - one).solved(tried)) / usual).mean() for one in blocks])
 
     loss = losses(chosen)

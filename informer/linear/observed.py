@@ -1,10 +1,10 @@
 """Sums over windows of a column with gaps.
 
-A missing row of the history counts as the last observed one, as it does when the maps forecast. A missing row of the
-future counts nowhere: products with it are sums over the windows in which it is observed, which `Moments` scales to all
-windows (available-case analysis: R. Little and D. Rubin, "Statistical Analysis with Missing Data", chapter 3). That is
-consistent where what is missing does not depend on the values. Leaving out every window with a gap would leave hardly
-any where single cells are missing; windows of which little is observed, where that fails, are left out.
+A missing row of the lookback window is replaced by the last observed one, as in forecasting. A missing row of the
+horizon is skipped: a product with it is summed over the windows in which it is observed, and `Moments` scales the sum
+to all windows (available-case analysis: R. Little and D. Rubin, "Statistical Analysis with Missing Data", chapter 3).
+This is consistent if values are missing independently of their size. Leaving out every window with a gap would leave
+hardly any if single cells are missing. Windows with few observed values, for which replacing fails, are left out.
 """
 
 from dataclasses import dataclass
@@ -14,17 +14,18 @@ from jaxtyping import Bool, Float64, Int64
 from numpy.lib.stride_tricks import sliding_window_view
 
 LEAST_SHARE = 0.5
-"""Of a column's observed rows: a window whose history or future holds a smaller share of observed rows is left out."""
+"""Windows are left out if their lookback window or horizon has less than this times the column's share of observed
+rows."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ObservedRows:
-    """The rows of one column of one series.
+    """Rows of one column of one series.
 
     Args:
-        carried: with the last observed value for a missing one; the first, where none is before it; 0 without any.
-        zeroed: with 0 for a missing value.
-        observed: which are not missing.
+        carried: rows with missing values replaced by the last observed one, at the start by the first; 0 if none is.
+        zeroed: rows with missing values replaced by 0.
+        observed: True where a value is not missing.
     """
 
     carried: Float64[np.ndarray, "t"]
@@ -33,22 +34,23 @@ class ObservedRows:
 
     @classmethod
     def of(cls, rows: Float64[np.ndarray, "t"]) -> "ObservedRows":
-        """From rows in which a missing value is NaN."""
+        """From rows whose missing values are NaN."""
         observed = ~np.isnan(rows)
         return cls(carried_rows(rows[:, None])[:, 0], np.where(observed, rows, 0.0), observed)
 
     def windows(
         self, starts: Int64[np.ndarray, "w"], seq_len: int, ahead: Int64[np.ndarray, "h"]
     ) -> tuple[Int64[np.ndarray, "k"], Float64[np.ndarray, "k z"], Int64[np.ndarray, "h"]]:
-        """Windows of which enough is observed.
+        """Windows with enough observed values.
 
         Args:
-            starts: their first rows.
-            seq_len, ahead: rows of the history, and places of those of the future.
+            starts: first rows of the windows.
+            seq_len: rows of the lookback window.
+            ahead: offsets of the horizon's rows from the first row of the window.
 
         Returns:
-            Places of these windows among `starts`, their history and future, and in how many of them each row of the
-            future is observed.
+            Indices of the kept windows in `starts`, their lookback windows and horizons, and for each row of the
+            horizon the number of windows in which it is observed.
         """
         known, whole = self.observed[starts[:, None] + ahead], sliding_window_view(self.observed, seq_len)[starts]
         least = LEAST_SHARE * self.observed.mean()
@@ -59,7 +61,7 @@ class ObservedRows:
 
 
 def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]:
-    """See `ObservedRows.carried`; of several columns."""
+    """`ObservedRows.carried` for several columns."""
     observed = ~np.isnan(rows)
     if observed.all():
         return rows
@@ -71,13 +73,13 @@ def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]
 def scaled_up(
     products: Float64[np.ndarray, "z z"], windows: int | float, observed: Float64[np.ndarray, "h"], first: int
 ) -> Float64[np.ndarray, "z z"]:
-    """Sums of products of windows as if every row of the future were observed in all of them.
+    """Scale sums of products to what they would be if all rows of the horizon were observed in all windows.
 
     Args:
-        products: in which a missing row of the future is 0.
-        windows: how many they are.
-        observed: in how many of them each row of the future is observed; above 0.
-        first: place of the first row of the future.
+        products: sums in which a missing row of the horizon counts as 0.
+        windows: number of windows.
+        observed: number of windows in which each row of the horizon is observed; above 0.
+        first: position of the horizon's first row.
     """
     factor = np.ones(len(products))
     factor[first : first + len(observed)] = windows / observed

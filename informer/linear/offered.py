@@ -1,4 +1,4 @@
-"""What a linear forecast is offered to choose from."""
+"""Options of the linear fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from informer.linear.solve import Strengths
 
 
 class FitOn(Enum):
-    """Rows that the maps are fitted on, once strengths are chosen on blocks of training and validation."""
+    """Rows for the final fit, after cross-validation on training and validation rows."""
 
     train = "train"
     both = "both"
@@ -16,17 +16,17 @@ class FitOn(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearConfig:
-    """What to offer.
+    """Options of the linear fit; cross-validation decides which of them are used.
 
     Args:
-        own_maps: a map for each column or series, shrunk to the shared one.
-        other_columns: their recent rows.
-        calendar: time of day, of week, of year, where the marks show them and the data saw them twice.
-        level: the mean of the window itself, which draws long forecasts back to the mean of all.
-        average: forecasts whose maps are averaged, at most.
-        fit_on: rows to fit on.
-        lookbacks: rows of history to choose from, increasing; none: see `lookback_grid`.
-        chosen: strengths of the maps to average, where they are known; none: they are chosen.
+        own_maps: a map per column or series, shrunk towards the shared one.
+        other_columns: recent rows of the other columns.
+        calendar: time of day, week and year, if the marks contain them and the data cover them twice.
+        level: mean of the window itself, which draws long forecasts back to the overall mean.
+        average: largest number of forecasts whose maps are averaged.
+        fit_on: rows of the final fit.
+        lookbacks: lookback windows to choose from, in increasing order. Empty: see `lookback_grid`.
+        chosen: settings of the maps to average, if they are known. Empty: choose them.
         left_out: columns of codes, which no map reads.
     """
 
@@ -42,7 +42,7 @@ class LinearConfig:
 
 
 def lookback_grid(seq_len: int, season: int) -> list[int]:
-    """Lookbacks to choose from: whole seasons where there are any, from an eighth of seq_len to all of it."""
+    """Lookback windows to choose from: about 1/8 to 8/8 of seq_len, in whole seasons where possible."""
     grid = {seq_len}
     for share in (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8):
         rows = round(seq_len * share)

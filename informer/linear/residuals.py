@@ -1,8 +1,8 @@
-"""The linear forecast on rows that it was not fitted on, from all of the time that there is.
+"""Errors of the linear forecast on rows not used in its fit, over the whole time span of the data.
 
-Each block of training and validation is forecast with maps fitted on the others, with the strengths that were chosen
-(cross-conformal prediction: V. Vovk, "Cross-conformal predictors", 2015): a single later part is of one season, whose
-errors need not be those of the next.
+Each block of training, validation and calibration rows is forecast by maps fitted on the other blocks, with the
+penalties already chosen (cross-conformal prediction: V. Vovk, "Cross-conformal predictors", 2015). A single held-out
+part at the end may cover only one season, whose errors need not be typical.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from informer.linear.moments import Run, joined, runs_of
 from informer.models.linear import Linear, LinearModelConfig
 
 MOST_WINDOWS = 2000
-"""Of all blocks together, evenly spaced."""
+"""Largest number of windows of all blocks together, evenly spaced."""
 
 
 def held_out_blocks(
@@ -30,12 +30,14 @@ def held_out_blocks(
     n_blocks: int,
     finish: Callable[[Linear], None] = lambda model: None,
 ) -> Iterator[tuple[Linear, Windows]]:
-    """Windows of training, validation and calibration, block by block, each with maps that were not fitted on it; the
-    model stays as it is.
+    """For each block, the model fitted without it and the block's windows.
 
     Args:
-        n_blocks: how many.
-        finish: what the maps get after they are fitted.
+        model: fitted model; it is not changed. Every block yields the same copy of it, with new weights.
+        config: options of the fit.
+        data: windows of training, validation and calibration rows; all are used.
+        n_blocks: number of blocks.
+        finish: called with the model after each fit.
 
     Raises:
         InputError: see `linear_fit`.

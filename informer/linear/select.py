@@ -1,4 +1,4 @@
-"""Strengths and lookback of the linear forecast, chosen by leave-one-block-out from moments."""
+"""Choice of penalties and lookback window by leave-one-block-out cross-validation, from moments."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,27 +18,29 @@ OWN = (inf, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1)
 FURTHER = (inf, 1e0, 1e1, 1e2, 1e3, 1e4)
 TAPERS = (0.0, 1.0, 2.0)
 NAIVE = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Values to choose from: penalties of the shared map, of separate maps and of additional inputs, tapers, weights of the
+seasonal naive."""
 
 SURE, SURE_OF_INPUT = 1.0, 2.0
-"""Standard errors, over blocks, by which a change has to lower the loss; a further input has to lower it by more."""
+"""Standard errors over blocks by which a change, or an additional input, must lower the loss."""
 
 AGAIN = 2.0
-"""Time of a fit whose map is kept relative to that of a trial."""
+"""Time of a fit whose map is kept, relative to that of a trial."""
 
 ONE_ERROR = 1.0
-"""Standard errors by which own maps have to be better than one map for all."""
+"""Standard errors by which separate maps must be better than one shared map."""
 
 LEAST_GAIN, LEAST_GAIN_OF_INPUT = 5e-4, 2.5e-3
-"""Share of the loss that a change, or a further input, has to take away."""
+"""Least share by which a change, or an additional input, must lower the loss."""
 
 
 TRIES = 2
-"""Lookbacks in a row that are no better before the search among longer, or shorter, ones ends."""
+"""The search for longer or shorter lookback windows stops after this many in a row without a gain."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FoldMoments:
-    """Moments of one fold, by column: what is fitted on and what is held out."""
+    """Moments of one fold: of its fitted and of its held-out part, one entry per channel."""
 
     fitted: Sequence[Moments]
     held: Sequence[Moments]
@@ -54,7 +56,7 @@ def fit_shared(pooled: Moments, layout: Layout, strengths: Strengths) -> Float64
 def fit_own(
     moments: Moments, column: int, shared: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths
 ) -> Float64[np.ndarray, "q h"]:
-    """The map of one column, shrunk to the shared one."""
+    """The map of one column, shrunk towards the shared one."""
     features = layout.read(column, strengths)
     prior = spread(shared, column, layout, strengths)
     if (strengths.own == inf and not reads_others(column, layout, strengths)) or not moments.windows:
@@ -66,19 +68,19 @@ def fit_own(
 
 
 def reads_others(column: int, layout: Layout, strengths: Strengths) -> bool:
-    """Whether the map of a column has inputs that the shared one has not."""
+    """Whether the map of a column has inputs that the shared one does not have."""
     return len(layout.read(column, strengths)) > len(layout.read(None, strengths))
 
 
 def has_own_maps(strengths: Sequence[Strengths]) -> bool:
-    """Whether any of them gives columns or series maps of their own."""
+    """Whether any of the settings has separate maps for columns or series."""
     return any(one.own < inf or one.penalty(Group.recent) < inf for one in strengths)
 
 
 def spread(
     shared: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
 ) -> Float64[np.ndarray, "q h"]:
-    """The shared map over the inputs of a column: zero where it does not read them."""
+    """The shared map with rows for all inputs of a column; zero for inputs that only the column has."""
     read = layout.read(column, strengths)
     common = np.isin(read, layout.read(None, strengths))
     before = len(shared) - int(common.sum())
@@ -96,13 +98,13 @@ def _shared_penalty(normal: Normal, layout: Layout, strengths: Strengths, featur
 
 @dataclass(eq=False, slots=True)
 class CrossValidation:
-    """Loss of strengths over folds.
+    """Cross-validation loss of settings.
 
     Args:
-        folds: moments.
-        columns: the column of a window that each entry of a fold belongs to.
-        layout: of the moments.
-        weights: of the squared errors of each entry; none: all count alike.
+        folds: moments of each fold.
+        columns: column of each entry of a fold.
+        layout: layout of the moments.
+        weights: weight of the squared errors of each entry. Empty: equal weights.
     """
 
     folds: Sequence[FoldMoments]
@@ -116,7 +118,7 @@ class CrossValidation:
         self.pooled = [total(fold.fitted, self.weights) for fold in self.folds]
 
     def losses(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
-        """Mean squared error of each held-out block."""
+        """Mean squared error on each held-out block."""
         return np.array([self._loss(strengths, *part) for part in zip(self.folds, self.pooled, strict=True)])
 
     def _loss(self, strengths: Strengths, fold: FoldMoments, pooled: Moments) -> float:
@@ -130,22 +132,22 @@ class CrossValidation:
 
 
 def total(parts: Iterable[Moments], weights: Sequence[float]) -> Moments:
-    """Sum in which each of them counts with its weight."""
+    """Weighted sum of moments."""
     return reduce(add, (part.times(weight) for part, weight in zip(parts, weights, strict=True)))
 
 
 @dataclass(eq=False, slots=True)
 class Choice:
-    """Coordinate descent over strengths; every trial is kept.
+    """Coordinate descent over settings; the loss of every trial is cached.
 
     Args:
-        validation: gives the losses.
+        validation: computes the losses.
         offered: groups of inputs that may be used.
-        lookbacks: to choose from.
-        start: the one to begin with.
-        own: penalties of own maps to choose from.
-        log: called with each trial that was taken.
-        left: seconds until what is best so far is taken; a trial that would take longer is left out.
+        lookbacks: lookback windows to choose from.
+        start: lookback window to start with.
+        own: penalties of separate maps to choose from.
+        log: called with a message for each improvement.
+        left: returns the seconds left. Trials that would take longer are skipped.
     """
 
     validation: CrossValidation
@@ -156,13 +158,13 @@ class Choice:
     log: Callable[[str], None] = lambda _: None
     left: Callable[[], float] = lambda: inf
     was_cut: bool = False
-    """Something was left out because time was short."""
+    """Whether trials were skipped because time was short."""
     _pace: float = 0.0
-    """Seconds of a trial, at a lookback of one row, if the cost is of its square."""
+    """Seconds of a trial per squared row of its lookback window."""
     _known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def run(self) -> Strengths:
-        """The strengths with the least loss that single changes lead to."""
+        """The best setting found by changing one thing at a time."""
         best = Strengths(lookback=self.start)
         best = replace(best, own=self.own[0])
         for _ in range(2):
@@ -182,7 +184,7 @@ class Choice:
         return self._simplest(best)
 
     def _simplest(self, best: Strengths) -> Strengths:
-        """One map for all where it is not worse by more than a standard error: own maps vary with the sample."""
+        """One shared map, if it is worse by at most one standard error: separate maps vary more with the sample."""
         if best.own == inf:
             return best
         pooled = [replace(best, own=inf, shared=shared) for shared in SHARED]
@@ -195,7 +197,7 @@ class Choice:
         return other if gain.mean() <= ONE_ERROR * error else best
 
     def in_time(self, wanted: Sequence[Strengths]) -> list[Strengths]:
-        """Those of the first for which there is time, one at least; each is fitted once more."""
+        """The first settings for which there is time, at least one; each needs another fit."""
         kept, seconds = list(wanted[:1]), 0.0
         for one in wanted[1:]:
             seconds += AGAIN * self._pace * one.lookback**2
@@ -206,7 +208,7 @@ class Choice:
         return kept
 
     def loss(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
-        """Of each block; computed once."""
+        """Loss of each held-out block, cached."""
         key, before = repr(strengths), self.left()
         if key not in self._known:
             self._known[key] = self.validation.losses(strengths)
@@ -216,22 +218,22 @@ class Choice:
 
     @property
     def n_trials(self) -> int:
-        """Strengths whose loss was computed."""
+        """Number of settings whose loss was computed."""
         return len(self._known)
 
     def _has_time(self, strengths: Strengths) -> bool:
-        """Whether the trial is done in time, as far as those before it say."""
+        """Whether the trial will finish in time, estimated from earlier trials; False sets `was_cut`."""
         if repr(strengths) in self._known or self._pace * strengths.lookback**2 < self.left():
             return True
         self.was_cut = True
         return False
 
     def fits(self, strengths: Strengths) -> bool:
-        """The rows that are repeated are among those that are read."""
+        """Whether the lookback window covers the season that the seasonal naive repeats."""
         return not strengths.naive or strengths.lookback >= self.validation.layout.repeated
 
     def _climbed(self, best: Strengths) -> Strengths:
-        """Longer lookbacks, then shorter ones, until TRIES in a row are no better: long ones cost most."""
+        """Try longer lookback windows, then shorter ones, until TRIES in a row are no better; long ones cost most."""
         for step in (1, -1):
             place, misses = self.lookbacks.index(best.lookback) + step, 0
             while 0 <= place < len(self.lookbacks) and misses < TRIES:
@@ -242,7 +244,7 @@ class Choice:
         return best
 
     def _better(self, current: Strengths, trials: Iterable[Strengths], sure: float = SURE) -> Strengths:
-        """The best of the trials that are better than `current` by more than chance, or `current`."""
+        """The best trial that is significantly better than `current`, or else `current`."""
         loss = self.loss(current)
         best, bar = current, loss.mean() * (1 - LEAST_GAIN)
         for trial in trials:

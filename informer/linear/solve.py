@@ -1,4 +1,4 @@
-"""Ridge regression from moments, shrunk to a given map, with a penalty of its own for each input."""
+"""Ridge regression from moments, shrunk towards a given map, with a separate penalty for each input."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,24 +14,24 @@ from informer.linear.features import Group, OriginFeatures
 from informer.linear.moments import Moments
 
 NEWEST = 0.2
-"""Age, in seasons, below which the penalty no longer falls."""
+"""Smallest age, in seasons, that enters the penalty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strengths:
-    """What leave-one-block-out chooses.
+    """Settings of one linear map, chosen by leave-one-block-out cross-validation.
 
-    A penalty is a number times the mean square of the input, so that it does not depend on the unit. An input whose
-    penalty is inf is left out.
+    Penalties are relative to the mean square of their input, so that they do not depend on units. An input with penalty
+    inf is not used.
 
     Args:
-        lookback: rows of a column's own history.
-        last: windows are taken less their last value, not less their mean.
-        taper: power of a row's age in its penalty: older rows count less.
+        lookback: rows of the lookback window.
+        last: subtract the last value of the window instead of its mean.
+        taper: exponent of a row's age in its penalty; the larger, the less older rows count.
         shared: penalty of the shared map.
-        own: penalty of a column's own map on its distance from the shared one; inf: the shared map for all.
-        groups: penalties of further inputs.
-        naive: share of the seasonal naive in the forecast.
+        own: penalty on the difference between a column's map and the shared one; inf: all columns use the shared map.
+        groups: penalties of additional inputs.
+        naive: weight of the seasonal naive forecast, from 0 to 1.
     """
 
     lookback: int
@@ -43,32 +43,32 @@ class Strengths:
     naive: float = 0.0
 
     def penalty(self, group: Group) -> float:
-        """Of a group of further inputs."""
+        """Penalty of a group of additional inputs; inf if it is not used."""
         return self.groups.get(group, inf)
 
     @property
     def in_words(self) -> str:
-        """What was chosen, for the log."""
+        """Description for the log."""
         maps = (
             "one map for all"
             if self.own == inf
-            else f"a map for each column or series, shrunk by {self.own:g} to a shared one"
+            else f"one map per column or series, shrunk to a shared one (penalty {self.own:g})"
         )
         further = ", ".join(f"{group.value} ({penalty:g})" for group, penalty in self.groups.items() if penalty < inf)
-        less = "last value" if self.last else "mean"
+        reference = "last value" if self.last else "mean"
         naive = f"; {self.naive:.0%} of the seasonal naive" if self.naive else ""
         return (
-            f"{self.lookback} rows of history, less their {less}; {maps} (penalty {self.shared:g} times age to the "
-            f"power of {self.taper:g}); further inputs and their penalties: {further or 'none'}{naive}"
+            f"{self.lookback} rows of history minus their {reference}; {maps} (penalty {self.shared:g} times age to "
+            f"the power of {self.taper:g}); additional inputs and their penalties: {further or 'none'}{naive}"
         )
 
     def unlike(self, other: "Strengths") -> str:
-        """What it has otherwise, for the log."""
+        """Description of the differences from another setting, for the log."""
         parts = [f"{self.lookback} rows"]
         if self.last != other.last:
-            parts.append(f"less their {'last value' if self.last else 'mean'}")
+            parts.append(f"minus their {'last value' if self.last else 'mean'}")
         if self.own != other.own:
-            parts.append("one map for all" if self.own == inf else f"own maps shrunk by {self.own:g}")
+            parts.append("one map for all" if self.own == inf else f"own maps (penalty {self.own:g})")
         if self.groups != other.groups:
             left_out = [group.value for group, penalty in other.groups.items() if self.penalty(group) != penalty]
             parts.append(f"without {' and '.join(left_out)}")
@@ -77,7 +77,7 @@ class Strengths:
         return " ".join(parts)
 
     def to_plain(self) -> dict[str, Any]:
-        """For a configuration; inputs that are left out are not named, and a shared map for all has no `own`."""
+        """Plain values for a configuration, without unused inputs and without `own` if it is inf."""
         own = {} if self.own == inf else {"own": self.own}
         groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
         names = ("lookback", "last", "taper", "shared", "naive")
@@ -85,10 +85,10 @@ class Strengths:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Strengths":
-        """What `to_plain` gave, checked.
+        """Inverse of `to_plain`.
 
         Raises:
-            InputError: another name, or a value that is no strength.
+            InputError: unknown or missing names, or values out of range.
         """
         entries = {"own": inf, "naive": 0.0, **plain}
         groups = entries.pop("groups", {})
@@ -108,26 +108,26 @@ class Strengths:
         return cls(**entries, groups={Group[name]: float(penalty) for name, penalty in groups.items()})
 
     def with_group(self, group: Group, penalty: float) -> "Strengths":
-        """The same with another penalty of one group."""
+        """A copy with another penalty for one group."""
         return replace(self, groups={**self.groups, group: penalty})
 
 
 def in_words(averaged: Sequence[Strengths]) -> str:
-    """The first of forecasts that are averaged, and what the others have otherwise."""
+    """Description of an averaged forecast: the first setting, and how the others differ from it."""
     others = ", ".join(one.unlike(averaged[0]) for one in averaged[1:])
-    return averaged[0].in_words + (f"; averaged with the same of {others}" if others else "")
+    return averaged[0].in_words + (f"; averaged with: {others}" if others else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things are in a vector of moments, [history, future, features], and what they are.
+    """Layout of a vector of moments, [history, future, features].
 
     Args:
-        seq_len, steps: rows of history and of the future.
-        features: that follow.
-        season: rows of one season, the unit of age.
+        seq_len, steps: rows of the history and of the future.
+        features: features after the rows.
+        season: rows per season, the unit of age.
         repeated: rows that the seasonal naive repeats.
-        kept: rows from the last one of the history to each of them, less one; none: the first ones.
+        kept: steps ahead that are kept, counted from 0. Empty: the first `steps`.
     """
 
     seq_len: int
@@ -138,7 +138,7 @@ class Layout:
     kept: tuple[int, ...] = ()
 
     def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
-        """Features that the map of a column reads; None: the shared map, which reads no other columns."""
+        """Indices of the features that a column's map reads; None: the shared map, which reads no other columns."""
         groups, origin = self.features.groups, self.features.column_of
         return np.array(
             [
@@ -153,12 +153,12 @@ class Layout:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Normal:
-    """Normal equations of inputs [history less reference, own level, features] and the future less reference."""
+    """Normal equations of inputs [history - reference, own level, features] and outputs [future - reference]."""
 
     gram: Float64[np.ndarray, "p p"]
     cross: Float64[np.ndarray, "p h"]
     target: float
-    """Sum of squares of the future less reference."""
+    """Sum of squares of the outputs."""
     windows: int | float
 
     def __add__(self, other: "Normal") -> "Normal":
@@ -167,12 +167,12 @@ class Normal:
         )
 
     def loss(self, weight: Float64[np.ndarray, "p h"]) -> float:
-        """Sum of squared errors."""
+        """Sum of squared errors of a map."""
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum() + self.target)
 
 
 def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, features: np.ndarray) -> Normal:
-    """Of a lookback and a normalisation, from the moments of raw windows of the longest lookback."""
+    """Normal equations for a lookback window and normalisation, from moments of raw windows of the longest one."""
     n, lookback = layout.seq_len, strengths.lookback
     rows = np.concatenate([np.arange(n - lookback, n + layout.steps), n + layout.steps + features])
     products = moments.complete(n)
@@ -184,7 +184,7 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
         reference[:lookback] = 1 / lookback
     shifted = np.zeros(len(rows))
     shifted[: lookback + layout.steps] = 1
-    # (I - 1 w^T) z, on both sides
+    # (I - 1 w^T) z (I - w 1^T)
     pulled = z @ reference
     z = z - np.outer(shifted, pulled) - np.outer(pulled, shifted) + (reference @ pulled) * np.outer(shifted, shifted)
     future = np.arange(lookback, lookback + layout.steps)
@@ -205,7 +205,7 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
 
 
 def penalties(normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray) -> Float64[np.ndarray, "p"]:
-    """Of each input, for a strength of 1 of own history."""
+    """Penalty of each input, for `shared` or `own` equal to 1."""
     lookback = strengths.lookback
     square = normal.gram.diagonal() / max(normal.windows, 1)
     age = np.maximum(np.arange(lookback, 0, -1) / layout.season, NEWEST)
@@ -221,7 +221,7 @@ def penalties(normal: Normal, layout: Layout, strengths: Strengths, features: np
 
 
 def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
-    """Older rows of other columns cost more: 1 at the newest, as many times more as rows back."""
+    """Age of each feature in rows, which multiplies its penalty: 1 for the newest row of other columns."""
     ages = np.ones(size)
     groups, k = layout.features.groups, layout.features.recent
     before = size - len(features)
@@ -235,14 +235,14 @@ def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
 def solve(
     normal: Normal, penalty: Float64[np.ndarray, "p"], prior: Float64[np.ndarray, "p h"] | None = None
 ) -> Float64[np.ndarray, "p h"]:
-    """argmin |X W - Y|^2 + (W - prior)^T diag(penalty) (W - prior)."""
+    """argmin |X W - Y|^2 + (W - prior)^T diag(penalty) (W - prior); prior None means 0."""
     gram = normal.gram + np.diag(penalty)
     right = normal.cross if prior is None else normal.cross + penalty[:, None] * prior
     return cho_solve(cho_factor(gram, lower=True, overwrite_a=True, check_finite=False), right, check_finite=False)
 
 
 def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths) -> Float64[np.ndarray, "p h"]:
-    """The map mixed with that of the seasonal naive, whose forecast is one of the rows that the map reads."""
+    """The map averaged with that of the seasonal naive, whose forecast is one of the rows that the map reads."""
     if not strengths.naive:
         return weight
     steps = np.array(layout.kept or range(layout.steps))
@@ -254,7 +254,7 @@ def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Stren
 def raw_map(
     column: int | None, weights: Sequence[Float64[np.ndarray, "_ h"]], layout: Layout, strengths: Sequence[Strengths]
 ) -> tuple[Float32[np.ndarray, "seq h"], Float32[np.ndarray, "h"], Float32[np.ndarray, "e h"]]:
-    """The mean of maps as weights of raw histories, their mean and the features; those of a history add up to 1."""
+    """Mean of maps, as weights of the raw history, its mean and the features; history weights of a step sum to 1."""
     n, steps = layout.seq_len, layout.steps
     history, level, extra = np.zeros((n, steps)), np.zeros(steps), np.zeros((len(layout.features.groups), steps))
     for weight, one in zip(weights, strengths, strict=True):

@@ -1,4 +1,4 @@
-"""How much each of many series counts in the maps that they share."""
+"""Weights of many series in their shared map."""
 
 from collections.abc import Sequence
 from math import nan
@@ -10,18 +10,23 @@ from informer.data.windows import Store
 from informer.linear.moments import Run
 
 LEAST_ERROR = 0.1
-"""Lower bound of a series' error, in medians over all: one that repeats exactly must not count for all."""
+"""Lower bound of a series' error, as a multiple of the median: a series that repeats exactly must not dominate."""
 
 
 def series_weights(
     store: Store, sizes: WindowSizes, runs: Sequence[Run], channels: Sequence[tuple[int, int]], *, period: int
 ) -> list[float]:
-    """One over the mean square of the seasonal naive's errors, so that a volatile series does not count more; mean 1.
+    """Weights inverse to the mean squared error of the seasonal naive, so that volatile series do not dominate.
 
     Args:
+        store: rows of all series.
+        sizes: sizes of a window.
         runs: training windows.
         channels: pairs of series and column.
         period: rows of a season.
+
+    Returns:
+        One weight per channel, with mean 1.
     """
     if len(store.first_rows) == 1:
         return [1.0] * len(channels)
@@ -38,7 +43,7 @@ def series_weights(
 
 
 def _naive_error(store: Store, sizes: WindowSizes, runs: Sequence[Run], column: int, period: int) -> float:
-    """Mean squared change from one season to the next over the observed rows of these windows; NaN if there is none."""
+    """Mean squared change from season to season over the observed rows of these windows; NaN if there is none."""
     if not runs:
         return nan
     rows = store.values[runs[0].first : runs[-1].stop + sizes.rows - 1, column].double()

@@ -1,1 +1,1 @@
-"""Networks: one family a file, behind the protocol of `base`."""
+"""Model families, one per file, with the interface of `base`."""

@@ -1,6 +1,6 @@
-"""What every network of the package keeps: how it is built, what it reads and gives, which of its parts others ask for.
+"""The interface of all networks: how they are built, what they read and return, and which parts other code uses.
 
-A family is one file here (a class with the dataclass of its configuration) and one yaml in `conf/model/`.
+A family is one file in this package (a network and the dataclass of its configuration) and one yaml in `conf/model/`.
 """
 
 import inspect
@@ -24,56 +24,56 @@ from informer.quantiles import MEDIAN
 
 @dataclass(kw_only=True, slots=True, frozen=True)
 class ModelDims:
-    """What the data decides of the network."""
+    """Sizes of a network that depend on the data."""
 
     enc_in: int
-    """Value columns of the history, which the decoder's input has too."""
+    """Value columns of the encoder's and the decoder's input."""
     c_out: int
     """Forecast columns."""
     mark_sizes: tuple[int, ...]
-    """One entry a calendar mark column: its vocabulary size (1 for real-valued marks)."""
+    """Vocabulary size of each calendar mark column; 1 for real-valued marks."""
     seq_len: int
     label_len: int
     pred_len: int
     targets: tuple[int, ...] = ()
-    """Positions of the forecast columns among the value columns; empty: they are the first."""
+    """Positions of the forecast columns among the value columns. Empty: the first `c_out` columns."""
     known: tuple[int, ...] = ()
-    """Positions of the value columns that are given over the horizon."""
+    """Positions of the value columns that are known over the horizon."""
     n_series: int = 1
-    """Series of training, which a network may tell apart."""
+    """Number of training series; a network may have parameters per series."""
     categories: tuple[int, ...] = ()
-    """One entry a value column: the number of its categories, 0 where it holds numbers; empty: all hold numbers. A code
-    is from 1 to that number, or 0 for a category that training did not have."""
+    """For each value column its number of categories, 0 if it is numeric. Empty: all are numeric. Codes run from 1 to
+    this number; 0 is a category that training did not contain."""
     masked: tuple[int, ...] | None = None
-    """Positions of the value columns with gaps: for each there is one more column, behind all others, that is 1 where
-    the value is observed and 0 where it is missing, as the value then is. None: no value is ever missing."""
+    """Positions of the value columns with gaps. Each has a mask column after all other columns, which is 1 where the
+    value is observed and 0 where it is missing; missing values are 0. None: no value is ever missing."""
     regressors: tuple[int, ...] = ()
-    """Positions of the value columns of numbers that are given over the horizon and vary within a series."""
+    """Positions of the numeric value columns that are known over the horizon and vary within a series."""
     holidays: tuple[int, ...] = ()
-    """Positions of the marks that say which rows are holidays."""
+    """Positions of the calendar marks for holidays."""
 
     @property
     def n_masks(self) -> int:
-        """Columns that say what is observed; they are the last of `enc_in`."""
+        """Number of mask columns; they are the last ones of `enc_in`."""
         return len(self.masked or ())
 
     @property
     def masks(self) -> tuple[int, ...]:
-        """Their positions, in the order of `masked`."""
+        """Positions of the mask columns, in the order of `masked`."""
         return tuple(range(self.enc_in - self.n_masks, self.enc_in))
 
     def to_plain(self) -> dict[str, Any]:
-        """For a checkpoint: what is set."""
+        """Plain values for a checkpoint, without entries that are None."""
         return {name: size for name, size in asdict(self).items() if size is not None}
 
     @property
     def target_positions(self) -> tuple[int, ...]:
-        """`targets`, written out."""
+        """Positions of the forecast columns, also if `targets` is empty."""
         return self.targets or tuple(range(self.c_out))
 
     @property
     def embedded(self) -> "ModelDims":
-        """The sizes behind `CategoryColumns`, which has vectors in place of codes, without `masked`."""
+        """Sizes after `CategoryColumns`, where embedding vectors replace codes; `masked` and `regressors` are unset."""
         if not self.categories:
             return self
         layout = CategoryLayout(self.categories)
@@ -89,7 +89,7 @@ class ModelDims:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Positions of the value columns that hold numbers."""
+        """Positions of the numeric value columns."""
         sizes = self.categories or (0,) * self.enc_in
         return tuple(place for place, size in enumerate(sizes) if not size and place not in self.masks)
 
@@ -102,11 +102,11 @@ class ModelDims:
 AttentionFactory = Callable[[AttentionSpec], Attention]
 
 SLOT_OF = {"encoder": "attn", "decoder": "decoder_attn", "cross": "cross_attn"}
-"""First word of an attention's place -> the node of the configuration that has its mechanism."""
+"""First word of an attention layer's place -> configuration node of its mechanism."""
 
 
 class Attentions(NamedTuple):
-    """The mechanisms of the three slots."""
+    """Factories of the attention mechanisms in the three slots."""
 
     encoder: AttentionFactory
     decoder: AttentionFactory
@@ -114,39 +114,39 @@ class Attentions(NamedTuple):
 
 
 class ForecastModel(nn.Module, ABC):
-    """A network; a subclass with a `CONFIG` is a family and known by the default of `CONFIG.family`.
+    """Base class of all networks. A subclass with a `CONFIG` is a family, named by the default of `CONFIG.family`.
 
-    The constructor of a family takes what this one takes. `forward` gives the same for a window whatever else is in the
-    batch, and nothing random in eval mode.
+    The constructor of a family takes the same arguments. In eval mode `forward` must be deterministic, and the forecast
+    of a window must not depend on the other windows in the batch.
 
     Args:
-        config: sizes the user chose, an instance of `CONFIG`.
-        dims: sizes the data decides.
-        attentions: makers of the three kinds of attention; a family need not use them.
-        quantiles: levels to forecast of each column, in increasing order, the median among them; none: one value each.
+        config: sizes that the user chooses, an instance of `CONFIG`.
+        dims: sizes that depend on the data.
+        attentions: factories of the three kinds of attention; a family need not use them.
+        quantiles: quantile levels to forecast, in increasing order and including the median. Empty: point forecasts.
     """
 
     CONFIG: ClassVar[type[ModelConfig]]
     INPUT_PARTS: ClassVar[tuple[str, ...]] = ()
-    """How the names of the tensors begin that belong to the value columns."""
+    """Name prefixes of the tensors that depend on the value columns."""
     SERIES_PARTS: ClassVar[tuple[str, ...]] = ()
-    """The same of the series of training."""
+    """Name prefixes of the tensors that depend on the training series."""
     CALENDAR_PARTS: ClassVar[tuple[str, ...]] = ()
-    """The same of the calendar marks."""
+    """Name prefixes of the tensors that depend on the calendar marks."""
     HEAD_PARTS: ClassVar[tuple[str, ...]] = ()
-    """The same of the forecast columns and quantiles."""
+    """Name prefixes of the tensors that depend on the forecast columns and quantiles."""
     READS_CATEGORIES: ClassVar[bool] = False
-    """Knows which value columns hold codes (`ModelDims.categories`), and takes none of them for a quantity."""
+    """Whether the network treats codes of categories (`ModelDims.categories`) as categories, not as numbers."""
     LEARNS_FROM_ACTUAL: ClassVar[bool] = False
-    """In training `forward` takes one more, the actual values in the horizon, scaled [b pred_len n]."""
+    """Whether `forward` takes one more argument in training: the scaled actual values of the horizon [b pred_len n]."""
 
     non_negative: tuple[int, ...] = ()
-    """Places of the targets whose forecasts do not go below zero in data units; a batch then has center and scale."""
+    """Positions of the targets whose forecasts are at least zero in data units; batches then have center and scale."""
     observed: ObservedMask | None = None
-    """What makes inputs of windows with missing values; None: no value is ever missing."""
+    """Prepares the inputs of windows with missing values. None: no value is ever missing."""
     reads_series: bool = False
-    """`forward` takes a fifth argument, `series` [b]: the number of each window's series among those of training, -1 of
-    another."""
+    """Whether `forward` takes a fifth argument `series` [b]: the number of each window's training series, -1 for a
+    series that training did not contain."""
 
     @abstractmethod
     def __init__(self, config: Any, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()) -> None:
@@ -170,32 +170,32 @@ class ForecastModel(nn.Module, ABC):
         dec_x: Float[Tensor, "b dec_len c"],
         dec_mark: Float[Tensor, "b dec_len m"],
     ) -> Float[Tensor, "b pred_len n *q"]:
-        """Forecast of the scaled targets, or all its quantiles where the network has any.
+        """Forecast of the scaled targets, with a last axis of quantiles if the network has any.
 
         Args:
-            enc_x, enc_mark: history and its calendar marks; see `ModelDims.masked` for values that are missing.
-            dec_x, dec_mark: the last label_len rows of the history, then the horizon, zeros but for the columns that
-                are known ahead; marks of those rows.
+            enc_x, enc_mark: lookback window and its calendar marks; see `ModelDims.masked` for missing values.
+            dec_x, dec_mark: last label_len rows of the lookback window followed by the horizon, and their marks. Over
+                the horizon all columns are zero except those known ahead.
         """
 
     def inputs(self, batch: "Inputs") -> tuple[Tensor, Tensor]:
-        """Values that encoder and decoder read of a batch, with what says where they are missing."""
+        """Encoder and decoder values of a batch, prepared for missing values."""
         return (batch.enc_x, batch.dec_x) if self.observed is None else self.observed(batch.enc_x, batch.dec_x)
 
     @property
     def family(self) -> str:
-        """The name in configurations and reports."""
+        """Name of the family in configurations and reports."""
         return str(self.CONFIG.__dataclass_fields__["family"].default)
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
-        """Every attention by its place, in the order in which they run; a place begins with a word of `SLOT_OF`."""
+        """Attention layers by place, in execution order; the first word of a place is a key of `SLOT_OF`."""
         return {}
 
     def begin_step(self, done: float) -> None:
-        """Called before each step of training with the share of the run's steps that are done: 0 at the first."""
+        """Called before each training step with the share of all steps done so far, 0 at the first step."""
 
     def linear_skip(self) -> nn.Parameter | None:
-        """The weight [pred_len seq_len] of the linear map added to the network; None without one."""
+        """Weight [pred_len seq_len] of the linear map added to the network's output; None if there is none."""
         return None
 
 
@@ -203,7 +203,7 @@ _networks: dict[type[ModelConfig], type[ForecastModel]] = {}
 
 
 def network_class(config: ModelConfig) -> type[ForecastModel]:
-    """The network that a configuration is of.
+    """The network class of a configuration.
 
     Raises:
         InputError: see `informer.config.families.config_class`.
@@ -215,7 +215,7 @@ def network_class(config: ModelConfig) -> type[ForecastModel]:
 
 @runtime_checkable
 class Inputs(Protocol):
-    """The fields of a batch that a network reads, and the actual values."""
+    """Fields of a batch that a network reads, and the actual values."""
 
     @property
     def enc_x(self) -> Tensor: ...
@@ -232,19 +232,22 @@ class Inputs(Protocol):
 
 
 INPUTS = tuple(name for name in inspect.signature(ForecastModel.forward).parameters if name != "self")
-"""Names of what `forward` takes of every family, in its order."""
+"""Argument names of `ForecastModel.forward`, in order."""
 
 
 def inputs_of(network: nn.Module) -> tuple[str, ...]:
-    """Names of what a network, or what wraps it in training, takes, in its order."""
+    """Argument names of a network's `forward`, in order; `network` may be wrapped, as for distributed training."""
     inside = getattr(network, "module", network)
     return (*INPUTS, "series") if getattr(inside, "reads_series", False) else INPUTS
 
 
 def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False) -> Float[Tensor, "b pred_len n *q"]:
-    """All that a network, or what wraps it in training, gives for a batch, scaled; the one place that feeds it one.
+    """Scaled output of a network for a batch; all code calls networks through this function.
 
-    `with_actual`: in training, of a network that learns from the actual values.
+    Args:
+        network: a network, or its wrapper for distributed training.
+        batch: windows of data.
+        with_actual: pass the actual values too, for training of a network with `LEARNS_FROM_ACTUAL`.
     """
     given = {name: getattr(batch, name) for name in inputs_of(network)}
     inside = getattr(network, "module", network)
@@ -258,10 +261,12 @@ def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False
 
 
 def floored(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: Sequence[int]) -> Tensor:
-    """Scaled forecasts that are at least zero in data units for the targets at these places.
+    """Scaled forecasts, raised to at least zero in data units for the given targets.
 
     Args:
-        batch: with `center` and `scale` [b n].
+        output: scaled forecasts.
+        batch: has the scaler's `center` and `scale` [b n].
+        places: positions of the targets.
     """
     kept = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
     kept[list(places)] = True
@@ -271,15 +276,15 @@ def floored(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: Sequen
 
 
 def model_forecast(model: nn.Module, batch: Inputs) -> Float[Tensor, "b pred_len n"]:
-    """Scaled targets of a batch."""
+    """Point forecasts of the scaled targets of a batch."""
     return point(model_output(model, batch), quantiles_of(model))
 
 
 def quantiles_of(model: nn.Module) -> tuple[float, ...]:
-    """Levels of the quantiles that a network gives; none of one that gives a single value for each column."""
+    """Quantile levels of a network; empty for point forecasts."""
     return model.quantiles if isinstance(model, ForecastModel) else ()
 
 
 def point(output: Float[Tensor, "b pred_len n *q"], quantiles: Sequence[float]) -> Float[Tensor, "b pred_len n"]:
-    """The forecast itself: the median, where a network of these quantiles gave `output`."""
+    """Point forecast in a network's output: the median if it has quantiles."""
     return output[..., quantiles.index(MEDIAN)] if quantiles else output

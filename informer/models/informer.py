@@ -31,7 +31,7 @@ from informer.ops.products import Linear
 
 @dataclass(frozen=True, slots=True)
 class _Blueprint:
-    """Makes the parts of one network from the same three things."""
+    """Builds the parts of one network."""
 
     config: InformerConfig
     dims: ModelDims
@@ -80,7 +80,7 @@ class _Blueprint:
         return AttentionLayer(self.config.d_model, mechanism)
 
     def global_local(self, local: Attention) -> AttentionLayer:
-        """`local` for the rows, and learned tokens in front of them."""
+        """Attention with learned global tokens in front of the rows, which `local` attends."""
         n, own = self.config.global_tokens, self.config.global_projections is GlobalProjections.own
         spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
         try:
@@ -115,13 +115,13 @@ class _Blueprint:
 
 @final
 class Informer(ForecastModel):
-    """Encoder of distilling stacks, decoder that gives the whole horizon in one pass (or row after row: `decoding`).
+    """Encoder of distilling stacks, and a decoder that forecasts the whole horizon in one pass or step by step.
 
     Args:
-        config: sizes the user chose.
-        dims: sizes the data decides.
-        attentions: makers of the three kinds of attention.
-        quantiles: levels to forecast of each column, in increasing order, the median among them; none: one value each.
+        config: sizes that the user chooses.
+        dims: sizes that depend on the data.
+        attentions: factories of the three kinds of attention.
+        quantiles: quantile levels to forecast, in increasing order and including the median. Empty: point forecasts.
     """
 
     READS_CATEGORIES = True
@@ -140,7 +140,7 @@ class Informer(ForecastModel):
         self.series_columns = SeriesColumns(dims.n_series, width) if width else None
         self.reads_series = width > 0
         read = dims.embedded
-        n_masks = len({*dims.target_positions} & {*(dims.masked or ())})  # of targets
+        n_masks = len({*dims.target_positions} & {*(dims.masked or ())})  # mask columns of targets
         inside = _inside(replace(read, enc_in=read.enc_in + width, masked=None), config, n_masks)
         blueprint = _Blueprint(config, inside, attentions)
         self.decoding, self.step, self.floor = config.decoding, config.patch_len, config.floor
@@ -164,7 +164,7 @@ class Informer(ForecastModel):
                 nn.init.zeros_(parameter)
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
-        """Every attention by its place: `encoder 1.2` (stack, layer), `decoder 1` (its self-attention), `cross 1`."""
+        """Attention layers by place: `encoder 1.2` (stack, layer), `decoder 1` (self-attention), `cross 1`."""
         slots = {"attention": "encoder", "self_attention": "decoder", "cross_attention": "cross"}
         found = {}
         for name, part in self.named_modules():
@@ -174,7 +174,7 @@ class Informer(ForecastModel):
         return found
 
     def linear_skip(self) -> nn.Parameter | None:
-        """See `ForecastModel`; learnt with the network or fitted before."""
+        """See `ForecastModel`; the weight is learned with the network or fitted before training."""
         return None if self.skip is None else self.skip.weight
 
     def forward(
@@ -185,12 +185,13 @@ class Informer(ForecastModel):
         dec_mark: Float[Tensor, "b dec_len m"],
         series: Int[Tensor, "b"] | None = None,
     ) -> Float[Tensor, "b pred_len c_out *q"]:
-        """Forecast of the scaled targets, or all its quantiles where the network has any.
+        """Forecast of the scaled targets, with a last axis of quantiles if the network has any.
 
         Args:
-            enc_x, enc_mark: history and its calendar marks.
-            dec_x, dec_mark: the last label_len rows of the history, then zeros for the horizon; marks of those rows.
-            series: see `ForecastModel.reads_series`.
+            enc_x, enc_mark: lookback window and its calendar marks.
+            dec_x, dec_mark: last label_len rows of the lookback window followed by the horizon, and their marks. Over
+                the horizon all columns are zero except those known ahead.
+            series: number of each window's training series, see `ForecastModel.reads_series`.
         """
         start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
         if self.categories is not None:
@@ -202,7 +203,7 @@ class Informer(ForecastModel):
         memory = self.encoder(self.enc_embedding(inside.enc_x, inside.enc_mark))
         if self.decoding is Decoding.one_pass:
             forecast = self._decode(memory, inside, enc_x, start)
-            is_bounded = self.floor and not self.training  # which would not learn where it is below
+            is_bounded = self.floor and not self.training  # values below the bound would get no gradient
             return floored(forecast, self.input_transform.target_history(enc_x)) if is_bounded else forecast
 
         def decode(fed: Tensor, n_fed: int) -> Tensor:
@@ -225,7 +226,7 @@ class Informer(ForecastModel):
         enc_x: Float[Tensor, "b seq_len enc_in"],
         start: Float[Tensor, "b pred_len c_out"] | None,
     ) -> Float[Tensor, "b pred_len c_out *q"]:
-        """One pass of the decoder, and back to the scale of the windows; `start`: what the linear maps forecast."""
+        """One pass of the decoder, in the scale of the input windows; `start` is the forecast of the linear maps."""
         out = self.head(self.decoder(self.dec_embedding(inside.dec_x, inside.dec_mark), memory))
         forecast = self.input_transform.undo(out, enc_x)
         if start is not None:
@@ -238,12 +239,12 @@ class Informer(ForecastModel):
 
 
 def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
-    # vectors are not normalised either, and are zero where a category is not known ahead
+    # embedding vectors of categories are not normalised; they are zero where a category is not known ahead
     layout, inside = CategoryLayout(dims.categories), dims.embedded
     n_inputs = inside.enc_in + config.series_embedding
     vectors = (*layout.positions(layout.codes), *range(inside.enc_in, n_inputs))
     columns = layout if dims.categories else CategoryLayout((0,) * dims.enc_in)
-    masks = columns.positions(dims.masks)  # which are not normalised either
+    masks = columns.positions(dims.masks)  # not normalised either
     return InputTransform(
         n_inputs=n_inputs,
         targets=inside.target_positions,
@@ -257,7 +258,7 @@ def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
 
 
 def _inside(dims: ModelDims, config: InformerConfig, n_masks: int) -> ModelDims:
-    """The sizes of what the network itself reads and writes, behind `InputTransform`; `n_masks`: targets with gaps."""
+    """Sizes of the network inside `InputTransform`; `n_masks` is the number of targets with gaps."""
     rows, apart = config.patch_len, config.channel_independent
     single = 1 + min(n_masks, 1) + dims.enc_in - dims.c_out - n_masks
     return replace(

@@ -1,4 +1,4 @@
-"""A linear map for each column, fitted in closed form before the first step; `informer.linear` fits it."""
+"""Linear maps from the lookback window to the horizon, one per column; `informer.linear` fits them in closed form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,37 +15,37 @@ from informer.models.base import Attentions, ForecastModel, ModelDims
 from informer.ops.gaps import unmasked
 
 HARMONICS = {"day": 6, "week": 3, "year": 2}
-"""Sine and cosine pairs of each cycle of the calendar."""
+"""Number of sine and cosine pairs for each calendar cycle."""
 
 LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
-"""Rows of other columns, and how many rows times columns in all; where that leaves fewer rows, none are read: the time
-of a fit grows with both."""
+"""How many recent rows of the other columns a map reads: at most MOST_RECENT, and at most MOST_OTHERS rows times
+columns. If fewer than LEAST_RECENT remain, none are read. Both numbers limit the time of a fit."""
 
 MOST_WEIGHTS = 64_000_000
-"""Entries of all maps: beyond, all columns share one."""
+"""Largest number of weights for separate maps; beyond it all columns share one map."""
 
 
 @dataclass(kw_only=True, slots=True)
 class LinearModelConfig(ModelConfig):
-    """What the closed-form fit offers; which of it is used is chosen on blocks of training and validation."""
+    """Options of the closed-form fit; cross-validation on training and validation rows decides which are used."""
 
     CLOSED_FORM: ClassVar[bool] = True
 
     family: str = "linear"
     own_maps: bool = True
-    """A map for each column, or each series and column, shrunk to one that all share."""
+    """Fit a map per column (per series and column if there are several series), shrunk towards a shared map."""
     other_columns: bool = True
-    """The recent rows of the other columns."""
+    """Read the recent rows of the other columns too."""
     average: int = 3
-    """Lookbacks, the best ones, whose maps are averaged."""
+    """Number of lookback windows whose maps are averaged; the best ones are taken."""
 
     def problems(self) -> list[str]:
-        """Every value out of range, one sentence each."""
+        """One sentence for each value out of range."""
         own = [] if self.average >= 1 else [f"model.average: expected at least 1, found {self.average}"]
-        return super(LinearModelConfig, self).problems() + own  # a dataclass with slots is another class than written
+        return super(LinearModelConfig, self).problems() + own  # plain super() fails: slots=True creates a new class
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
-        """What does not go with these rows of history, start token and horizon, one sentence each."""
+        """One sentence for each problem with these numbers of rows."""
         rows = seq_len + pred_len
         if rows <= MOST_ROWS:
             return []
@@ -53,36 +53,37 @@ class LinearModelConfig(ModelConfig):
 
 
 def recent_rows(n_columns: int, seq_len: int) -> int:
-    """Rows of every column that the maps of the others read."""
+    """Number of recent rows of all columns that each map reads; 0 if they are not read."""
     rows = min(MOST_RECENT, MOST_OTHERS // n_columns)
     return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 
 def floored(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
-    """The forecast, or the smallest value of the history where that is larger."""
+    """The forecast, raised to at least the smallest value of the lookback window."""
     least = history.amin(dim=1, keepdim=True)
     return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
 
 
 class Linear(ForecastModel):
-    """forecast = own^T history + calendar^T date + others^T recent, for each column with weights of its own.
+    """forecast = own^T history + calendar^T date + others^T recent, with separate weights per column.
 
-    Where columns or holidays are given over the horizon, histories are taken less their effects, effects^T known, which
-    are added to the forecast.
+    `history` is the lookback window of the column itself. `date` contains a constant and sines and cosines of the time
+    of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
+    means over the window. If covariates or holidays are known over the horizon, their effects, effects^T known, are
+    subtracted from the history and added to the forecast.
 
-    With several series map 0 is shared by all, for a series that training did not have, and then there is one a series
-    and column. `history` is the column's own, `date` a constant with sines and cosines of the time of day, week and
-    year at the window's last row, `recent` the last rows of all columns of numbers, each less its mean over the window.
-    Weights are zero until they are fitted. A missing value counts as the last observed one (`carried`).
+    With several series there is one map per series and column; map 0 is shared and used for series that training did
+    not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one
+    (`informer.ops.gaps.carried`).
 
     Args:
-        config: what the fit offers.
-        dims: sizes the data decides.
+        config: options of the fit.
+        dims: sizes that depend on the data.
         attentions: not used.
-        quantiles: none; intervals come from calibration.
+        quantiles: must be empty; intervals come from calibration.
 
     Raises:
-        InputError: there are quantiles.
+        InputError: quantiles are given.
     """
 
     READS_CATEGORIES = True
@@ -100,7 +101,7 @@ class Linear(ForecastModel):
             raise InputError("loss=quantile: expected loss=mse with model.family=linear, which only has intervals")
         self.positions, self.floor = dims.target_positions, config.floor
         n_calendar = 1 + 2 * sum(HARMONICS.values())
-        self.read = dims.numbers  # a code is no quantity
+        self.read = dims.numbers  # codes of categories are not quantities
         self.masked, self.masks = dims.masked or (), dims.masks
         recent = recent_rows(len(self.read), dims.seq_len) if config.own_maps and config.other_columns else 0
         n_inputs = dims.seq_len + n_calendar + recent * len(self.read)
@@ -115,8 +116,8 @@ class Linear(ForecastModel):
         self.others = nn.Parameter(torch.zeros(maps, self.recent * len(self.read), dims.pred_len))
         self.regressors, self.holidays, self.effects = dims.regressors, dims.holidays, None
         if n_known := len(dims.regressors) + len(dims.holidays):
-            self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # of targets; others have none
-        # turns of each cycle since it began, as a linear function of the marks
+            self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
+        # number of completed turns of each cycle, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
         self.register_buffer("phase", torch.zeros(len(HARMONICS)))
 
@@ -131,9 +132,9 @@ class Linear(ForecastModel):
         """Forecast of the scaled targets.
 
         Args:
-            enc_x, enc_mark: history and its calendar marks.
-            dec_x, dec_mark: read for what is given over the horizon.
-            series: number of each window's series among those of training; -1, or None for all: another.
+            enc_x, enc_mark: lookback window and its calendar marks.
+            dec_x, dec_mark: only known covariates and holidays of the horizon are read.
+            series: number of each window's training series; -1, or None for all windows: not in training.
         """
         history, ahead = self.without_effects(enc_x, enc_mark, dec_x, dec_mark)
         forecast = self._mapped(history, enc_mark, series) + ahead
@@ -144,14 +145,14 @@ class Linear(ForecastModel):
     def without_effects(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor
     ) -> tuple[Float[Tensor, "b seq_len c"], Float[Tensor, "b pred_len n"] | float]:
-        """The history, without gaps and less the effects of what is given over the horizon, and these effects on the
-        targets there."""
+        """The history without gaps and minus the effects of known covariates, and these effects on the targets over the
+        horizon."""
         whole = unmasked(enc_x, self.masked, self.masks)
         if self.effects is None:
             return whole, 0.0
         steps = self.own.shape[2]
         ahead = self._effects(dec_x[:, -steps:], dec_mark[:, -steps:])
-        left = enc_x - self._effects(whole, enc_mark)  # carried after that, as it was where the maps are fitted
+        left = enc_x - self._effects(whole, enc_mark)  # fill gaps after subtracting, as in the fit
         return unmasked(left, self.masked, self.masks), ahead[:, :, list(self.positions)]
 
     def _effects(self, x: Float[Tensor, "b l c"], mark: Float[Tensor, "b l m"]) -> Float[Tensor, "b l c"]:

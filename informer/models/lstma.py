@@ -1,13 +1,13 @@
 """LSTMa: a recurrent encoder and decoder with attention (Bahdanau, Cho & Bengio 2015, "Neural Machine Translation by
-Jointly Learning to Align and Translate"; with LSTM cells the predecessor that Zhou et al. 2021 compare Informer with).
+Jointly Learning to Align and Translate"), with LSTM cells. Zhou et al. 2021 compare Informer with it.
 
-  h_i = LSTM_e(W_e x_i + calendar_i, h_(i-1))                     rows of the history
+  h_i = LSTM_e(W_e x_i + calendar_i, h_(i-1))                     rows of the lookback window
   s_j = LSTM_d(W_d [y_(j-1); known_j] + calendar_j, s_(j-1))      rows of the horizon, from the encoder's last state
   c_j = sum_i a_ji h_i,  a_j = attention of the query W_a s_j to the keys U_a h_i
   y_j = W_o [s_j; c_j] + b
 
-y_0 is the last row of the history, or the last value that is observed, known_j what is known ahead. Cost:
-O(seq_len + pred_len) steps, one after the other, and attention of one query in each of pred_len.
+y_0 is the last row of the lookback window (the last observed values), known_j are covariates known ahead. Cost:
+O(seq_len + pred_len) sequential steps, plus attention of one query for each of pred_len rows.
 """
 
 from collections.abc import Sequence
@@ -32,30 +32,30 @@ from informer.ops.products import Linear
 
 @dataclass(kw_only=True, slots=True)
 class LstmaConfig(ModelConfig):
-    """Sizes of LSTMa and how it is taught."""
+    """Sizes of LSTMa and its teacher forcing."""
 
     family: str = "lstma"
     d_model: int = 64
     """Width of inputs and states."""
     n_heads: int = 1
-    """Attention heads, each of which weighs its own part of the encoder's states; divides d_model."""
+    """Number of attention heads; must divide d_model."""
     layers: int = 1
-    """LSTM layers of encoder and decoder, each."""
+    """Number of LSTM layers, in the encoder and in the decoder."""
     dropout: float = 0.1
     teacher_forcing: float = 1.0
-    """Probability at the first step of training that the decoder reads an actual value and not its own forecast, drawn
-    for each window and row."""
+    """Probability that the decoder reads the actual value instead of its own forecast, at the first training step.
+    Drawn separately for each window and row."""
     teacher_forcing_end: float = 0.0
-    """The same at the last step; in between it changes linearly."""
+    """The same probability at the last step; it changes linearly in between."""
 
     @property
     def n_layers(self) -> int:
-        """Of encoder and decoder."""
+        """LSTM layers of encoder and decoder together."""
         return 2 * self.layers
 
     def problems(self) -> list[str]:
-        """Every value out of range, one sentence each."""
-        found = super(LstmaConfig, self).problems()  # a dataclass with slots is another class than written
+        """One sentence for each value out of range."""
+        found = super(LstmaConfig, self).problems()  # plain super() fails: slots=True creates a new class
         for name in ("d_model", "n_heads", "layers"):
             if getattr(self, name) < 1:
                 found.append(f"model.{name}: expected at least 1, found {getattr(self, name)}")
@@ -71,13 +71,13 @@ class LstmaConfig(ModelConfig):
 
 @final
 class Lstma(ForecastModel):
-    """Encoder, and a decoder that forecasts row after row; the start token is not read.
+    """LSTM encoder, and an LSTM decoder that forecasts step by step; it does not read the start token.
 
     Args:
-        config: sizes the user chose.
-        dims: sizes the data decides.
-        attentions: `cross` makes the one that is used, for one query at a time.
-        quantiles: levels to forecast; the median is what the decoder reads.
+        config: sizes that the user chooses.
+        dims: sizes that depend on the data.
+        attentions: only `cross` is used, with one query at a time.
+        quantiles: quantile levels to forecast; the decoder reads its median. Empty: point forecasts.
     """
 
     READS_CATEGORIES = True
@@ -115,12 +115,12 @@ class Lstma(ForecastModel):
         self.head = QuantileHead(2 * width, dims.c_out, quantiles) if quantiles else Linear(2 * width, dims.c_out)
 
     def begin_step(self, done: float) -> None:
-        """See `ForecastModel`: how often the decoder reads actual values in this step."""
+        """See `ForecastModel`; sets how often the decoder reads actual values."""
         first, last = self.teacher_range
         self.teaching.fill_(first + (last - first) * done)
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
-        """The one attention, `cross 1`, which runs once a row of the horizon."""
+        """The only attention layer, `cross 1`, which runs once per row of the horizon."""
         return {"cross 1": self.attention}
 
     def forward(
@@ -131,12 +131,12 @@ class Lstma(ForecastModel):
         dec_mark: Float[Tensor, "b dec_len m"],
         actual: Float[Tensor, "b pred_len n"] | None = None,
     ) -> Float[Tensor, "b pred_len n *q"]:
-        """Forecast of the scaled targets, or all its quantiles where the network has any.
+        """Forecast of the scaled targets, with a last axis of quantiles if the network has any.
 
         Args:
-            enc_x, enc_mark: history and its calendar marks.
-            dec_x, dec_mark: of whose last pred_len rows only what is known ahead and the marks are read.
-            actual: the actual values, which the decoder reads in training as often as `begin_step` says; None: never.
+            enc_x, enc_mark: lookback window and its calendar marks.
+            dec_x, dec_mark: only the last pred_len rows are read: covariates known ahead, and calendar marks.
+            actual: actual values for teacher forcing in training. None: the decoder always reads its own forecasts.
         """
         if self.categories is not None:
             enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
@@ -146,7 +146,7 @@ class Lstma(ForecastModel):
         marks = dec_mark[:, -self.pred_len :]
         is_taught = None if actual is None else torch.rand(actual.shape[:2], device=actual.device) < self.teaching
         if actual is not None and is_taught is not None:
-            is_taught = is_taught[:, :, None] & ~actual.isnan()  # a value that is missing teaches nothing
+            is_taught = is_taught[:, :, None] & ~actual.isnan()  # missing values cannot be fed
         last = unmasked(enc_x, self.masked, self.masks)[:, -1:]
         before, rows = last.index_select(2, self.targets), list[Tensor]()
         for j in range(self.pred_len):

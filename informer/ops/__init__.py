@@ -1,1 +1,1 @@
-"""Fast versions of plain torch expressions; each documents the expression it equals and is tested against it."""
+"""Fast versions of plain torch expressions; each documents the expression it computes and is tested against it."""

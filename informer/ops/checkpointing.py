@@ -1,9 +1,9 @@
-"""Layers whose activations are recomputed in the backward pass instead of being stored.
+"""Layers whose activations are recomputed in the backward pass instead of being stored, in one of two ways.
 
-Two ways. Checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") stores the input of every
-layer. Reversible residuals (Kitaev et al. 2020, "Reformer", section 3) store only the output of a stack of layers: two
-streams start equal, each branch f (attention, feed-forward) maps (a, b) to (b, a + f(b)), and the input is recovered
-from the result as (a, b) = (b' - f(a'), a'). The stack returns the mean of its two streams.
+Checkpointing (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost") stores the input of every layer.
+Reversible residuals (Kitaev et al. 2020, "Reformer", section 3) store only the output of a stack of layers: two streams
+start equal, each branch f (attention, feed-forward) maps (a, b) to (b, a + f(b)), and the input is recovered from the
+result as (a, b) = (b' - f(a'), a'). The stack returns the mean of its two streams.
 
 Both replay a branch with the random numbers, autocast state and buffers of its forward pass.
 """
@@ -27,13 +27,13 @@ class Branch(NamedTuple):
     """One residual branch of a layer."""
 
     layer: nn.Module
-    """The module with its parameters and buffers."""
+    """Module with the parameters and buffers."""
     forward: Callable[..., Tensor]
-    """(x, operands of the stack) -> what is added to the other stream."""
+    """(x, operands of the stack) -> the term added to the other stream."""
 
 
 def run(layers: Iterable[Any], x: Float[Tensor, "b l d"], *operands: Any, recompute: Recompute) -> Tensor:
-    """A stack of layers, in order; each takes (x, operands) and has `branches()`, its reversible form."""
+    """Apply layers in order; each takes (x, operands), and its `branches()` are its reversible form."""
     if recompute is Recompute.stretches:
         return reversible([branch for layer in layers for branch in layer.branches()], x, *operands)
     for layer in layers:
@@ -42,17 +42,17 @@ def run(layers: Iterable[Any], x: Float[Tensor, "b l d"], *operands: Any, recomp
 
 
 def checkpointed(layer: Any, *operands: Any) -> Tensor:
-    """`layer(*operands)`, storing only its operands."""
+    """`layer(*operands)`, storing only the operands."""
     if not torch.is_grad_enabled():
         return layer(*operands)
-    if torch.compiler.is_compiling():  # tracing supports only its own kinds of contexts
+    if torch.compiler.is_compiling():  # tracing does not support custom contexts
         return checkpoint(layer, *operands, use_reentrant=False)
     again = _Buffers(layer)
     return checkpoint(layer, *operands, use_reentrant=False, context_fn=lambda: (nullcontext(), again))
 
 
 def reversible(branches: Sequence[Branch], x: Float[Tensor, "b l d"], *operands: Tensor) -> Float[Tensor, "b l d"]:
-    """Apply the branches to x in two streams; a compiled or exported graph stores what it needs.
+    """Apply branches to x in two streams and return the mean; a compiled or exported graph stores activations.
 
     Differentiable once, in x, in `operands` and in the parameters of the branches' layers.
     """
@@ -74,7 +74,7 @@ def _streams(branches: Sequence[Branch], x: Tensor, operands: Sequence[Tensor]) 
 
 
 class _Reversible(torch.autograd.Function):
-    """`_streams` that stores its two results and, per branch, the state needed to replay it."""
+    """`_streams` that stores only its two results and the state needed to replay each branch."""
 
     @staticmethod
     def forward(
@@ -118,13 +118,13 @@ class _Moment:
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Autograd enabled and the state restored."""
+        """Context with autograd enabled and the state restored."""
         with as_before(self.context, self.device), self.buffers:
             yield
 
 
 class _Buffers(AbstractContextManager[None]):
-    """Context with the buffers `layer` has now; a mechanism may replace its buffers, but not modify them in place."""
+    """Context that restores the current buffers of `layer`, which may be replaced but not modified in place."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.kept = [(module._buffers, dict(module._buffers)) for module in layer.modules() if module._buffers]

@@ -1,7 +1,7 @@
 """Quadratic attention in linear memory: computed for a few sequences, or a few rows of one, at a time.
 
-The backward pass recomputes each chunk instead of storing it (autograd would otherwise keep every chunk and save
-nothing). A call that fits in one chunk is computed directly, without recomputation.
+The backward pass recomputes each chunk; otherwise autograd would store every chunk and nothing would be saved. A call
+that fits in one chunk is computed directly, without recomputation.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,21 +13,20 @@ from torch import Tensor
 from informer.ops.recompute import over_pieces
 
 MAX_ELEMENTS = 1 << 24
-"""Elements of scores alive at once: 64 MiB in float32."""
+"""Most elements of scores in memory at once: 64 MiB in float32."""
 CACHED_ELEMENTS = 1 << 21
 """Elements of a chunk on the CPU, where arrays that stay in cache between passes are up to twice as fast."""
 CAUSAL_CHUNKS = 8
-"""Minimum number of chunks of a causal layer's rows: each forms scores up to its last row, 9/16 of all scores."""
+"""Least number of chunks of a causal layer: each forms scores up to its last row, in total 9/16 of all scores."""
 
 
 def int_hint(size: int) -> int:
-    """`size`, or its example value in a graph exported for any batch size, so that decisions do not fix the batch
-    size."""
+    """`size` as int; in a graph exported for any batch size its example value, so that decisions do not fix it."""
     return size if isinstance(size, int) else size.node.hint
 
 
 def rows_per_chunk(elements_per_row: int, n_rows: int, max_elements: int = MAX_ELEMENTS) -> int:
-    """How many query rows fit into `max_elements`, at least one."""
+    """Number of query rows that fit into `max_elements`, at least one."""
     return max(1, min(n_rows, max_elements // max(1, int_hint(elements_per_row))))
 
 
@@ -36,14 +35,14 @@ def chunk_sizes(
 ) -> tuple[int, int]:
     """Sequences and rows per chunk: all if they fit, otherwise as many rows as fit, then as many sequences.
 
-    Each chunk of rows adds to the gradient of its sequence's keys and values; chunks of sequences do not.
+    Chunks of rows must add up the gradients of their sequence's keys and values; chunks of sequences need not.
 
     Args:
-        n_batch: sequences.
-        n_rows: rows of each.
-        elements_per_row: of one sequence.
-        max_elements: of a chunk.
-        causal: rows use keys up to their own.
+        n_batch: number of sequences.
+        n_rows: rows per sequence.
+        elements_per_row: elements per row of one sequence.
+        max_elements: largest number of elements of a chunk.
+        causal: whether rows only use keys up to their own position.
     """
     if elements_per_row * n_rows * n_batch <= max_elements:
         return n_batch, n_rows
@@ -67,16 +66,15 @@ def map_rows(
         operands: all other tensors that `attend` differentiates (keys, values, parameters); captured tensors get no
             gradient. Their first dimension is that of q, or q's is 1 and they are passed whole.
         elements_per_row: size of the largest array per query row, over batch and heads.
-        max_elements: bound on the size of a chunk; None means one chunk up to MAX_ELEMENTS, and beyond that, on the
-            CPU,
-            chunks of CACHED_ELEMENTS.
-        causal: `attend` uses only keys up to the last of its rows.
+        max_elements: largest size of a chunk. None: one chunk up to MAX_ELEMENTS; beyond that, chunks of
+            CACHED_ELEMENTS on the CPU.
+        causal: whether `attend` uses only keys up to the last of its rows.
     """
     n_rows, elements_per_row = q.shape[2], int_hint(elements_per_row)
     if max_elements is None:
         whole = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
         max_elements = MAX_ELEMENTS if whole else CACHED_ELEMENTS
-    # a graph is split by rows only, so that it works for any batch
+    # a graph is split by rows only, so that it works for any batch size
     in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
     n_batch = 1 if in_graph else q.shape[0]
     group, step = chunk_sizes(n_batch, n_rows, elements_per_row // max(1, n_batch), max_elements, causal=causal)

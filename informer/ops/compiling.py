@@ -1,7 +1,7 @@
-"""What `torch.compile` leaves to Python."""
+"""Exclude functions from graphs of `torch.compile`."""
 
 from torch._compile import _disable_dynamo
 
 outside_graphs = _disable_dynamo
-"""`torch.compiler.disable` as a decorator that imports torch's compiler when the function is first called; the public
-one does so when a class is defined, and who only restores a network would wait for it."""
+"""Like the decorator `torch.compiler.disable`, but torch's compiler is only imported when the function is first called.
+The public decorator imports it when a class is defined, which would delay every restoring of a network."""

@@ -1,8 +1,9 @@
 """Dropout with cheap random numbers on the CPU.
 
-On the CPU torch draws one number per element from a serial generator, a fifth of a training step at the paper's size.
-Here one 64-bit draw serves four elements with 16 bits each, so the probability is accurate to 2^-17; torch's global
-generator is used, so a seed fixes the run. Other devices and compiled graphs use `torch.nn.functional.dropout`.
+On the CPU torch draws one number per element from a serial generator, which takes a fifth of a training step at the
+paper's size. Here one 64-bit draw serves four elements with 16 bits each, so the probability is accurate to 2^-17. It
+uses torch's global generator, so a seed makes runs reproducible. Other devices and compiled graphs use
+`torch.nn.functional.dropout`.
 """
 
 from typing import Any, final
@@ -17,16 +18,16 @@ _LEVELS = 1 << 16
 
 
 def kept_mask(x: Float[Tensor, "*shape"], p: float) -> Bool[Tensor, "*shape"]:
-    """True with probability 1 - p, for CPU tensors."""
+    """Random mask on the CPU, True with probability 1 - p."""
     n = x.numel()
     words = torch.randint(-(2**63), 2**63 - 1, ((n + 3) // 4,), dtype=torch.int64)
     levels = words.view(torch.int16)[:n].view(x.shape)
-    # at least one level is kept: the next one would not fit in 16 bits
+    # min keeps at least one level: the next threshold would not fit into 16 bits
     return levels >= min(round(p * _LEVELS), _LEVELS - 1) - _LEVELS // 2
 
 
 def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tensor, "*shape"]:
-    """x with each element zeroed with probability p and the others divided by 1 - p; x itself outside training."""
+    """Zero each element with probability p and divide the others by 1 - p; return x itself outside training."""
     if p == 0.0 or not training:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
@@ -35,9 +36,9 @@ def dropout(x: Float[Tensor, "*shape"], p: float, training: bool) -> Float[Tenso
 
 
 def masked(x: Float[Tensor, "*shape"], kept: Bool[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
-    """x / (1 - p) where kept and zero elsewhere; also its gradient."""
+    """x / (1 - p) where kept, else zero; the gradient has the same form."""
     scale = 1.0 / (1.0 - p)
-    if x.element_size() == 2:  # multiplying by 0 or 1 takes two thirds of the time of `where`; in float32 more
+    if x.element_size() == 2:  # multiplying by 0 or 1 takes two thirds of the time of `where`; slower in float32
         return x.mul(scale).view(torch.int16).mul_(kept.view(torch.int8)).view(x.dtype)
     return torch.where(kept, x, 0.0).mul_(scale)
 
@@ -70,7 +71,7 @@ def dropout_product(
 
 
 class _DroppedProduct(torch.autograd.Function):
-    """Stores its operands, which others store anyway, and one byte per weight; the mask is applied again."""
+    """Stores its operands, which are stored anyway, and one byte per weight; the mask is applied again in backward."""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor, values: Tensor, p: float) -> Tensor:

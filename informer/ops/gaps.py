@@ -1,4 +1,4 @@
-"""Missing values of windows: the columns that say what is observed, and what a map reads where a value is missing."""
+"""Missing values in windows: mask columns, and replacing missing values by the last observed ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from torch import Tensor
 
 
 def carried(x: Float[Tensor, "b l c"], observed: Bool[Tensor, "b l c"]) -> Float[Tensor, "b l c"]:
-    """Each missing value is the last observed one before it, or, where none is, the first after it; 0 without any.
+    """Replace each missing value by the last observed one before it, else by the first one after it, else by 0.
 
-    O(l log l): values move by 1, 2, 4, ... rows, so that the graph has no loop over rows.
+    O(l log l): values move by 1, 2, 4, ... rows, so the graph has no loop over rows.
     """
     x = torch.where(observed, x, torch.zeros_like(x))
     for backwards in (False, True):
@@ -34,13 +34,13 @@ def _shifted(x: Tensor, step: int, backwards: bool) -> Tensor:
 
 
 def history_of(x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l c"]:
-    """The same of windows whose missing values are NaN; `x` itself where nothing is missing."""
+    """`carried` for windows whose missing values are NaN; returns `x` itself if nothing is missing."""
     observed = ~x.isnan()
     return x if bool(observed.all()) else carried(x, observed)
 
 
 def unmasked(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[int]) -> Float[Tensor, "b l c"]:
-    """The same of network inputs: the columns `masked`, of which the columns `masks` say what is observed."""
+    """`carried` for network inputs, in which `masked` are columns with gaps and `masks` their mask columns."""
     if not masked:
         return x
     places = torch.tensor(list(masked), device=x.device)
@@ -48,20 +48,20 @@ def unmasked(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[i
 
 
 def weights_of(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[int]) -> Float[Tensor, "b l c"]:
-    """1 for each value of network inputs that is observed, 0 for the others."""
+    """1 for each observed value of network inputs, 0 for missing ones."""
     return torch.ones_like(x).index_copy(2, torch.tensor(list(masked), device=x.device), x[:, :, list(masks)])
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedMask:
-    """From windows whose missing values are NaN to network inputs.
+    """Prepares network inputs from windows whose missing values are NaN.
 
-    A column with a mask has 0 for a missing value, and behind all columns one that is 1 where it is observed. In other
-    columns, which had no gaps in training, a missing value is the last observed one.
+    Columns with gaps in training get 0 for a missing value, and a mask column after all other columns that is 1 where
+    the value is observed. In other columns a missing value is replaced by the last observed one.
 
     Args:
-        masked: places of the columns with a mask.
-        known: those of them that are given over the horizon.
+        masked: positions of the columns with a mask.
+        known: those of them that are known over the horizon.
         label_len: rows of the start token.
     """
 
@@ -72,11 +72,11 @@ class ObservedMask:
     def __call__(
         self, enc_x: Float[Tensor, "b seq_len c"], dec_x: Float[Tensor, "b dec_len c"]
     ) -> tuple[Float[Tensor, "b seq_len k"], Float[Tensor, "b dec_len k"]]:
-        """Inputs of encoder and decoder."""
+        """Encoder and decoder inputs with mask columns."""
         own = list(self.masked)
         enc_mask, dec_mask = (~x[:, :, own].isnan() for x in (enc_x, dec_x))
         given = torch.tensor([place in self.known for place in own], dtype=torch.bool, device=dec_x.device)
-        dec_mask[:, self.label_len :] &= given  # zeros of the horizon are no observations
+        dec_mask[:, self.label_len :] &= given  # zeros in the horizon are not observations
         enc = history_of(enc_x)
         dec = history_of(torch.cat([enc[:, enc.shape[1] - self.label_len :], dec_x[:, self.label_len :]], dim=1))
         return tuple(_with_mask(*one, own) for one in ((enc, enc_mask), (dec, dec_mask)))  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 """Attention over gathered groups of rows and keys, recomputed in the backward pass.
 
 Groups share rows and keys. Autograd would create a gradient as long as the sequence for every batch of groups and sum
-them; here these gradients are added in place into one array, and a batch is small enough to stay in cache.
+these; here they are added in place into one array, and a batch is small enough to stay in cache.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from informer.ops.recompute import as_before, remember
 
 Attend = Callable[..., Tensor]
-"""(rows [t r e], keys [t w e], values [t w d], then a slice of every index array) to outputs [t r c]."""
+"""(rows [t r e], keys [t w e], values [t w d], then a slice of every index array) -> outputs [t r c]."""
 
 
 def map_gathers(attend: Attend, q: Tensor, k: Tensor, v: Tensor, index: tuple[Tensor, ...], *, step: int) -> Tensor:
@@ -23,10 +23,10 @@ def map_gathers(attend: Attend, q: Tensor, k: Tensor, v: Tensor, index: tuple[Te
     Args:
         attend: differentiates only its first three arguments.
         q, k, v: [n e], [n e], [n d].
-        index: indices of a group's rows in q [t r] and of its keys in k and v [t w], then further arrays [t *].
+        index: indices of a group's rows in q [t r] and of its keys in k and v [t w], then any further arrays [t *].
         step: groups per batch.
     """
-    if not isinstance(index[0].shape[0], int):  # exported for any batch size: the number of batches would fix it
+    if not isinstance(index[0].shape[0], int):  # export for any batch size: a loop would fix the number of batches
         return attend(*_gather(q, k, v, index), *index)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         return _Recomputed.apply(attend, step, index, q, k, v)
@@ -38,7 +38,7 @@ def _runs(index: tuple[Tensor, ...], step: int) -> Iterator[tuple[Tensor, ...]]:
 
 
 def _gather(q: Tensor, k: Tensor, v: Tensor, run: tuple[Tensor, ...]) -> list[Tensor]:
-    # index_select, since the gradient of q[index] is added one element at a time
+    # index_select, because the gradient of q[index] is added one element at a time
     return [x.index_select(0, at.flatten()).unflatten(0, at.shape) for x, at in _located(q, k, v, run)]
 
 

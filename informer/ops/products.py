@@ -1,10 +1,10 @@
-"""Matrix products of the network at the processor's speed.
+"""Fast matrix products on the CPU.
 
-On the CPU torch sends float32 products to its BLAS. If that is Intel's MKL, it may leave half of the vector unit of
-other makers' processors unused; oneDNN, which torch also ships, does not, but copies transposed operands
+On the CPU torch computes float32 products with its BLAS library. If that is Intel's MKL, it may use only half of the
+vector unit of other makers' processors. oneDNN, also part of torch, uses all of it but copies transposed operands
 (`scripts/benchmark_training.py` prints both rates). So `linear` uses oneDNN for eager float32 products on the CPU,
-unless both MKL and the processor are Intel's, and `torch.nn.functional.linear` for everything else: other devices and
-types, autocast, and graphs being compiled or exported.
+unless both MKL and the processor are Intel's. Everything else uses `torch.nn.functional.linear`: other devices and
+dtypes, autocast, and graphs that are compiled or exported.
 """
 
 import platform
@@ -19,11 +19,11 @@ from torch.autograd.function import once_differentiable
 
 
 def is_intel(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor is Intel's, from /proc/cpuinfo on Linux, otherwise from `platform`."""
+    """Whether the processor is Intel's, according to /proc/cpuinfo (Linux) or `platform`."""
     if not cpuinfo.exists():
         return "GenuineIntel" in platform.processor()
     with cpuinfo.open() as file:
-        return "GenuineIntel" in file.read(4096)  # the same for every core
+        return "GenuineIntel" in file.read(4096)  # all cores have the same entry
 
 
 HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -31,7 +31,7 @@ ONEDNN = HAS_ONEDNN and not (torch.backends.mkl.is_available() and is_intel())
 
 
 def onednn(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x weight^T + bias through oneDNN."""
+    """x weight^T + bias, computed by oneDNN."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
@@ -73,7 +73,7 @@ class _OneDnnLinear(torch.autograd.Function):
 def linear(
     x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
 ) -> Float[Tensor, "*batch o"]:
-    """x weight^T + bias, differentiable once on the oneDNN path."""
+    """x weight^T + bias; on the oneDNN path differentiable only once."""
     if ONEDNN and _is_eager_float32(x, weight):
         return _OneDnnLinear.apply(x, weight, bias)
     return F.linear(x, weight, bias)
@@ -81,7 +81,7 @@ def linear(
 
 @final
 class Linear(nn.Linear):
-    """`torch.nn.Linear` (same parameters, same initial values) whose product is `linear`."""
+    """`torch.nn.Linear` with the same parameters and initial values, computed by `linear`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[... in_features] -> [... out_features]."""
@@ -92,7 +92,7 @@ class Linear(nn.Linear):
 class CircularConv3(nn.Module):
     """Convolution over time with kernel 3 and circular padding, as one matrix product.
 
-    Row t sees rows t-1, t, t+1; the first row sees the last one and the reverse, as in the authors' code.
+    Row t sees rows t-1, t, t+1; the first and the last row are neighbours, as in the authors' code.
     """
 
     def __init__(self, in_features: int, out_features: int) -> None:
@@ -114,7 +114,7 @@ def _taps(x: Tensor) -> Tensor:
 
 
 class _CircularProduct(torch.autograd.Function):
-    """`linear` of the taps, which are recomputed in the backward pass: they take three times the memory of x."""
+    """`linear` of the taps, which take three times the memory of x and are recomputed in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

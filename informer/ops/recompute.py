@@ -1,8 +1,8 @@
 """Attention over pieces of its operands, recomputed piece by piece in the backward pass.
 
-Autograd would store every piece. `torch.utils.checkpoint` stores only inputs and outputs, but gives a shared operand a
-whole gradient per piece, and outputs that survive among large freed blocks make the C allocator's heap grow with the
-number of pieces. Here outputs and gradients are written in place, each into one array.
+Autograd would store every piece. `torch.utils.checkpoint` stores only inputs and outputs, but creates a full gradient
+of a shared operand for every piece, and small outputs between large freed blocks make the heap grow with the number of
+pieces. Here outputs and gradients are written in place, each into one array.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,16 +17,16 @@ from torch.utils.checkpoint import checkpoint
 Cut = Callable[..., Iterator[tuple[Any, ...]]]
 """Operands -> for every piece, a view of each operand, then the numbers that `attend` takes.
 
-The views of the first operand, the queries, are disjoint, cover it, and leave its last dimension whole.
+The views of the first operand, the queries, are disjoint, cover it completely and keep its last dimension whole.
 """
 
 
 def over_pieces(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
-    """`attend` of every piece that `cut` makes of (q, operands), each written where its queries are in q.
+    """Apply `attend` to every piece that `cut` makes of (q, operands) and write each result where its queries are in q.
 
     In a compiled graph `cut` must return consecutive ranges of q's rows (dimension 2), from first to last.
-    `attend` differentiates only its tensor arguments, once: captured tensors get no gradient. Draws from torch's global
-    generator, and autocast, are replayed in the backward pass.
+    `attend` is differentiated once and only in its tensor arguments; captured tensors get no gradient. The backward
+    pass replays draws from torch's global generator and the autocast state.
     """
     if not torch.compiler.is_compiling():
         return _Recomputed.apply(attend, cut, q, *operands)
@@ -63,8 +63,8 @@ class _Recomputed(torch.autograd.Function):
 
 
 def remember(ctx: Any, device: torch.device) -> None:
-    """Note the random state and autocast of a forward pass in its context."""
-    # mechanisms may draw on the CPU on any device
+    """Store the random state and autocast of a forward pass in its context."""
+    # mechanisms may draw numbers on the CPU whatever the device
     ctx.random = torch.get_rng_state()
     ctx.random_on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
     ctx.autocast = torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
@@ -72,7 +72,7 @@ def remember(ctx: Any, device: torch.device) -> None:
 
 @contextmanager
 def as_before(ctx: Any, device: torch.device) -> Iterator[None]:
-    """Restore what `remember` stored, with autograd enabled, for a backward pass that recomputes."""
+    """Restore what `remember` stored and enable autograd, for recomputing in the backward pass."""
     cuda = device.type == "cuda"
     with (
         torch.random.fork_rng([device] if cuda else []),
@@ -86,10 +86,10 @@ def as_before(ctx: Any, device: torch.device) -> Iterator[None]:
 
 
 def _put_together(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
-    """The outputs of all pieces in one array; no piece is stored."""
+    """Outputs of all pieces, written into one array."""
     pieces = cut(q, *operands)
     first = attend(*next(pieces))
-    n_batch = q.shape[0] if q.shape[0] > 1 else first.shape[0]  # one sequence of queries may serve many values
+    n_batch = q.shape[0] if q.shape[0] > 1 else first.shape[0]  # queries of one sequence may serve many values
     whole = first.new_empty(n_batch, first.shape[1], q.shape[2], *first.shape[3:])
     places = (place for place, *_ in cut(whole, *operands))
     next(places).copy_(first)

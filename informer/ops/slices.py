@@ -1,7 +1,7 @@
 """Attention over consecutive rows and the slice of keys they can see, recomputed in the backward pass.
 
-Neighbouring slices share keys. Autograd would create a gradient as long as the keys for every slice and sum them; here
-these gradients are added in place into one array, and a slice is small enough to stay in cache.
+Neighbouring slices share keys. Autograd would create a gradient as long as the keys for every slice and sum these; here
+they are added in place into one array, and a slice is small enough to stay in cache.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,16 +12,16 @@ from torch import Tensor
 from informer.ops.recompute import over_pieces
 
 Attend = Callable[[Tensor, Tensor, Tensor, int, int], Tensor]
-"""(rows, keys, values, index of the first row, index of the first key) to outputs [b h rows c]."""
+"""(rows, keys, values, index of the first row, index of the first key) -> outputs [b h rows c]."""
 
 Reach = Callable[[int, int], tuple[int, int]]
-"""Rows start..stop to the slice lo..hi of the keys that they can see."""
+"""Rows start..stop -> the slice lo..hi of the keys that they can see."""
 
 
 def map_slices(attend: Attend, q: Tensor, k: Tensor, v: Tensor, *, step: int, reach: Reach) -> Tensor:
     """`attend` over slices of `step` rows and the keys they can see, concatenated over rows.
 
-    `attend` differentiates only its tensor arguments: captured tensors get no gradient.
+    `attend` is differentiated only in its tensor arguments; captured tensors get no gradient.
     """
     if step >= q.shape[2] and reach(0, q.shape[2]) == (0, k.shape[2]):
         return attend(q, k, v, 0, 0)

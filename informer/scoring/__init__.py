@@ -1,1 +1,1 @@
-"""Scores of forecast files from any source: reading, metrics, baselines from a history, significance of differences."""
+"""Scores of forecast files from any source: metrics, baselines computed from a history, significance of differences."""

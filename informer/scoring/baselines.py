@@ -1,4 +1,4 @@
-"""Forecasts from the history only: seasonal naive, ridge, and Naive2, the reference of the M4 competition's OWA."""
+"""Baselines from the history only: seasonal naive, ridge, and Naive2, the reference of OWA in the M4 competition."""
 
 from collections.abc import Sequence
 
@@ -16,27 +16,27 @@ Histories = Sequence[Float64[np.ndarray, "_"]]
 
 
 def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
-    """The last season repeated, each missing value (NaN) of it from the season before; the last observed value where
-    there is none."""
+    """Repeat the last season, filling missing values (NaN) from the season before, or the last observed value if there
+    is none."""
     return np.stack([_repeat(one, season, steps) for one in histories])
 
 
 def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
     """The last value of the seasonally adjusted history, with seasonality added back.
 
-    Seasonal where the autocorrelation at one season passes the 90 % test; adjusted by multiplicative classical
-    decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section 2.3 and its public code).
-    Missing values (NaN) lie on the line between those observed next to them.
+    A history counts as seasonal if its autocorrelation at one season passes the 90 % test; the adjustment is a
+    multiplicative classical decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section
+    2.3 and its public code). Missing values (NaN) are interpolated linearly.
     """
     return np.stack([_naive2(bridged(one), season, steps) for one in histories])
 
 
 def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
-    """The package's ridge baseline, fitted on all histories together, and a note on it.
+    """The package's ridge baseline, fitted on all histories together, and a note about it.
 
-    The penalty is chosen on the last `steps` rows of the histories, with missing values twice as many. Each history is
-    scaled by its own mean and deviation. Missing values (NaN) count neither there nor in the fit. None if fewer than
-    two windows fit into every history, or some step is observed in no window.
+    The penalty is chosen on the last `steps` rows of the histories, twice as many if values are missing. Each history
+    is scaled by its own mean and standard deviation; missing values (NaN) are ignored. Returns None if fewer than two
+    windows fit into every history, or if some step is observed in no window.
     """
     shortest = min(map(len, histories))
     # one window of the last rows may not observe every step
@@ -101,7 +101,7 @@ def _naive2(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float
 
 
 def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
-    """The autocorrelation at one season is outside its 90 % limits (Bartlett's formula); false below three seasons."""
+    """Whether the autocorrelation at one season exceeds its 90 % limits (Bartlett); False below three seasons."""
     n = len(history)
     if season < 2 or n < 3 * season:
         return False
@@ -115,7 +115,7 @@ def is_seasonal(history: Float64[np.ndarray, "_"], season: int) -> bool:
 
 
 def seasonal_factors(history: Float64[np.ndarray, "_"], season: int) -> Float64[np.ndarray, "m"]:
-    """Multiplicative seasonal indices by place in the season, with mean 1: ratios to a centred moving average."""
+    """Multiplicative seasonal indices with mean 1, by position in the season: mean ratios to a moving average."""
     half = season // 2
     weights = np.full(season, 1.0 / season) if season % 2 else np.r_[0.5, np.ones(season - 1), 0.5] / season
     trend = np.convolve(history, weights, mode="valid")

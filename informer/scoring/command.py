@@ -1,4 +1,4 @@
-"""The scores of a forecast file, from the checked configuration to the table and the files written."""
+"""Score a forecast file, from the checked configuration to the table and the written files."""
 
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from informer.scoring.units import gather_units, step_of
 
 
 def score(settings: ScoreConfig, console: Console) -> Scoreboard:
-    """Print the scores, and write them to `output` if given.
+    """Print the scores, and write them to `settings.output` if given.
 
     Raises:
-        InputError: a file that cannot be read, or files that do not match.
+        InputError: a file cannot be read, or the files do not match.
     """
     paths = [Path(name or "") for name in (settings.forecasts, settings.actuals, settings.history)]
     if settings.output:
@@ -37,7 +37,7 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
 
 
 def _season(history: Tidy) -> int:
-    """Rows per season for the step of the first series."""
+    """Rows per season for the time step of the first series."""
     if not history.timed:
         raise InputError(f"season: expected a number, since {history.name} has no times; set season=24")
     first = history.frame.iloc[0]

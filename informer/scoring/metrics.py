@@ -1,9 +1,9 @@
 """Metrics of forecasts by unit and step, from plain arrays.
 
-MSE mean (f - y)^2; MAE mean |f - y|; sMAPE mean 200 |f - y| / (|f| + |y|), 0 where both are zero; MASE MAE / mean
-|y_t - y_(t - season)| over the history, by unit (Hyndman & Koehler 2006); OWA half the sum of sMAPE and MASE, each
-divided by that of Naive2 (the M4 competition); coverage in percent; weighted quantile loss 2 sum pinball / sum |y|,
-mean over the quantiles (as in GluonTS; Park et al. 2022).
+MSE: mean (f - y)^2. MAE: mean |f - y|. sMAPE: mean 200 |f - y| / (|f| + |y|), 0 where both are zero. MASE: MAE / mean
+|y_t - y_(t - season)| over the history of the unit (Hyndman & Koehler 2006). OWA: mean of sMAPE and MASE, each divided
+by that of Naive2 (M4 competition). Coverage: in percent. Weighted quantile loss: 2 sum pinball / sum |y|, mean over the
+quantiles (as in GluonTS; Park et al. 2022).
 """
 
 import re
@@ -14,13 +14,13 @@ from jaxtyping import Float64
 
 Cells = Float64[np.ndarray, "u h"]
 Mean = Callable[[Cells], Float64[np.ndarray, "_"]]
-"""Mean of cells per group; NaN cells do not count."""
+"""Mean over the cells of each group, without NaN."""
 
 POINT = ("mse", "mae", "mase", "smape")
 
 
 def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
-    """Mean absolute seasonal difference of observed pairs; NaN where it is zero, or there is no pair."""
+    """Mean absolute seasonal difference of observed pairs; NaN if it is zero or there is no pair."""
     differences = np.abs(history[season:] - history[:-season])
     differences = differences[~np.isnan(differences)]
     scale = float(differences.mean()) if len(differences) else 0.0
@@ -28,7 +28,7 @@ def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
 
 
 def point_cells(forecast: Cells, actual: Cells, scales: Float64[np.ndarray, "u"]) -> dict[str, Cells]:
-    """Each metric before averaging."""
+    """Point metrics of each cell, before averaging."""
     error = np.abs(forecast - actual)
     total = np.abs(forecast) + np.abs(actual)
     smape = 200 * np.divide(error, total, out=np.zeros_like(error), where=total > 0)
@@ -41,7 +41,7 @@ def point_cells(forecast: Cells, actual: Cells, scales: Float64[np.ndarray, "u"]
 
 
 def owa(own: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> np.ndarray:
-    """From averaged sMAPE and MASE; NaN if the reference makes no error."""
+    """OWA from averaged sMAPE and MASE; NaN if an error of the reference is zero."""
     parts = [
         np.divide(own[name], reference[name], out=np.full_like(own[name], np.nan), where=reference[name] > 0)
         for name in ("smape", "mase")
@@ -50,20 +50,20 @@ def owa(own: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> n
 
 
 def levels_of(bands: Sequence[str]) -> list[str]:
-    """Levels of the intervals with both ends, as they are written."""
+    """Levels of the intervals that have both ends, as written in the column names."""
     return [name[2:] for name in bands if name.startswith("lo") and f"hi{name[2:]}" in bands]
 
 
 def inside_cells(low: Cells, high: Cells, actual: Cells) -> Cells:
-    """100 if the actual value is in the interval, 0 if not, NaN if something is missing."""
+    """100 if the actual value is inside the interval, 0 if not, NaN if any of them is missing."""
     unknown = np.isnan(low) | np.isnan(high) | np.isnan(actual)
     return np.where(unknown, np.nan, 100.0 * ((low <= actual) & (actual <= high)))
 
 
 def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[float, Cells]:
-    """Quantiles by level: q10 as it is, the ends of an 80 % interval as 0.1 and 0.9, the forecast as the median.
+    """Forecasts by level: q10 is 0.1, the ends of an 80 % interval are 0.1 and 0.9, the forecast is the median.
 
-    Empty without intervals and quantiles.
+    Empty if there are neither intervals nor quantiles.
     """
     found: dict[float, Cells] = {}
     for name, cells in bands.items():
@@ -77,7 +77,7 @@ def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[floa
 
 
 def weighted_quantile_loss(quantiles: Mapping[float, Cells], actual: Cells, mean: Mean) -> Float64[np.ndarray, "_"]:
-    """Mean over the quantiles of 2 sum pinball / sum |y| in each group."""
+    """2 sum pinball / sum |y| for each group, averaged over the quantiles."""
     losses = []
     for level, cells in quantiles.items():
         error = actual - cells

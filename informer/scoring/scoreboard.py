@@ -1,4 +1,4 @@
-"""Scores of forecasts next to baselines: overall, by step and by series, with an interval on each difference."""
+"""Scores of forecasts compared with baselines: overall, by step and by series, with intervals of the differences."""
 
 import csv
 import io
@@ -29,10 +29,13 @@ WRITTEN = ("scores.json", "scores.csv")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How much smaller the forecast's error is than a baseline's: 1 - error / error of the baseline.
+    """Skill compared with a baseline: 1 - error / error of the baseline.
 
     Args:
-        interval: 95 %, by paired bootstrap.
+        baseline: name of the baseline.
+        metric: name of the metric.
+        skill: positive if the forecast is better.
+        interval: 95 % interval of the skill, by paired bootstrap.
     """
 
     baseline: str
@@ -56,12 +59,12 @@ class Scoreboard:
     """Scores by forecaster, then by metric.
 
     Args:
-        overall: one value.
-        by_step: one per step ahead.
-        by_series: one per series and column, in the order of `names`.
-        names: series and column.
-        differences: from each baseline.
-        notes: what a reader should know.
+        overall: one value per metric.
+        by_step: one value per step ahead.
+        by_series: one value per series and column, in the order of `names`.
+        names: pairs of series and column.
+        differences: skill compared with each baseline.
+        notes: remarks for the reader.
     """
 
     overall: dict[str, dict[str, float]]
@@ -108,7 +111,7 @@ class Scoreboard:
         }
 
     def save(self, folder: Path) -> None:
-        """Write WRITTEN."""
+        """Write scores.json and scores.csv."""
         for name, content in zip(WRITTEN, (self._to_json(), self.to_csv()), strict=True):
             write_atomic(folder / name, content)
 
@@ -116,7 +119,7 @@ class Scoreboard:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
 
     def table(self) -> Table:
-        """Overall scores, the forecast first."""
+        """Table of the overall scores, the forecast first."""
         metric_names = list(dict.fromkeys(metric for found in self.overall.values() for metric in found))
         table = Table(box=SIMPLE_HEAD, padding=0)
         table.add_column("forecaster")
@@ -129,9 +132,10 @@ class Scoreboard:
 
 
 def score_units(units: Units, season: int) -> Scoreboard:
-    """Score the forecasts, and the baselines on the same values.
+    """Score forecasts, and baselines on the same cells.
 
     Args:
+        units: forecasts with actual values and histories.
         season: rows per season of the histories.
     """
     notes = list(units.notes)
@@ -139,7 +143,7 @@ def score_units(units: Units, season: int) -> Scoreboard:
     scales = np.array([metrics.mase_scale(history, season) for history in units.histories])
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
-    # a baseline is scored where the forecast has an actual value
+    # baselines are scored in the cells in which the forecast has an actual value
     known = np.where(np.isnan(units.forecast), np.nan, units.actual)
     cells = {name: metrics.point_cells(values, known, scales) for name, values in forecasts.items()}
     names = list(dict.fromkeys(units.names))
@@ -164,7 +168,7 @@ def score_units(units: Units, season: int) -> Scoreboard:
 
 
 def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndarray]:
-    """The forecasts and the baselines by name; adds remarks on them to `notes`."""
+    """Forecasts by name, including baselines; adds remarks about them to `notes`."""
     steps = units.forecast.shape[1]
     found = {OWN: units.forecast, "seasonal naive": seasonal_naive(units.histories, season, steps)}
     fitted = ridge(units.histories, season, steps)
@@ -190,7 +194,7 @@ def _averaged(
 
 
 def _spread(units: Units, known: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
-    """Coverage of each interval, and the weighted quantile loss."""
+    """Coverage of each interval, and weighted quantile loss."""
     found = {
         f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], known))
         for level in metrics.levels_of(list(units.bands))
@@ -200,7 +204,7 @@ def _spread(units: Units, known: np.ndarray, mean: metrics.Mean) -> dict[str, np
 
 
 def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Difference]:
-    """From each baseline; resamples units, or blocks of steps with a single unit."""
+    """Skill compared with each baseline; resamples units, or blocks of steps if there is only one unit."""
     found = []
     for name in (each for each in cells if each not in (OWN, NAIVE2)):
         for metric in DIFFERENCES:
@@ -223,7 +227,7 @@ def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Differen
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
-    """Mean of each row without NaN; NaN for a row of NaN only."""
+    """Mean of each row without NaN; NaN if all values are NaN."""
     known = ~np.isnan(values)
     counts = known.sum(axis=1)
     sums = np.where(known, values, 0.0).sum(axis=1)
@@ -238,7 +242,7 @@ def _grouped(values: np.ndarray, owners: np.ndarray, n: int) -> np.ndarray:
 
 
 def _defined(value: Any) -> Any:
-    """None instead of numbers that JSON cannot represent."""
+    """None for numbers that JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _defined(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -1,9 +1,9 @@
-"""Forecasts, actual values and histories in any of four layouts, as one tidy table.
+"""Read forecasts, actual values and histories in one of four layouts into a tidy table.
 
-long: one row per series and time (and target): series, time, [column], y, [lo80, hi80, q10], under any names of the
-first two. wide: a time column, then one column per target, with a column that names the series if there are several,
-and bands as OT_lo80. rolling: [series], origin, step, time, column, forecast, [lo80, ...], actual. rows: one row per
-series, its name and then its values in order, without times (as the files of the M competitions).
+long: one row per series and time (and target): series, time, [column], y, [lo80, hi80, q10]; the first two may have any
+name. wide: a time column, then one column per target, with a column of series names if there are several; interval
+columns are called OT_lo80. rolling: [series], origin, step, time, column, forecast, [lo80, ...], actual. rows: one row
+per series, its name and then its values in order, without times (as the files of the M competitions).
 """
 
 import re
@@ -32,14 +32,14 @@ _TIME = ("ds", "timestamp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tidy:
-    """One row per value.
+    """A table with one row per value.
 
     Args:
-        name: of the file.
-        frame: `series`, `column`, `time` (timestamps, or whole numbers in layout rows), `value`, then bands by suffix
-            (`lo80`); in layout rolling also `origin` and `actual`.
-        bands: suffixes, in order.
-        timed: the times are timestamps.
+        name: name of the file.
+        frame: columns `series`, `column`, `time` (timestamps, or whole numbers in layout rows), `value`, then bands by
+            suffix (`lo80`); in layout rolling also `origin` and `actual`.
+        bands: suffixes of the bands, in order.
+        timed: whether times are timestamps.
     """
 
     name: str
@@ -49,7 +49,11 @@ class Tidy:
 
 
 def read_tidy(path: Path, written: InputFormat | None = None) -> Tidy:
-    """A file in one of the four layouts.
+    """Read a file in one of the four layouts.
+
+    Args:
+        path: the file.
+        written: how the file is written (delimiter, names of columns, ...). Default: found out from the file.
 
     Raises:
         InputError: the layout is not recognised, or a cell is not a number.
@@ -83,7 +87,7 @@ def _time_column(table: Table, config: DatasetConfig) -> str | None:
 
 
 def _times(table: Table, column: str, config: DatasetConfig) -> tuple[pd.Series, bool]:
-    """Timestamps, or whole numbers that count rows."""
+    """Times as timestamps or row numbers, and whether they are timestamps."""
     cells = table.frame[column]
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
         return cells, False
@@ -107,7 +111,7 @@ def _series_column(table: Table, config: DatasetConfig, others: Sequence[str]) -
 
 
 def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Columns as numbers; an empty cell is NaN."""
+    """Columns as numbers, NaN for empty cells."""
     words = without(names, number_columns(table, names))
     bad = [name for name in words if table.frame[name].notna().any()]
     if bad:
@@ -118,9 +122,9 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy:
     others = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
-    # of a forecast of many series they are named by the target: y_lo80 next to y
+    # in forecasts of many series the bands are named after the target: y_lo80 next to y
     bands = {name: found["end"] + found["level"] for name in others if (found := BAND.fullmatch(name))}
-    # the columns of a written file are in this order: [series], origin, step, time; or series, time, column
+    # columns of a file written by this package are in this order: [series], origin, step, time; or series, time, column
     leading = _before(table.columns, "origin" if "origin" in table.columns else time)
     is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
     series = leading[0] if is_written else _series_column(table, config, [name for name in others if name not in bands])
@@ -137,7 +141,7 @@ def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy
 
 
 def _before(columns: Sequence[str], name: str) -> Sequence[str]:
-    """Those to the left of a column."""
+    """Columns to the left of `name`."""
     return list(columns)[: list(columns).index(name)]
 
 
@@ -170,7 +174,7 @@ def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
 
 
 def _rows(table: Table) -> Tidy:
-    """Values to the right of the name; trailing empty cells of a row are not values."""
+    """Values to the right of the name; empty cells at the end of a row are not values."""
     first, *others = table.columns
     if not others or has_words(table, others[0]):
         raise InputError(
@@ -192,7 +196,7 @@ def _rows(table: Table) -> Tidy:
 
 
 def named_alike(forecasts: Tidy, other: Tidy) -> Tidy:
-    """`other` under the names of `forecasts` if both have a single series, or a single column."""
+    """`other` with the series (or column) name of `forecasts`, if both have only one."""
     frame = other.frame
     for key in ("series", "column"):
         own, found = forecasts.frame[key].unique(), frame[key].unique()

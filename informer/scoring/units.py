@@ -1,4 +1,4 @@
-"""Units of scoring: each series, column and origin is a row of forecast and actual values, with its history."""
+"""Units of scoring: one per series, column and origin, with forecast, actual values and history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,14 @@ from informer.scoring.tables import Tidy, named_alike
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """Forecasts, actual values and histories in one order.
+    """Forecasts, actual values and histories, one unit each.
 
     Args:
         names: series and column of each unit.
         forecast, actual: one row per unit, one column per step; NaN if a unit has no such step.
-        bands: ends of intervals and quantiles by suffix (`lo80`).
-        histories: values before the first step, oldest first, one for each step of the time: NaN where none is known.
-            The first is known.
-        notes: what a reader should know.
+        bands: interval ends and quantiles by suffix (`lo80`).
+        histories: values before the first step, oldest first, one for each time step; NaN if unknown, except the first.
+        notes: remarks for the reader.
     """
 
     names: Sequence[tuple[str, str]]
@@ -34,7 +33,7 @@ class Units:
 
 
 def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
-    """Match three tables.
+    """Match forecasts with actual values and histories.
 
     Raises:
         InputError: no forecast has an actual value or a history, a time is repeated, or a forecast is not finite.
@@ -81,7 +80,7 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
 
 
 def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
-    """Forecast rows with their actual values, NaN for those without one, which are counted."""
+    """Forecast rows with their actual values, NaN for rows without one, which are counted in a note."""
     if forecasts.timed != actuals.timed:
         raise InputError(f"{actuals.name}: expected times as in {forecasts.name}; one of them has one row per series")
     frame = forecasts.frame.drop(columns="actual", errors="ignore")

@@ -1,1 +1,1 @@
-"""Lengths, sizes and rates for data that nobody has trained on yet: chosen on their validation part within minutes."""
+"""`model=auto`: choose the lookback window, the model and its settings on validation data, within a time budget."""

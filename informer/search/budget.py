@@ -1,4 +1,4 @@
-"""The time that a search and its run may take."""
+"""Time budget of a search and the run that follows it."""
 
 import math
 import time
@@ -8,12 +8,12 @@ from typing import final
 
 @final
 class Budget:
-    """Time for search and run together.
+    """Time budget of a search and its run together.
 
     Args:
-        minutes: None is no bound.
-        clock: seconds since some moment.
-        began: on the clock; None: now.
+        minutes: length of the budget. None: unlimited.
+        clock: returns the current time in seconds.
+        began: start of the budget, in seconds of `clock`. Default: now.
     """
 
     def __init__(
@@ -26,14 +26,14 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds left; negative once the budget is used up."""
         return self._end - self.clock()
 
     @property
     def spent(self) -> float:
-        """Seconds."""
+        """Seconds used."""
         return self.clock() - self._begin
 
     def spend(self, seconds: float) -> None:
-        """Take away what was used before."""
+        """Count `seconds` that were used before this process started."""
         self._begin, self._end = self._begin - seconds, self._end - seconds

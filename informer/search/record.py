@@ -1,4 +1,4 @@
-"""What a search has tried: a row a trial, kept in the run directory as it goes, and shown as a table."""
+"""Trials of a search: one row each in search.csv of the run directory, written after every trial, and a table."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from informer.files import write_atomic
 from informer.progress import Status
 
 MOST_SHOWN = 12
-"""Trials in the table, the best; search.csv has all."""
+"""Trials shown in the table, best first; search.csv contains all."""
 
 HEADINGS = {
     "seq_len": "seq_len",
@@ -28,15 +28,15 @@ HEADINGS = {
     "model.dropout": "dropout",
     "model.embed": "marks",
     "model.patch_len": "patch",
-    "model.channel_independent": "apart",
+    "model.channel_independent": "indep",
     "optim.lr": "lr",
 }
-"""Columns of the table; the other values follow from these."""
+"""Columns of the table by configuration key; the other values follow from these."""
 
 MEASURED = ("steps", "val_loss", "seconds", "closing_seconds")
 
 START = ("seq_len", "maps", "note", "floor", "fit_seconds")
-"""What the file holds of the linear forecast besides."""
+"""Further columns of the file for the linear forecast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class Trial:
     """One trial.
 
     Args:
-        values: by dotted key, of those that were searched.
-        steps: of the optimiser; 0 is the linear forecast by itself.
-        val_loss: the training's loss over the validation windows; infinite where training failed.
-        seconds: that it took.
-        closing_seconds: of what would follow training, fits of linear maps excepted.
-        seq_len, maps, note, floor, fit_seconds: of the linear forecast: see `informer.search.trials.Start`, and how
-            long its maps take to fit once they are chosen.
+        values: values of the searched keys, by dotted key.
+        steps: optimiser steps; 0 for the linear forecast.
+        val_loss: training loss over the validation windows; infinite if training failed.
+        seconds: duration of the trial.
+        closing_seconds: estimated time of everything after training, without fits of linear maps.
+        seq_len, maps, note, floor: the linear forecast, see `informer.search.trials.Start`.
+        fit_seconds: time to fit the maps of the linear forecast once they are chosen.
     """
 
     values: Mapping[str, Any]
@@ -66,19 +66,19 @@ class Trial:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What distinguishes it from others."""
+        """Identifies a trial within a search."""
         return trial_key(self.values, self.steps)
 
     @property
     def cells(self) -> dict[str, str]:
-        """Its row; numbers to the last digit."""
+        """The row of the file, numbers in full precision."""
         measured = {name: getattr(self, name) for name in MEASURED}
         start = {f"linear.{name}": json.dumps(getattr(self, name)) for name in START} if not self.steps else {}
         return {name: str(value) for name, value in {**self.values, **measured}.items()} | start
 
 
 def trial_key(values: Mapping[str, Any], steps: int) -> tuple[str, ...]:
-    """Values and steps as they stand in a file."""
+    """Values and steps as text, as in the file."""
     return (*(str(values.get(key, "")) for key in SEARCHED), str(steps))
 
 
@@ -87,7 +87,7 @@ def _measured(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _start(row: Mapping[str, str]) -> dict[str, Any]:
-    """What a row says of the linear forecast; KeyError or ValueError for anything else."""
+    """The linear forecast of a row; raises KeyError or ValueError if the row is damaged."""
     start = {name: json.loads(row[f"linear.{name}"]) for name in START}
     kinds = {"seq_len": int, "maps": list, "note": str, "floor": bool, "fit_seconds": float}
     wrong = [name for name, kind in kinds.items() if not isinstance(start[name], kind)]
@@ -102,7 +102,8 @@ class Record:
     """The trials of a search.
 
     Args:
-        path: of the file, which is written anew after each trial.
+        path: the file, rewritten after each trial; trials of an interrupted search are read from it.
+        trials: trials of this process, including those taken from the file.
     """
 
     path: Path
@@ -113,7 +114,7 @@ class Record:
         self._before = self._rows() if self.path.exists() else {}
 
     def _rows(self) -> dict[tuple[str, ...], dict[str, str]]:
-        """The trials of the file, checked."""
+        """Rows of the file by trial, checked."""
         text = read_text(self.path)
         try:
             rows = list(csv.DictReader(io.StringIO(text), restval=""))
@@ -126,14 +127,14 @@ class Record:
             raise InputError(f"{self.path}: expected the trials of a search, found: {reason_of(error)}") from error
 
     def known(self, values: Mapping[str, Any], steps: int) -> Trial | None:
-        """The trial, where it was finished before the search was stopped."""
+        """The trial if the file contains it, else None."""
         row = self._before.get(trial_key(values, steps))
         if row is None:
             return None
         return replace(Trial(values=values, steps=steps, val_loss=0.0, seconds=0.0), **_measured(row))
 
     def known_start(self) -> Trial | None:
-        """The linear forecast, where it was chosen before the search was stopped."""
+        """The linear forecast if the file contains it, else None."""
         row = next((row for row in self._before.values() if int(row["steps"]) == 0), None)
         if row is None:
             return None
@@ -142,7 +143,7 @@ class Record:
         return replace(Trial(values=values, steps=0, val_loss=0.0, seconds=0.0), **_measured(row), **start)
 
     def add(self, trial: Trial) -> None:
-        """Note a trial that is done."""
+        """Store a finished trial and report progress."""
         self.trials.append(trial)
         linear = min((one.val_loss for one in self.trials if not one.steps), default=None)
         best = min(one.val_loss for one in self.trials)
@@ -158,7 +159,7 @@ class Record:
         write_atomic(self.path, text.getvalue())
 
     def table(self, chosen: Trial) -> Table:
-        """The linear forecast, then the best trials of networks; the one that was chosen in bold."""
+        """A table of the linear forecast and the best networks, with the chosen trial in bold."""
         start = [one for one in self.trials if not one.steps]
         networks = sorted((one for one in self.trials if one.steps), key=lambda one: one.val_loss)
         title = f"search: the linear forecast, {counted(len(networks), 'trial')} of networks"

@@ -1,11 +1,12 @@
-"""The story of a search: the closed-form linear forecast first, then networks that begin with it, fewer for longer.
+"""The search of `model=auto`: a closed-form linear forecast first, then networks that start from it.
 
-The linear forecast chooses its history, among lengths that the seasons of the data suggest, and the strengths of its
-maps by leave-one-block-out over training and validation. Networks come in shapes first (tokens, columns apart or
-together); the best shape is tried in other widths, rates and marks. All trials are judged on the same validation
-windows. The best network is trained for the rest of the budget if it takes more than LEAST_GAIN off the loss of the
-linear forecast; else that is the model. K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and
-hyperparameter optimization", AISTATS 2016 (successive halving).
+Leave-one-block-out cross-validation over the training and validation rows chooses the lookback window of the linear
+forecast, among lengths suggested by the seasons of the data, and the penalties of its maps. Networks are tried in
+different shapes first (tokens, columns mixed or independent); the best shape is then tried with other widths, learning
+rates and calendar marks, and the best of all are trained for longer. Every trial is scored on the same validation
+windows. The best network is trained for the rest of the budget if its loss is lower than that of the linear forecast by
+more than LEAST_GAIN; otherwise the linear forecast is the model. Source for the rounds: K. Jamieson and A. Talwalkar,
+"Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016 (successive halving).
 """
 
 import logging
@@ -28,42 +29,41 @@ from informer.training.steps import epoch_steps, n_steps
 log = logging.getLogger(__name__)
 
 FIRST_STEPS, MORE_STEPS = 96, 3
-"""Steps of the first round, and how many times more each next one takes of the best 1 / MORE_STEPS of it."""
+"""Steps of a trial in the first round; each later round keeps the best third and trains it three times as long."""
 
 MOST_EPOCHS = 30
-"""Of a run, unless its length is given."""
+"""Longest run, unless the user sets its length."""
 
 VALIDATIONS = 10
-"""Of a run, at least."""
+"""Least number of validations during the run."""
 
 LEAST_GAIN = 0.005
-"""Share of the linear forecast's loss that a network must take off to be worth having."""
+"""Share by which a network must lower the loss of the linear forecast to be chosen."""
 
 LEAST_GAIN_OF_FLOOR = 0.002
-"""The same of the bound at the history's smallest value."""
+"""Share by which `model.floor` must lower the loss of the linear forecast to be used."""
 
 CLOSE = 0.01
-"""Share by which a network may be worse than the linear forecast and still be trained with time that is left."""
+"""Share by which a network may be worse than the linear forecast and still be trained if there is time."""
 
 RUN_STEPS = 10
-"""Steps of the run relative to those of its trial, at most: far beyond, nothing is known of it."""
+"""Most steps of the run, as a multiple of the trial's: a trial says little about much longer training."""
 
 LINEAR_SHARE, TRIALS_SHARE, FILES_SHARE = 0.35, 0.5, 0.05
-"""Of the budget: the choice of the linear forecast; of what is left then the trials of networks; and of the budget what
-is kept for files and tables."""
+"""Shares of the budget for choosing the linear forecast and for writing files and tables; TRIALS_SHARE is the part of
+the remaining time that goes to trials of networks."""
 
 SAFE = 1.3
-"""Seconds that are kept for each that was measured."""
+"""Seconds reserved per second measured."""
 
 FITS = 2
-"""Times that the linear forecast is fitted after the search, for the run and on all rows; and once for each block that
-intervals are calibrated on."""
+"""Fits of the linear forecast after the search: for the run, and on all rows. Each calibration block adds one."""
 
 BLOCKS_SHARE = 0.2
-"""Of the budget, that these fits may take; else intervals come from the rows that are kept for them."""
+"""Largest share of the budget for these fits; if they take more, intervals use the rows reserved for calibration."""
 
 RUN = 1.4
-"""Time of a step of the run relative to that of its trial: it validates more often, plots and saves."""
+"""Time of a step in the run relative to one in its trial: the run validates more often, plots and saves."""
 
 
 @final
@@ -72,29 +72,29 @@ class Search:
     """One search.
 
     Args:
-        runner: makes the trials.
-        record: keeps them.
-        budget: of time.
+        runner: runs the trials.
+        record: stores them.
+        budget: time for the search and the run.
     """
 
     runner: TrialRunner
     record: Record
     budget: Budget
     not_tried: list[str] = field(default_factory=list)
-    """What there was no time for."""
+    """Steps skipped because the time budget was used up."""
     _trials_end: float = -math.inf
-    """Seconds of the budget that trials leave."""
+    """Seconds of the budget that must be left when trials end."""
 
     @property
     def settings(self) -> TrainConfig:
-        """Of the run, with keys left open."""
+        """Configuration of the run, with some keys still open."""
         return self.runner.settings
 
     def choose(self, seq_lens: Sequence[int]) -> Trial:
-        """The trial with the least loss; the linear forecast by itself where no network is clearly better.
+        """The trial to train: the one with the lowest validation loss, or the linear forecast if no network is better.
 
         Raises:
-            Interrupted: by a signal; the record continues where it stopped.
+            Interrupted: on a signal; the search can be resumed from its record.
         """
         start = self._start(seq_lens)
         left = self.budget.left
@@ -108,20 +108,22 @@ class Search:
         return min(taken, key=lambda one: one.val_loss, default=start)
 
     def _may_improve(self, trial: Trial, start: Trial) -> bool:
-        """A network that few steps left close to the linear forecast gets the time that is left: the run begins with
-        the linear forecast, and keeps it where nothing better comes."""
+        """Whether a network close to the linear forecast gets the remaining time, because its trial was cut short.
+
+        The run starts from the linear forecast, so it cannot become worse on validation data.
+        """
         is_close = trial.val_loss < (1 + CLOSE) * start.val_loss
         is_cut = math.isfinite(self.budget.whole) and bool(self.not_tried)
         return is_cut and is_close and self._steps_in_time(trial) >= MORE_STEPS * trial.steps
 
     def _is_ready(self, trial: Trial) -> bool:
-        """Whether there is time to train and score it, for as many steps as in its trial."""
+        """Whether there is time to train and score it for at least as many steps as its trial had."""
         return math.isinf(self.budget.whole) or self._steps_in_time(trial) >= trial.steps
 
     def resolved(self, trial: Trial) -> TrainConfig:
-        """The configuration that trains what was chosen: the linear forecast, or a network for the rest of the budget.
+        """The configuration of the run that trains the chosen model.
 
-        A length that is given stays.
+        A network gets the rest of the budget, unless the user has set the length of training.
         """
         chosen = self._network(trial) if trial.steps else self._linear(trial)
         blocks = self._blocks()
@@ -149,37 +151,36 @@ class Search:
     def _linear(self, trial: Trial) -> TrainConfig:
         still = with_values(self.settings, {**cheapest(self.settings, trial.seq_len), **trial.values})
         trainer = replace(still.trainer, max_epochs=1, max_steps=0)
-        if self.settings.loss.quantiles:  # which linear maps by themselves have none of
+        if self.settings.loss.quantiles:  # the linear family has no quantiles: use a network that is not trained
             return replace(still, trainer=trainer)
         maps = LinearModelConfig(embed=still.model.marks, maps=trial.maps, floor=still.model.floor)
         return replace(still, model=maps, trainer=replace(trainer, refit=self.settings.trainer.refit))
 
     def _room(self, trial: Trial) -> float:
-        """Seconds that there are to train what was tried."""
+        """Seconds left for training this trial's model."""
         return self.budget.left - self._kept(trial) if math.isfinite(self.budget.whole) else math.inf
 
     def _kept(self, trial: Trial) -> float:
-        """Seconds for all that follows training."""
+        """Seconds reserved for everything after training."""
         fits = (FITS + self._blocks()) * self.fit_seconds
         return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
 
     def _blocks(self) -> int:
-        """How many calibrate the intervals."""
+        """Number of calibration blocks that the budget allows: all or none."""
         wanted = self.settings.trainer.calibration_blocks
         return wanted if SAFE * (FITS + wanted) * self.fit_seconds <= BLOCKS_SHARE * self.budget.whole else 0
 
     @property
     def fit_seconds(self) -> float:
-        """Of the linear forecast."""
+        """Seconds of one fit of the linear forecast."""
         return next(one for one in self.record.trials if not one.steps).fit_seconds
 
     def _start(self, seq_lens: Sequence[int]) -> Trial:
-        """The linear forecast."""
         known = self.record.known_start()
         if known is None:
             began, seconds = self.budget.clock(), LINEAR_SHARE * self.budget.left
             start = self.runner.start(seq_lens, seconds=seconds)
-            if self.runner.stop.signal:  # what was chosen by then is not what would have been
+            if self.runner.stop.signal:  # an interrupted choice may differ from the full one: do not record it
                 raise Interrupted(self.runner.stop.signal)
             self.runner.begin_with(start)
             fitting = self.budget.clock()
@@ -201,7 +202,7 @@ class Search:
         return known
 
     def _bounded(self, start: Start, loss: float) -> tuple[Start, float]:
-        """The forecast that is never below its history's smallest value, where validation prefers it."""
+        """Use `model.floor` if it lowers the validation loss."""
         if self.settings.model.floor:
             return start, loss
         values = {**cheapest(self.settings, start.seq_len), "model.floor": True}
@@ -214,9 +215,9 @@ class Search:
         return start, other
 
     def _halve(self, entrants: list[Values]) -> None:
-        """Rounds until one network is left that more steps do not improve, or time is up.
+        """Run rounds until one network is left that more steps do not improve, or until time is up.
 
-        First the entrants and variants of the best of them, then the best for longer.
+        The first round tries all entrants, then variants of the best one; later rounds train the best for longer.
         """
         limit = self._most_steps(entrants[0])
         steps = min(FIRST_STEPS, limit)
@@ -234,7 +235,7 @@ class Search:
             steps = longer
 
     def _round(self, entrants: list[Values], steps: int, expected: list[float]) -> list[Trial]:
-        """Those for which there is time, the best first."""
+        """Trials of the entrants that fit into the time, best first."""
         done: list[Trial] = []
         for place, values in enumerate(entrants):
             allowed = self._allowed(len(entrants) - place)
@@ -249,7 +250,7 @@ class Search:
         return done
 
     def _allowed(self, n_trials: int) -> float:
-        """Seconds of the next of so many trials: twice its share, so that rounds of longer ones can follow."""
+        """Seconds for the next of `n_trials`: twice its share, so that rounds with more steps can follow."""
         return 2 * (self.budget.left - self._trials_end) / (n_trials + 1)
 
     def _tried(self, values: Values, steps: int, seconds: float) -> Trial:
@@ -271,7 +272,7 @@ class Search:
         return min((trial for trial in self.record.trials if trial.steps), key=lambda one: one.val_loss, default=None)
 
     def _run_steps(self, trial: Trial) -> int:
-        """Steps that there is time for, within RUN_STEPS."""
+        """Steps for which there is time, at most RUN_STEPS times those of the trial."""
         limit = self._most_steps(trial.values)
         if math.isinf(self.budget.left):
             return trial.steps
@@ -281,7 +282,7 @@ class Search:
         return int(max(self._room(trial), 0.0) / (RUN * max(trial.seconds, 1e-9) / trial.steps))
 
     def _most_steps(self, values: Values) -> int:
-        """Steps of the longest run; of the run that is asked for where its length is given."""
+        """Steps of the longest possible run, or of the run whose length the user has set."""
         trainer = self.settings.trainer
         if "trainer.max_epochs" in self.settings.search:
             trainer = replace(trainer, max_epochs=trainer.max_steps or MOST_EPOCHS)

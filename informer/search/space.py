@@ -1,4 +1,4 @@
-"""What a search tries: rows of history that the seasons of the data suggest, then networks of different sizes."""
+"""The search space: lookback windows suggested by the seasons of the data, and networks of different sizes."""
 
 import math
 from collections import defaultdict
@@ -19,47 +19,47 @@ from informer.data.split import cut_rows
 from informer.errors import InputError
 
 MOST_ROWS = 1024
-"""Of a history that is tried."""
+"""Longest lookback window."""
 
 MOST_LENGTHS = 16
-"""Histories that are tried."""
+"""Most lookback windows to try."""
 
 SEASONS = (2, 3, 4, 5, 7, 10, 14, 21, 28)
-"""Of each season, one or so many fill a history."""
+"""Multiples of a season to try as lookback windows, in addition to the season itself."""
 
 APART = 1.1
-"""Least ratio of two histories."""
+"""Least ratio between two lookback windows."""
 
 HORIZONS = (1, 2)
-"""So many times pred_len fill one."""
+"""Multiples of the forecast horizon to try as lookback windows."""
 
 START_ROWS = 48
-"""Rows of the decoder's start token, where half of the history holds them."""
+"""Rows of the decoder's start token, if half of the lookback window is at least as long."""
 
 MOST_COLUMNS, MOST_SEASONS = 12, 3
-"""Target columns whose seasons are looked for, and seasons that are taken."""
+"""Target columns in which seasons are searched, and seasons that are kept."""
 
 PATCH, TOKENS, WIDEST_PATCH = 8, 42, 48
-"""Rows of a token: about the first, more where a history would make more tokens than the second, up to the third."""
+"""A patch has about PATCH rows; more if there would be more than TOKENS patches, but at most WIDEST_PATCH."""
 
 MOST_TOKENS = 384
-"""Rows of a history that may each be a token of its own; longer ones are cut into wider tokens alone."""
+"""Longest lookback window with one token per row; longer ones are tried with patches only."""
 
 WIDTH, OTHER_WIDTHS = 32, (16, 64)
 RATE, OTHER_RATES = 5e-4, (1e-3, 2e-4)
 DROPOUT, OTHER_DROPOUTS = 0.2, (0.05, 0.4)
 EMBED, OTHER_EMBEDS = CalendarEmbed.none.value, (CalendarEmbed.timeF.value,)
-"""What networks begin with, and what is tried in its place."""
+"""First values, and the alternatives that are tried for the best shape."""
 
 FEED_FORWARD = 4
-"""d_ff in widths."""
+"""d_ff as a multiple of d_model."""
 
 Values = Mapping[str, Any]
-"""Values by dotted key."""
+"""Configuration values by dotted key."""
 
 
 def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
-    """The configuration with these values, and nothing left open."""
+    """The configuration with these values and no open keys."""
     nodes: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         node, _, name = key.rpartition(".")
@@ -71,25 +71,24 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
 
 
 def _replaced(node: Any, values: Values) -> Any:
-    """`node` with these values; a choice is given by its name."""
     kinds = {name: type(getattr(node, name)) for name in values}
     return replace(node, **{k: kinds[k](v) if issubclass(kinds[k], Enum) else v for k, v in values.items()})
 
 
 def left_open(settings: TrainConfig, values: Values) -> Values:
-    """Those that the user has not given."""
+    """The values whose keys the user has left open."""
     return {key: value for key, value in values.items() if key in settings.search}
 
 
 def least_sizes(settings: TrainConfig) -> WindowSizes:
-    """The shortest windows that may be chosen."""
+    """Sizes of the shortest windows that the search may choose."""
     least = 1 if "label_len" in settings.search else max(settings.label_len, 1)
     seq_len = least if "seq_len" in settings.search else settings.seq_len
     return WindowSizes(seq_len=seq_len, label_len=0, pred_len=settings.pred_len, offset=settings.model.offset)
 
 
 def lengths(settings: TrainConfig, source: Source) -> list[int]:
-    """Rows of history to try, the shortest first; what is given is the only one."""
+    """Lookback windows to try in rows, shortest first; only the configured one if `seq_len` is not open."""
     if "seq_len" not in settings.search:
         return [settings.seq_len]
     step = _sizes(settings).patch_len
@@ -104,12 +103,12 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
         apart = all(max(rows, other) >= APART * min(rows, other) for other in chosen)
         if least <= rows <= most and apart and _takes(settings, rows):
             chosen.append(rows)
-    # where the data are too short for all of them, the longest that they allow
+    # if the data are too short for every candidate: the longest window that they allow
     return sorted(chosen[:MOST_LENGTHS]) or [max(least, most)]
 
 
 def seasons(settings: TrainConfig, source: Source) -> list[int]:
-    """Rows of the seasons in the targets' training rows, the clearest first, and of the calendar's."""
+    """Season lengths in rows: those found in the training rows of the targets, strongest first, then the calendar's."""
     strengths: dict[int, float] = defaultdict(float)
     for values in _training_columns(settings, source):
         for season in find_seasons(bridged(values)):
@@ -126,7 +125,8 @@ def _training_columns(settings: TrainConfig, source: Source) -> Iterator[Any]:
 
 
 def _most_rows(settings: TrainConfig, source: Source) -> int:
-    """Half of the training rows of the shortest series, or of the median one where short ones are no error."""
+    """Longest lookback window: half of the training rows of the shortest series, or of the median if short ones may be
+    left out."""
     split = settings.dataset.split
     rows = sorted(len(cut_rows(one.timestamps, one.frequency, split).clip(len(one)).train) for one in source.panel)
     own = rows[0] if settings.dataset.short is Short.error else rows[len(rows) // 2]
@@ -134,7 +134,7 @@ def _most_rows(settings: TrainConfig, source: Source) -> int:
 
 
 def _takes(settings: TrainConfig, seq_len: int) -> bool:
-    """Whether what is given leaves a network for this history."""
+    """Whether the given settings allow a network with this lookback window."""
     try:
         return bool(networks(settings, [seq_len], n_targets=1))
     except InputError:
@@ -142,7 +142,7 @@ def _takes(settings: TrainConfig, seq_len: int) -> bool:
 
 
 def patch_len(settings: TrainConfig, seq_len: int) -> int:
-    """Rows of a token that divide history, horizon and a given start token; 1 where none do."""
+    """Rows per patch: a common divisor of lookback window, horizon and a given start token; 1 if there is none."""
     if "model.patch_len" not in settings.search:
         return _sizes(settings).patch_len
     given = [] if "label_len" in settings.search else [settings.label_len]
@@ -155,21 +155,21 @@ def _divisor(number: int, *, near: float | int, most: int) -> int:
 
 
 def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -> Source:
-    """Series that are long enough for every history, so that all are judged on the same windows."""
+    """The series that are long enough for every lookback window, so that all are scored on the same windows."""
     widest = with_values(settings, cheapest(settings, max(seq_lens)))
     kept = {series.name for series in divide(source.panel, settings.dataset, widest.sizes)[0]}
     return replace(source, panel=[series for series in source.panel if series.name in kept])
 
 
 def given_values(settings: TrainConfig) -> dict[str, Any]:
-    """Those of the searched keys that are not open."""
+    """Values of the searched keys that the user has set."""
     return {
         key: value for key, value in flat(to_plain(settings)).items() if key in set(SEARCHED) - set(settings.search)
     }
 
 
 def label_len(settings: TrainConfig, seq_len: int) -> int:
-    """Rows of the start token for a history: whole tokens."""
+    """Rows of the start token for a lookback window, a multiple of the patch length."""
     if "label_len" not in settings.search:
         return settings.label_len
     patch = patch_len(settings, seq_len)
@@ -177,10 +177,10 @@ def label_len(settings: TrainConfig, seq_len: int) -> int:
 
 
 def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) -> list[Values]:
-    """Networks to begin with: different shapes for the first history, the cheapest first; that one for the others.
+    """Networks of the first round: different shapes for the first lookback window, cheapest first; one for each other.
 
     Raises:
-        InputError: what is given leaves none.
+        InputError: the given settings allow no network.
     """
     first, *others = seq_lens
     wanted = [_network(settings, first, *shape) for shape in _shapes(settings, first, n_targets)]
@@ -192,7 +192,7 @@ def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) 
 
 
 def variants(settings: TrainConfig, values: Values) -> list[Values]:
-    """The network with one choice made otherwise."""
+    """Networks that differ from this one in one choice."""
     widths = [_widths(width) for width in OTHER_WIDTHS] if "model.d_model" in settings.search else []
     others = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
     changes = [*widths, *({key: value} for key, choices in others.items() for value in choices)]
@@ -201,20 +201,20 @@ def variants(settings: TrainConfig, values: Values) -> list[Values]:
 
 
 def _sound(settings: TrainConfig, wanted: Sequence[Values]) -> list[Values]:
-    """Those that can be built, each once."""
+    """The valid ones, without duplicates."""
     different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
     return [values for values in different if not with_values(settings, values).problems()]
 
 
 def _shapes(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[int, bool]]:
-    """patch_len and channel_independent, the cheapest first."""
+    """Pairs of patch_len and channel_independent, cheapest first."""
     patch = patch_len(settings, seq_len)
     whole = [(1, False)] if seq_len <= MOST_TOKENS else []
     return [(patch, False), (patch, n_targets > 1), *whole]
 
 
 def cheapest(settings: TrainConfig, seq_len: int) -> Values:
-    """The network for a history that costs least."""
+    """The fastest network for a lookback window."""
     return networks(settings, [seq_len], n_targets=1)[0]
 
 

@@ -1,6 +1,6 @@
-"""A run whose configuration may leave keys open: they are chosen on the validation part, then the run is made.
+"""Runs whose configuration may have open keys (`model=auto`): a search chooses these on validation data first.
 
-`train` and `resume` are what the command and `Forecaster.fit` call, with `model=auto` or without.
+The command and `Forecaster.fit` call `train` and `resume`, with or without `model=auto`.
 """
 
 import logging
@@ -37,7 +37,7 @@ from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import check_training
 
 Read = Callable[[WindowSizes], Source]
-"""Gives the series of a dataset; the sizes are those of the shortest windows that it will be cut into."""
+"""Reads the series of a dataset; the argument is the size of the shortest windows that will be used."""
 
 log = logging.getLogger(__name__)
 
@@ -50,41 +50,48 @@ def train(
     read: Read | None = None,
     began: float | None = None,
 ) -> Evaluation | None:
-    """One run, from the configuration to the test report; None in processes that are not the first of several.
+    """Make one run, from the configuration to the test report.
 
     Args:
         settings: a checked configuration.
-        folder: where the run is kept; it must not hold a run yet.
-        console: for the progress bar, the epoch table and the report.
-        read: gives the series; None: those of the configured dataset.
-        began: when the time budget began, as `time.monotonic()` says it; None: now.
+        folder: run directory; it must not contain a run yet.
+        console: shows the progress bar, the epoch table and the report.
+        read: returns the series. Default: those of the configured dataset.
+        began: start of the time budget, in seconds of `time.monotonic()`. Default: now.
+
+    Returns:
+        The test scores; None in every process but the first if several train together.
 
     Raises:
-        InputError: anything a user can fix; until training starts nothing has been written.
-        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
+        InputError: a mistake of the user; nothing is written before training starts.
+        Interrupted: Ctrl-C or SIGTERM; the run can be resumed.
     """
     budget = Budget(settings.trainer.time_budget_minutes, began=began)
     settings = prepare(settings, folder)
     if not settings.search:
         check_attention(settings)
     with folder.claimed():
-        folder.check_new()  # one may have begun since
+        folder.check_new()  # another process may have started a run here in the meantime
         return _run(settings, folder, console, read or partial(read_dataset, settings), budget=budget)
 
 
 def resume(
     folder: RunFolder, console: Console, given: TrainConfig | None = None, *, named: Collection[str] = ()
 ) -> Evaluation | None:
-    """Continue a run as if it had never stopped; None if it is finished and `named` has nothing of its length.
+    """Continue a run as if it had never stopped.
 
     Args:
-        folder: of a run; one that was killed before it saved anything starts again.
+        folder: run directory. A run that was killed before it saved anything starts from the beginning.
         console: as in `train`.
-        given: holds the values of `named`, and where data are by default; all else is the run's own.
-        named: keys that the user sets; a place that only the run directory names is read with `find_again`.
+        given: the user's configuration. Only the keys in `named` and the default data folder are used; everything else
+            comes from the run.
+        named: keys that the user has set. A data location known only from the run directory is checked by `find_again`.
+
+    Returns:
+        The test scores; None if the run is finished and `named` does not change its length.
 
     Raises:
-        InputError: also when the data are no longer those of the run.
+        InputError: a mistake of the user, for example data that have changed since the run started.
         Interrupted: as in `train`.
     """
     if folder.is_finished and not set(LENGTH) & set(named):
@@ -107,14 +114,15 @@ def resume(
 def settings_to_resume(
     folder: RunFolder, last: Checkpoint | None, given: TrainConfig, named: Collection[str]
 ) -> TrainConfig:
-    """The configuration of a stopped run, with what the user names and the place of its data.
+    """The configuration of a stopped run, with the user's changes and the location of its data.
 
     Args:
-        last: the state that the run saved last.
+        folder: run directory.
+        last: the last saved state, or None.
         given, named: see `resume`.
 
     Raises:
-        InputError: files of the run are damaged or of another run, or its data are not there any more.
+        InputError: files of the run are damaged or belong to another run, or its data are missing.
     """
     settings = folder.settings()
     if last is not None:
@@ -162,19 +170,20 @@ def _run(
 def search_first(
     settings: TrainConfig, place: Place, read: Read, budget: Budget | None = None
 ) -> tuple[TrainConfig, Source, Searched]:
-    """Choose what the configuration leaves open; the run directory then has it as that of the run.
+    """Choose the values of all open keys and write the resulting configuration to the run directory.
 
     Args:
-        place: of the run; a search that was stopped in its folder continues.
-        read: gives the series.
-        budget: of time; None: that of the configuration, from now on.
+        settings: a checked configuration with open keys.
+        place: run directory, device and console. A search that was stopped in this directory continues.
+        read: returns the series.
+        budget: time for the search and the run. Default: the configured budget, starting now.
 
     Returns:
-        The configuration with nothing left open, the series that were read, and what the run need not do again.
+        The configuration without open keys, the series, and what the run need not compute again.
 
     Raises:
-        InputError: anything a user can fix.
-        Interrupted: by a signal.
+        InputError: a mistake of the user.
+        Interrupted: on a signal.
     """
     if place.processes.size > 1:
         raise InputError(
@@ -198,7 +207,7 @@ def search_first(
         chosen = search.resolved(trial)
     folder.chosen(chosen, _found(search, trial, chosen, budget))
     _conclude(search, trial, chosen, place.console)
-    seed_everything(settings.seed)  # the run begins as its trial did
+    seed_everything(settings.seed)  # so that the run starts from the same weights as its trial
     fitted = trials.maps(chosen) if len(common.panel) == len(source.panel) else None
     return chosen, source, Searched(fitted, search.fit_seconds, lambda: budget.left)
 
@@ -230,7 +239,7 @@ def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Con
 
 
 def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) -> dict[str, Any]:
-    """What run.json says of a search; its trials are in search.csv."""
+    """Facts about a search for run.json; its trials are in search.csv."""
     start = next(one for one in search.record.trials if not one.steps)
     return {
         "budget_minutes": search.settings.trainer.time_budget_minutes,
@@ -247,7 +256,7 @@ def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) ->
 
 
 def _searched(settings: TrainConfig, chosen: TrainConfig) -> Values:
-    values = given_values(chosen)  # nothing is open there: they are all
+    values = given_values(chosen)  # `chosen` has no open keys, so this returns all searched keys
     return {key: value for key, value in values.items() if key in settings.search}
 
 
@@ -260,5 +269,4 @@ def _conclude(search: Search, trial: Trial, chosen: TrainConfig, console: Consol
 
 
 def _phrase(values: Values) -> str:
-    """As the command line would have them."""
     return " ".join(f"{key}={readable(value)}" for key, value in values.items())

@@ -1,4 +1,4 @@
-"""One trial: the linear forecast by itself, or a network that begins with it; both on the same validation windows."""
+"""Trials: the linear forecast, or a network that starts from it, scored on the same validation windows."""
 
 import math
 import time
@@ -35,7 +35,7 @@ from informer.training.state import State
 from informer.training.tracker import Tracker
 
 MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
-"""Validation windows that judge a trial, and those times targets."""
+"""Most validation windows of a trial, and most windows times target columns."""
 
 
 FIT_SHARE = 0.03
@@ -54,37 +54,37 @@ NO_ATTENTION = Attentions(_no_attention, _no_attention, _no_attention)
 
 
 Shape = tuple[object, ...]
-"""What the time of a forecast depends on."""
+"""Settings that determine how long a forecast takes."""
 
 
 class OutOfTime(Exception):
-    """A trial took longer than it may."""
+    """A trial has used up its time."""
 
 
 class Start(NamedTuple):
-    """The closed-form linear forecast that every network begins with."""
+    """The closed-form linear forecast from which every network starts."""
 
     seq_len: int
-    """Rows of history that it reads."""
+    """Lookback window in rows."""
     maps: list[dict[str, Any]]
-    """Strengths of its maps, as `model.maps` has them."""
+    """Penalties of its maps, in the form of the key `model.maps`."""
     note: str
-    """The same in words, and why."""
+    """The penalties and the reason for them as text."""
     floor: bool = False
-    """No forecast is below the smallest value of its history."""
+    """Whether forecasts are limited to at least the smallest value of their lookback window."""
 
 
 @final
 @dataclass(slots=True)
 class TrialRunner:
-    """Makes trials of one dataset.
+    """Runs trials on one dataset.
 
     Args:
-        settings: of the run, with keys left open.
-        source: the series that trials are made of.
-        device: where.
-        stop: Ctrl-C and SIGTERM.
-        clock: seconds since some moment.
+        settings: configuration of the run, with open keys.
+        source: series of the trials.
+        device: device of the trials.
+        stop: reports Ctrl-C and SIGTERM.
+        clock: returns the current time in seconds.
     """
 
     settings: TrainConfig
@@ -93,13 +93,17 @@ class TrialRunner:
     stop: StopRequest
     clock: Callable[[], float] = time.monotonic
     _paces: dict[Shape, float] = field(default_factory=dict)
-    """Seconds of a forecast."""
+    """Seconds per forecast."""
     _baseline: float | None = None
     _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, FittedMaps]] = field(default_factory=dict)
 
     def start(self, seq_lens: Sequence[int], *, seconds: float) -> Start:
-        """Choose the linear forecast, its history among `seq_lens` (increasing), by leave-one-block-out over training
-        and validation; after `seconds` what is best so far is taken."""
+        """Choose the linear forecast by leave-one-block-out cross-validation over training and validation rows.
+
+        Args:
+            seq_lens: lookback windows to choose from, in increasing order.
+            seconds: time limit; after it the best choice so far is returned.
+        """
         end = self.clock() + seconds
         config = LinearModelConfig()
         own = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
@@ -113,18 +117,18 @@ class TrialRunner:
         return Start(max(one.lookback for one in strengths), [one.to_plain() for one in strengths], note)
 
     def begin_with(self, start: Start) -> None:
-        """Networks begin with this linear forecast."""
+        """Start all later networks from this linear forecast."""
         floor = start.floor or self.settings.model.floor
         self.settings = replace(self.settings, model=replace(self.settings.model, maps=start.maps, floor=floor))
 
     def trial(self, values: Values, *, steps: int, seconds: float) -> float:
-        """Loss of a network after so many steps, as a run of that length would have it; after none, of its start.
+        """Validation loss of a network after `steps` optimiser steps; infinite if training fails.
 
-        The loss of a network that fails is infinite.
+        The schedule is that of a run with this number of steps. With 0 steps the loss is that of the linear forecast.
 
         Raises:
-            OutOfTime: not done after `seconds`.
-            Interrupted: by a signal.
+            OutOfTime: training took more than `seconds`.
+            Interrupted: on a signal.
         """
         settings = with_values(self.settings, values)
         what = f"searching: {settings.seq_len} rows of history, {'a network' if steps else 'linear forecast'}"
@@ -146,10 +150,9 @@ class TrialRunner:
         return loss
 
     def closing_seconds(self, values: Values, *, steps: int) -> float:
-        """For all that follows training with what was tried: forecasts of every part that is scored, and the baseline.
+        """Seconds for everything after training: forecasts of all parts that are scored, and the baseline.
 
-        A network is fitted once, scored on the test part, calibrated, weighted on validation; the linear forecast has
-        none of that in its way but the test part.
+        Networks are scored on the test, calibration and validation parts, the linear forecast on test and validation.
         """
         settings = with_values(self.settings, values)
         data = self._fit(settings)[0]
@@ -158,7 +161,6 @@ class TrialRunner:
         return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline_seconds(data)
 
     def _baseline_seconds(self, data: Data) -> float:
-        """For fitting ridge."""
         if self._baseline is None:
             began = self.clock()
             fit_ridge(data.train, data.val, data.columns.positions(data.targets))
@@ -166,23 +168,19 @@ class TrialRunner:
         return self._baseline
 
     def n_windows(self, values: Values) -> int:
-        """Training windows with this history."""
+        """Number of training windows."""
         return len(self._fit(with_values(self.settings, values))[0].train)
 
     def maps(self, settings: TrainConfig) -> FittedMaps | None:
-        """Those that a run of these settings begins with, if they were fitted."""
+        """The maps with which a run with these settings begins, if they were fitted."""
         _, found = self._fitted.get((settings.seq_len, settings.model.marks), (None, None))
         return found if found is not None and found.weights else None
-
-    def keep(self, seq_lens: Sequence[int]) -> None:
-        """Forget the data laid out for other histories."""
-        self._fitted = {key: fitted for key, fitted in self._fitted.items() if key[0] in seq_lens}
 
     def _of_length(self, seq_len: int) -> TrainConfig:
         return with_values(self.settings, cheapest(self.settings, seq_len))
 
     def _shape(self, seq_len: int, config: LinearModelConfig) -> Linear:
-        """The linear maps for a history, without memory."""
+        """The linear maps for a lookback window, on the meta device."""
         columns, n = self.source.columns, len(self.source.panel)
         dims = ModelDims(
             enc_in=len(columns.inputs),
@@ -208,7 +206,7 @@ class TrialRunner:
         return self._fitted[key]
 
     def _network(self, settings: TrainConfig, data: Data, maps: FittedMaps) -> ForecastModel:
-        """As a run under the same seed begins it."""
+        """The network with the weights from which a run with the same seed starts."""
         seed_everything(settings.seed)
         model = new_network(settings, data)
         model.load_state_dict(maps.weights, strict=False)
@@ -216,7 +214,7 @@ class TrialRunner:
         return model.to(self.device)
 
     def _give_up(self, state: State, is_best: bool) -> None:
-        if not self.stop.signal:  # which the checkpointer answers itself
+        if not self.stop.signal:  # on a signal the checkpointer itself raises Interrupted
             raise OutOfTime
 
 
@@ -227,7 +225,7 @@ def _shape_of(settings: TrainConfig, steps: int) -> Shape:
 
 
 def _trained_loss(session: Session, clock: Callable[[], float]) -> tuple[float, float]:
-    """Validation loss after the last step, and the seconds that validation took."""
+    """Validation loss after the last step, and the seconds of that validation."""
     progress = session.state.progress
     try:
         while progress.step < session.last_step:
@@ -235,6 +233,6 @@ def _trained_loss(session: Session, clock: Callable[[], float]) -> tuple[float, 
             progress.epoch, progress.n_seen = progress.epoch + 1, 0
         began = clock()
         loss = validate(session)
-    except (InputError, torch.OutOfMemoryError):  # a loss or a gradient that is not finite; a GPU too small
+    except (InputError, torch.OutOfMemoryError):  # loss or gradient not finite, or not enough GPU memory
         return math.inf, 0.0
     return loss if math.isfinite(loss) else math.inf, clock() - began

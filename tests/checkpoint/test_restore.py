@@ -80,7 +80,7 @@ def test_laying_out_leaves_no_trace() -> None:
         ({"targets": (1,)}, r"positions of columns targets: expected \[0\], found \[1\]"),
         ({"targets": (0, 1)}, r"positions of columns targets: expected \[0\], found \[0, 1\]"),
         ({"known": (1,)}, r"positions of columns known over the horizon: expected \[\], found \[1\]"),
-        ({"mark_sizes": [10**14]}, "weights do not fit|tables besides its weights"),
+        ({"mark_sizes": [10**14]}, "weights do not fit|tables in addition to its weights"),
         ({"mark_sizes": "many"}, "expected|no network fits"),
         ({"surplus": 1}, "no network fits its configuration"),
         ({"seq_len": 23}, "seq_len: expected 24 as configured, found 23"),
@@ -139,7 +139,7 @@ def test_tables_that_no_weight_pays_for() -> None:
     """Red if arrays that are computed at start are not counted: 8 numbers a row, but a million rows."""
     _, content = saved(attention_node("full"), embed=CalendarEmbed.fixed)
     content.dims["mark_sizes"] = [10**9, 1]
-    refused(content, "MiB of tables besides its weights")
+    refused(content, "MiB of tables in addition to its weights")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_containers_that_unfold_without_end(folder: Path) -> None:
 
 def test_tensors_of_other_kinds(folder: Path) -> None:
     torch.save({"weights": torch.eye(3).to_sparse()}, folder / "sparse.pt")
-    refused(folder / "sparse.pt", "dense tensors alone")
+    refused(folder / "sparse.pt", "only dense tensors")
 
 
 def test_cut_anywhere(folder: Path, trained: Trained) -> None:

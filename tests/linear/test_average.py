@@ -99,7 +99,7 @@ def test_a_series_without_windows_in_a_block_does_not_count() -> None:
 def test_what_others_have_otherwise_is_said() -> None:
     first = Strengths(lookback=48)
     assert Strengths(lookback=96, last=True, own=10.0, naive=0.25).unlike(first) == (
-        "96 rows less their last value own maps shrunk by 10 with 25% of the seasonal naive"
+        "96 rows minus their last value own maps (penalty 10) with 25% of the seasonal naive"
     )
 
 

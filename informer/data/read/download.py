@@ -63,7 +63,7 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
     """
     if is_remote(wanted):
         raise InputError(
-            f"{setting}={without_query(wanted)}: expected a path of this machine; train, eval and report read "
+            f"{setting}={without_query(wanted)}: expected a local path; train, eval and report read "
             "addresses as dataset.path, other commands as input"
         )
     path = expanded(wanted)
