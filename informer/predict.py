@@ -37,9 +37,12 @@ def _act(settings: PredictConfig) -> None:
         if note := unfinished(here.checkpoint):
             say(main_console(), note)
         from informer.inference.jobs.run import predict  # imports torch, which a wrong path need not wait for
-        from informer.training.refitting import refit_of
 
-        refit = None if here.refit_every is None else refit_of(here.checkpoint, here.refit_every)
+        refit = None
+        if here.refit_every is not None:
+            from informer.training.refitting import refit_of
+
+            refit = refit_of(here.checkpoint, here.refit_every)
         failed = predict(here, main_console(), refit)
     if failed:
         sys.exit(EXIT_SOME_FAILED)

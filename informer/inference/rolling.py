@@ -7,7 +7,7 @@ written in pieces so that memory does not grow with the number of origins, and i
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pandas as pd
@@ -27,11 +27,13 @@ from informer.inference.jobs.writing import Writer, need_pyarrow
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
 from informer.inference.recursion import go_on
-from informer.inference.refits import Refit, Refits
 from informer.inference.result import ROLLED, TIME, key_columns
 from informer.inference.rolling_scores import Rolling, RollingScores, first_origin, summary_lines
 from informer.inference.rolling_tables import metrics_of, open_table, rolled_of
 from informer.models.base import model_forecast, model_output, point
+
+if TYPE_CHECKING:
+    from informer.inference.refits import Refit, Refits
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ def roll_panel(
     *,
     firsts: Sequence[int] | None = None,
     scores: RollingScores | None = None,
-    refits: Refits | None = None,
+    refits: "Refits | None" = None,
 ) -> Iterator[pd.DataFrame]:
     """Tables of `Origins` for each series; if a column names them, it comes first.
 
@@ -74,7 +76,7 @@ def _refitted(
     how: Rolling,
     firsts: Sequence[int],
     scores: RollingScores | None,
-    refits: Refits,
+    refits: "Refits",
 ) -> Iterator["Piece"]:
     """The origins of all series between two refits, and the model for them."""
     each = [Origins(model, series, how, first=first) for series, first in zip(panel, firsts, strict=True)]
@@ -184,7 +186,8 @@ def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0
             f"{series.name}: expected at least {parts} = {needed} rows for one origin, found {len(series) - first}"
             + (f" after the first {first}, which are only for training" if first else "")
         )
-    firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], _targets(model, series))
+    targets = [series.columns.index(name) for name in model.columns.targets]
+    firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], targets)
     found = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
     if not found:
         raise InputError(
@@ -192,11 +195,6 @@ def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0
             f"{sizes.seq_len} rows are observed"
         )
     return found
-
-
-def _targets(model: TrainedModel, series: Series) -> list[int]:
-    """Places of the targets in the columns of a series."""
-    return [series.columns.index(name) for name in model.columns.targets]
 
 
 def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
@@ -247,23 +245,26 @@ def write_rolled(
     *,
     how: Rolling,
     writer: Writer,
-    refit: Refit | None = None,
+    refit: "Refit | None" = None,
 ) -> tuple[str, list[str]]:
     """Forecast from every `stride`-th origin of each series of a file; returns the table's path relative to the folder,
     and a line for each series that is left out.
 
     Args:
         name: file name without endings.
-        how: horizon, origins and intervals.
+        how, refit: horizon, origins and intervals; when linear maps are fitted again.
         writer: output folder and format, CSV (UTF-8, times as ISO 8601) or parquet.
-        refit: fit linear maps again as origins go on.
 
     Raises:
         InputError: see `roll_panel`, or the path cannot be written.
     """
     if writer.format is Format.parquet:
         need_pyarrow()
-    output, refits = rolled_of(name, writer.format), None if refit is None else Refits(model, panel, refit)
+    output, refits = rolled_of(name, writer.format), None
+    if refit is not None:
+        from informer.inference.refits import Refits  # forecasting, which fits nothing, starts faster without it
+
+        refits = Refits(model, panel, refit)
     panel, firsts, left_out = with_origins(model, panel, how)
     scores = RollingScores(model, panel, firsts, how)
     pieces = roll_panel(model, panel, how, firsts=firsts, scores=scores, refits=refits)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from informer.config.commands import Format
 from informer.config.input_format import InputFormat
@@ -26,11 +26,13 @@ from informer.inference.jobs.summary import ERROR, SUMMARY, Journal, Row, finger
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel
 from informer.inference.reader import Futures
-from informer.inference.refits import Refit
 from informer.inference.result import Forecast
 from informer.inference.rolling import write_rolled
 from informer.inference.rolling_scores import Rolling
 from informer.inference.rolling_tables import metrics_of, rolled_of
+
+if TYPE_CHECKING:
+    from informer.inference.refits import Refit  # forecasting, which fits nothing, starts faster without it
 
 Chunk = list[Source]
 
@@ -59,7 +61,7 @@ class Job:
     future: Path | Mapping[str, Path] | None
     horizon: int | None
     rolling: Rolling | None = None
-    refit: Refit | None = None
+    refit: "Refit | None" = None
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int

@@ -11,6 +11,8 @@ from rich.console import Console
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from informer.inference.refits import Refit
+
 from informer import checkpoint
 from informer.checkpoint.paths import newest
 from informer.config.commands import EngineName, Format, Mode, PredictConfig
@@ -25,7 +27,6 @@ from informer.inference.jobs.ray_engine import ray_engine
 from informer.inference.jobs.summary import ERROR, SUMMARY, Journal
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
-from informer.inference.refits import Refit
 from informer.inference.rolling_scores import Rolling
 from informer.inference.rolling_tables import metrics_of
 from informer.locking import only_writer
@@ -34,7 +35,7 @@ MOST = 3
 """Maximum number of errors on the console; all are in the summary."""
 
 
-def predict(settings: PredictConfig, console: Console, refit: Refit | None = None) -> int:
+def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = None) -> int:
     """Forecast one file or many; returns the number of files that failed, or of which series were left out.
 
     Args:
