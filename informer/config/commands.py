@@ -139,7 +139,7 @@ class PredictConfig:
     adaptive: bool = False
     """With mode=rolling: adapt the widths of intervals to their coverage at earlier origins."""
     refit_every: int | None = None
-    """With mode=rolling: number of origins between refits of linear maps and ridge on all earlier rows; null: no refits."""
+    """With mode=rolling: number of origins between refits of linear maps and ridge on all earlier rows; null: never."""
     format: Format = Format.csv
     digits: int | None = 7
     """Digits of numbers in text files, relative to the standard deviation of the column's history; null: all."""
