@@ -27,6 +27,8 @@ AT_ONCE = 1 << 17
 """Values whose errors exist at once: what a processor's cache holds, as each is read many times."""
 
 METRICS = ("mse", "mae", "rmse", "mape", "smape", "mase")
+PERCENT = ("mape", "smape")
+"""Relative to actual values: of little meaning in scaled units, where zero is the mean of the training rows."""
 
 Scores = dict[str, list[float]]
 """Metric name -> values."""

@@ -20,7 +20,7 @@ from informer.files import write_atomic
 from informer.inference.bootstrap import Interval, Winner, skill_interval
 from informer.inference.by_series import MOST_WORST, by_series, worst_series
 from informer.inference.coverage import Means
-from informer.metrics import METRICS, Errors, ErrorSums
+from informer.metrics import METRICS, PERCENT, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
 ROW = ("model", "units", "column", "step", "metric", "value")
@@ -221,7 +221,8 @@ class Evaluation:
             for name, errors in self.errors.items():
                 overall = getattr(errors, units).overall()
                 style = "bold" if name == self.model else None
-                cells = (f"{overall[metric]:.4g}" for metric in METRICS)
+                none = PERCENT if units == "scaled" else ()
+                cells = ("-" if metric in none else f"{overall[metric]:.4g}" for metric in METRICS)
                 table.add_row(units, name, *cells, style=style, end_section=name == list(self.errors)[-1])
         return table
 

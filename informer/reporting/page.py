@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from informer.errors import InputError
-from informer.metrics import METRICS
+from informer.metrics import METRICS, PERCENT
 from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone, signed
 
 ASSETS = Path(__file__).parent / "assets"
@@ -174,8 +174,11 @@ def _figure(key: str, title: str, note: str) -> str:
 
 def _scores(content: Content) -> str:
     tables = [
-        _score_table(title, rows, content.model)
-        for title, rows in (("In scaled units", content.scaled), ("In the units of the data", content.original))
+        _score_table(title, rows, content.model, without)
+        for title, rows, without in (
+            ("In scaled units", content.scaled, PERCENT),
+            ("In the units of the data", content.original, ()),
+        )
         if rows
     ]
     return "".join([*tables, *map(_text_table, content.tables)])
@@ -199,8 +202,9 @@ def _losses_note(content: Content) -> str:
     return f"{note}; {content.losses.note}." if content.losses.note else f"{note}."
 
 
-def _score_table(title: str, rows: Sequence[ScoreRow], model: str) -> str:
-    names = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
+def _score_table(title: str, rows: Sequence[ScoreRow], model: str, without: Sequence[str]) -> str:
+    known = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
+    names = [name for name in known if name not in without]
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""
     for row in rows:

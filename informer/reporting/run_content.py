@@ -18,6 +18,7 @@ from informer.config.conversion import flat, from_plain
 from informer.config.plain import read_saved_yaml
 from informer.data.pipeline import Data
 from informer.data.read.table import name_of
+from informer.data.windows import Batch
 from informer.errors import InputError, counted
 from informer.inference.attention_maps import attention_maps
 from informer.inference.baselines import bounded
@@ -201,8 +202,8 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     """Add what needs another pass of the model over the test windows."""
     model.model.eval()
     baselines: dict[str, Forecast] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
-    network, probe = model.model, data.test.batch(torch.tensor([0]))
-    has_start = isinstance(network, Informer) and bool((start_forecast(network, probe) != 0).any())
+    network = model.model
+    has_start = isinstance(network, Informer) and _adds_to_a_start(network, data.test.batch(torch.tensor([0])))
     if isinstance(network, Informer) and has_start:
         baselines[START] = partial(start_forecast, network)
     indices = chosen_windows(len(data.test), values=data.sizes.pred_len * len(data.targets))
@@ -227,6 +228,13 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     )
     if has_start:
         content.profiles.append(contribution(content.model, done, note))
+
+
+@torch.inference_mode()
+def _adds_to_a_start(network: Informer, probe: Batch) -> bool:
+    """Whether there is a forecast before the network, which the network changes; untrained heads are zero."""
+    start = start_forecast(network, probe)
+    return bool((start != 0).any() and (start != model_forecast(network, probe)).any())
 
 
 def _add_attention(content: Content, model: TrainedModel, data: Data) -> None:
