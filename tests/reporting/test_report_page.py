@@ -16,9 +16,8 @@ from informer.inference.predictor import TrainedModel
 from informer.inference.start import start_forecast
 from informer.inference.trained_data import trained_data
 from informer.models.base import model_forecast
-from informer.reporting import run_content
 from informer.reporting.content import Content, Tone
-from informer.reporting.run_content import run_content
+from informer.reporting.run_content import _adds_to_a_start, run_content
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import CYCLES, chosen_windows
 
@@ -158,10 +157,10 @@ def test_without_the_network_the_linear_start_is_left(panel_run: Path) -> None:
         torch.nn.init.normal_(model.model.head.weight)  # a few steps of training may not change it
         assert not torch.allclose(model_forecast(model.model, batch), expected, atol=1e-3)
     assert torch.allclose(start_forecast(model.model, batch), expected, atol=1e-6)
-    assert run_content._adds_to_a_start(model.model, batch)
+    assert _adds_to_a_start(model.model, batch)
     for weight in model.model.head.parameters():
         torch.nn.init.zeros_(weight)  # as in a run without steps: a curve of its contribution would show nothing
-    assert not run_content._adds_to_a_start(model.model, batch)
+    assert not _adds_to_a_start(model.model, batch)
 
 
 @pytest.mark.parametrize("n", [1, 9_999, 10_001, 480_000, 7_777_777])
