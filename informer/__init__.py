@@ -4,7 +4,7 @@ Modules and packages; each imports only from those further down:
 
   __main__  cli  the console script `informer`, which starts a command:
   forecast  train  eval  predict  watch  update  export  inspect  report  score  compare  serve
-  watching      a model in service: its forecasts against what came, and what to do
+  watching      monitoring a model: its forecasts compared with actual values, and what to do
   workflow      informer forecast: from a file to forecasts and a report
   forecaster    frames in, frames out, from Python
   updating      a trained run with later rows added to it

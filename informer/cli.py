@@ -13,7 +13,7 @@ COMMANDS = {
     "train": "fit a model and score it next to two baselines",
     "predict": "forecast files with a trained model",
     "eval": "score a trained model again",
-    "watch": "is a trained model still good? forecasts since training against what came",
+    "watch": "is a trained model still good? forecasts since training compared with actual values",
     "update": "add later rows to a trained model, in seconds",
     "report": "one HTML page about a run, an evaluation or forecasts",
     "compare": "compare finished runs, sorted by skill",

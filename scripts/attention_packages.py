@@ -112,7 +112,7 @@ PACKAGES: dict[str, Package] = {
         ours="performer",
         build=performer,
         params=lambda length: {"n_features": N_FEATURES},
-        note=f"{N_FEATURES} random features each, drawn apart",
+        note=f"{N_FEATURES} random features each, drawn separately",
     ),
     "linformer": Package(
         ours="linformer",

@@ -5,7 +5,7 @@
 Three made-up CSV files: many series one below the other, one long series, and one of many columns (`--wide-rows` rows
 each). For each file fresh processes take turns: `pandas.read_csv` with the pyarrow engine; the reader of this package,
 with all its checks; the same with `dataset.memmap=true` for the long series; and `informer.train model=small` from its
-start to the end of the first step. Seconds are processor time, the median of the rounds, imports apart except for the
+start to the end of the first step. Seconds are processor time, the median of the rounds, without imports except for the
 first step, whose wall time is given too. Memory is the peak of the process above what it held after imports; what
 is mapped from cache files, which the system can take back, is counted with it. A ratio compares figures of one run.
 """

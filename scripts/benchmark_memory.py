@@ -4,8 +4,8 @@
 
 Encoder layers without distilling (all of one length) and with it (each half as long as the one before). For each cell
 a fresh process builds the model and runs one step of forward and backward on random data, in float32. Activations:
-what autograd holds at the end of the forward pass, each storage once, parameters apart. Peak: the most that the process
-(on a GPU, its allocator) held during the step above what it held before it. Writes memory.csv and memory.png.
+what autograd holds at the end of the forward pass, each storage once, without parameters. Peak: the most that the
+process (on a GPU, its allocator) held during the step above what it held before it. Writes memory.csv and memory.png.
 """
 
 import argparse

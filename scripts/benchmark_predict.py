@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python scripts/benchmark_predict.py --checkpoint runs/latest --files 10000
 
 Writes as many files into a temporary folder, then takes turns between pandas and the job of `informer.predict` over
-slices of them, so that both see the same machine. Seconds are the processor's, those inside the network counted apart;
+slices of them, so that both see the same machine. Seconds are the processor's, those inside the network separately;
 memory is the most that the process held by the middle of the files and by their end.
 """
 

@@ -92,7 +92,7 @@ class Comparison:
         command = [sys.executable, "-m", "informer.train", *self.overrides, f"attn={name}", f"run_dir={run_dir}"]
         with (self.folder / f"{name}.log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)  # as wait, and tells of this child alone
+        _, status, usage = os.wait4(process.pid, 0)  # as wait, with the usage of this child only
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode == 130:
             raise KeyboardInterrupt

@@ -2,7 +2,7 @@
 
     python scripts/search.py --trials 20 --output runs/search dataset=ETTh1 pred_len=24
 
-What is tried stands in conf/experiment/search.yaml; another file of that folder is taken with experiment=NAME, and
+The grid is in conf/experiment/search.yaml; experiment=NAME reads another file of that folder, and
 every other key=value holds for all trials: such a key is not searched. A trial is a run like any other, in a folder of
 its own below --output; the same command again continues with the search.
 """

@@ -91,9 +91,9 @@ def main() -> None:
                 verdicts[shift][found.decide()[0].name] += 1
                 hits[shift] += is_found(found)
         for shift, counts in verdicts.items():
-            told = ", ".join(f"{name} {n}" for name, n in counts.most_common())
+            shown = ", ".join(f"{name} {n}" for name, n in counts.most_common())
             rest = f"; drift found in time: {hits[shift]}" if shift else ""
-            print(f"{kind}, shift {shift:g}: {given.series} series: {told}{rest}", flush=True)
+            print(f"{kind}, shift {shift:g}: {given.series} series: {shown}{rest}", flush=True)
 
 
 if __name__ == "__main__":

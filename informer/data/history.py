@@ -80,7 +80,7 @@ def future_index(series: Series, n: int) -> pd.DatetimeIndex:
 def _index_after(
     step: Frequency, last: pd.Timestamp, like: pd.Timestamp, n: int, _kind: tuple[tzinfo | None, str]
 ) -> pd.DatetimeIndex:
-    """The same for series that end at the same time; `_kind` tells equal times of two zones or units apart."""
+    """`Frequency.future`, cached; `_kind` distinguishes equal times of two zones or units."""
     return step.future(last, n, like=like)
 
 

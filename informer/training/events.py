@@ -36,7 +36,7 @@ UNTOLD = ("run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_
 
 
 def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
-    """What tells runs apart, without how files are written.
+    """The settings that distinguish runs, without those of output files.
 
     TensorBoard sorts the columns by name and shows the first five: mechanisms have short names, and their parameters
     begin with that name, so that these are not all of `attn`.

@@ -1,4 +1,4 @@
-"""A model in service: its forecasts since training against what came, from the checked configuration to the verdict."""
+"""Monitor a model: compare its forecasts since training with actual values, from the configuration to the verdict."""
 
 import logging
 import shlex

@@ -1,4 +1,4 @@
-"""Forecasts from every origin since training, next to what came: errors, coverage, inputs."""
+"""Forecasts from every origin since training, compared with actual values: errors, coverage, inputs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

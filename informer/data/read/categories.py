@@ -1,7 +1,7 @@
 """Columns of categories: the number of each cell's category in place of the cell, so that a table holds only numbers.
 
 A category is the text of a cell: 3, 3.0 and "3" are one, 03 is another; an empty cell, which may as well be written NA
-or None, is a category of its own. Its number is its place among the known ones, from 1; 0 stands for every other.
+or None, is a category of its own. Its number is its place among the known ones, from 1; 0 means any other.
 """
 
 import re
