@@ -139,13 +139,13 @@ class Layout:
 
     def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
         """Indices of the features that a column's map reads; None: the shared map, which reads no other columns."""
-        groups, origin = self.features.groups, self.features.column_of
+        used = {group for group in Group if strengths.penalty(group) < inf}
+        origin = self.features.column_of
         return np.array(
             [
                 place
-                for place, group in enumerate(groups)
-                if strengths.penalty(group) < inf
-                and (group is not Group.recent or (column is not None and origin[place] != column))
+                for place, group in enumerate(self.features.groups)
+                if group in used and (group is not Group.recent or (column is not None and origin[place] != column))
             ],
             dtype=int,
         )
