@@ -139,7 +139,7 @@ class Layout:
 
     def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
         """Indices of the features that a column's map reads; None: the shared map, which reads no other columns."""
-        used = {group for group in Group if strengths.penalty(group) < inf}
+        used = {group for group, penalty in strengths.groups.items() if penalty < inf}
         origin = self.features.column_of
         return np.array(
             [
@@ -212,23 +212,23 @@ def penalties(normal: Normal, layout: Layout, strengths: Strengths, features: np
     floor = np.finfo(float).tiny + 1e-9 * square[:lookback].mean()
     parts = [age**strengths.taper * max(float(square[:lookback].mean()), floor)]
     further = np.maximum(square[lookback:], floor)
-    groups = [layout.features.groups[place] for place in features]
+    known = layout.features.groups
+    groups = [known[place] for place in features]
     if strengths.penalty(Group.level) < inf:
         groups.insert(0, Group.level)
     ages = _ages(layout, features, len(groups))
-    parts.append(further * ages * np.array([strengths.penalty(group) for group in groups]))
+    parts.append(further * ages * np.array([strengths.groups[group] for group in groups]))
     return np.concatenate(parts)
 
 
 def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
     """Age of each feature in rows, which multiplies its penalty: 1 for the newest row of other columns."""
     ages = np.ones(size)
-    groups, k = layout.features.groups, layout.features.recent
-    before = size - len(features)
-    for i, place in enumerate(features):
-        if groups[place] is Group.recent:
-            row = (place - (len(groups) - k * len(layout.features.columns))) // len(layout.features.columns)
-            ages[before + i] = k - row
+    n_columns, k = len(layout.features.columns), layout.features.recent
+    first = len(layout.features.groups) - k * n_columns  # of the recent rows, which come last
+    is_recent = features >= first
+    if k:
+        ages[size - len(features) :][is_recent] = k - (features[is_recent] - first) // n_columns
     return ages
 
 
