@@ -25,7 +25,7 @@ from informer import files
 from informer.config import conversion
 from informer.runtime import resource
 from informer.search import stage
-from informer.training import curves, events, loop, optim, state, validation
+from informer.training import curves, events, loop, optim, scoring, state, validation
 from informer.training import run as training_run
 from informer.training import run_dir as run_folder
 
@@ -51,7 +51,7 @@ MOMENTS: list[tuple[Any, str]] = [
     (os, "replace"),
     (files, "_sync_folder"),
     (run_folder.RunFolder, "begin"),
-    (training_run, "score"),
+    (scoring, "score"),
     (training_run, "_conclude"),
 ]
 
