@@ -1,7 +1,7 @@
 """`informer inspect`: reports on files and their problems, and commands that train on them."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -16,20 +16,16 @@ from informer.config.lengths import WindowSizes
 from informer.config.overrides import changed_settings
 from informer.console import logging_to, say
 from informer.data.long import LongTable
-from informer.data.proposals import NOTHING, Proposal, gap_lines
+from informer.data.proposals import NOTHING, Proposal, gap_lines, season_lines
 from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
-from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report, grouped
+from informer.data.read.report import Report, grouped
 from informer.data.read.source import Series, inspect_table, table_of_file, text_columns
 from informer.data.read.table import Table, name_of
-from informer.data.seasonality import Season, bridged, find_seasons
 from informer.data.survey import common_fill, series_column
 from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded
-
-MOST_SEASONS = 12
-"""Largest number of columns whose seasons are reported, counted from the last, which is the default target."""
 
 MOST_REPORTS, MOST_ROWS = 3, 40
 """For a file with several series: number of reports, after which only series with problems get one, and table rows."""
@@ -236,25 +232,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> I
     yield f"time:     {series.time_col}, {first} to {last}, step {series.frequency.code}"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
-    alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
-    for column, values in [one for one in columns if one[0] not in categorical][-MOST_SEASONS:]:
-        seasons = find_seasons(bridged(values))
-        if seasons:
-            alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
-    for each in alike.values():
-        if len(each) <= FEW_ALIKE:
-            yield from (f"seasons:  {name} repeats after {_in_words({name: own})}" for name, own in each.items())
-        else:
-            yield f"seasons:  {listed(list(each), MOST_ALIKE)} repeat after {_in_words(each)}"
-
-
-def _in_words(alike: Mapping[str, Sequence[Season]]) -> str:
-    """Periods, the clearest first, each with its strength or the range of those of several columns."""
-    parts = []
-    for one in zip(*alike.values(), strict=True):
-        low, high = (f"{end(season.strength for season in one):.2f}" for end in (min, max))
-        parts.append(f"{one[0].period} rows ({low if low == high else f'{low} to {high}'})")
-    return ", ".join(parts)
+    yield from season_lines([one for one in columns if one[0] not in categorical])
 
 
 def _problems(report: Report) -> Iterator[str]:

@@ -1,18 +1,23 @@
-"""Proposed use of columns that are not numbers to forecast: as categories, or as static covariates of the series."""
+"""What `informer inspect` says of columns: categories and static covariates to name, gaps, seasons."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float64
 
 from informer.config.dataset import DatasetConfig
 from informer.config.reading import Duplicates, Fill
 from informer.data.read.numeric import has_numbers, has_words
-from informer.data.read.report import Report
+from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report
 from informer.data.read.source import inspect_table, repeated_text
 from informer.data.read.table import Table
 from informer.data.read.timestamps import find_time_column
-from informer.errors import InputError
+from informer.data.seasonality import Season, bridged, find_seasons
+from informer.errors import InputError, listed
+
+MOST_SEASONS = 12
+"""Largest number of columns whose seasons are reported, counted from the last, which is the default target."""
 
 MANY_MISSING = 0.05
 """Share of missing values above which filled values would distort training and scores."""
@@ -77,3 +82,26 @@ def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -
             f"gaps:     {share:.0%} of the values are missing; dataset.fill=mask keeps them missing, where "
             "dataset.fill=linear would invent them"
         )
+
+
+def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]]) -> Iterator[str]:
+    """Seasons of the last columns, in one line for many columns with the same periods."""
+    alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
+    for column, values in columns[-MOST_SEASONS:]:
+        seasons = find_seasons(bridged(values))
+        if seasons:
+            alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
+    for each in alike.values():
+        if len(each) <= FEW_ALIKE:
+            yield from (f"seasons:  {name} repeats after {_in_words({name: own})}" for name, own in each.items())
+        else:
+            yield f"seasons:  {listed(list(each), MOST_ALIKE)} repeat after {_in_words(each)}"
+
+
+def _in_words(alike: Mapping[str, Sequence[Season]]) -> str:
+    """Periods, the clearest first, each with its strength or the range over several columns."""
+    parts = []
+    for one in zip(*alike.values(), strict=True):
+        low, high = (f"{end(season.strength for season in one):.2f}" for end in (min, max))
+        parts.append(f"{one[0].period} rows ({low if low == high else f'{low} to {high}'})")
+    return ", ".join(parts)

@@ -166,7 +166,9 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
     )
     assert call("train", *RUN, "run_dir=whole").status == 0
     with monkeypatch.context() as patched:
-        patched.setattr("informer.training.scoring.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed")))
+        patched.setattr(
+            "informer.training.scoring.score", lambda *a, **k: (_ for _ in ()).throw(RuntimeError("killed"))
+        )
         with pytest.raises(RuntimeError, match="killed"):
             call("train", *RUN, "run_dir=cut")
     monkeypatch.chdir(folder)
