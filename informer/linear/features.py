@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import pi
+from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
@@ -55,6 +56,17 @@ class OriginFeatures:
     def columns(self) -> list[int]:
         """Columns whose recent rows are features."""
         return [place for place in range(self.n_columns) if place not in self.left_out]
+
+    def to_plain(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {
+            "n_columns": self.n_columns,
+            "recent": self.recent,
+            "cycles": list(self.cycles),
+            "fields": list(self.fields),
+            "kind": self.kind.value,
+            "left_out": list(self.left_out),
+        }
 
     @property
     def groups(self) -> tuple[Group, ...]:

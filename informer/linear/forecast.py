@@ -51,15 +51,9 @@ class LinearForecast(nn.Module):
 
     def to_plain(self) -> dict[str, object]:
         """What `from_plain` needs, next to the state dict, to make this module again; plain values only."""
-        features = self.features
         return {
             "positions": list(self.positions),
-            "n_columns": features.n_columns,
-            "recent": features.recent,
-            "cycles": list(features.cycles),
-            "fields": list(features.fields),
-            "kind": features.kind.value,
-            "left_out": list(features.left_out),
+            **self.features.to_plain(),
             "by_series": self.by_series,
             "shape": list(self.weight.shape),
             "note": self.note,

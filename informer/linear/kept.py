@@ -91,16 +91,8 @@ class KeptFit:
     def to_plain(self) -> dict[str, Any]:
         """Plain containers and tensors."""
         own = [packed(one.products) for one in self.sums.own.values()]
-        features = self.features
         return {
-            "features": {
-                "n_columns": features.n_columns,
-                "recent": features.recent,
-                "cycles": list(features.cycles),
-                "fields": list(features.fields),
-                "kind": features.kind.value,
-                "left_out": list(features.left_out),
-            },
+            "features": self.features.to_plain(),
             "season": self.season,
             "repeated": self.repeated,
             "strengths": [one.to_plain() for one in self.strengths],
