@@ -2,20 +2,20 @@
 
 Modules and packages; each imports only from those further down:
 
-  __main__  cli  the console script `informer`, which starts a command:
+  __main__  cli  the console script `informer`, which runs a command:
   forecast  train  eval  predict  watch  update  export  inspect  report  score  compare  serve
-  watching      monitoring a model: its forecasts compared with actual values, and what to do
+  watching      monitoring of a model: forecasts compared with actual values, drift, recommended action
   workflow      informer forecast: from a file to forecasts and a report
   forecaster    frames in, frames out, from Python
-  updating      a trained run with later rows added to it
+  updating      updates of a trained run with later rows
   reporting     one HTML page about a run, an evaluation or forecasts; comparison of runs
   serving       forecasts over HTTP
-  scoring       any forecast file next to baselines
-  search        model=auto: chooses open settings on validation data before a run
+  scoring       scores of any forecast file and of baselines
+  search        model=auto: choice of a model and its settings on validation data before a run
   training      one run, from its configuration to its report
-  inference     forecasts, scores next to baselines, intervals; jobs: many files
+  inference     forecasts, scores compared with baselines, intervals; jobs: many files
   compat        weights from the authors' code
-  checkpoint    one file that holds a trained model: format, safe loading, restoring
+  checkpoint    checkpoint files: format, safe loading, restoring
   linear        linear forecasts in closed form, from moments
   build         the only place that creates objects from configuration
   models | data networks; CSV to windows on the device (data.read: file to series); independent of each other
@@ -23,7 +23,7 @@ Modules and packages; each imports only from those further down:
   attention     one mechanism per file; base defines the interface
   ops           fast versions of plain torch expressions
   config        schema of every command, composition by Hydra
-  console  metrics  quantiles  plots  runtime  locking  files  errors  start  progress
+  console  metrics  quantiles  plots  runtime  locking  files  errors  start  progress  units
 
     from informer import Forecaster
     Forecaster.fit(frame, target="sales", model="small").predict(frame)
@@ -32,9 +32,8 @@ Modules and packages; each imports only from those further down:
 import os
 from typing import TYPE_CHECKING, Any
 
-# Idle threads that spin take the cores from those that work: on two busy cores a small training step then takes 50
-# times
-# as long. OpenMP reads this when torch is first imported; a value set by the user is kept.
+# Idle threads that spin take cores from working ones: on two busy cores a small training step then takes 50 times as
+# long. OpenMP reads this when torch is first imported; a value set by the user is kept.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""The only place that creates objects from configuration."""
+"""Create data, models and attention mechanisms from configuration; no other module does."""
 
 import importlib
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from informer.config.conversion import read_yaml
 from informer.config.lengths import WindowSizes
 from informer.config.model import ModelConfig
 from informer.config.schema import TrainConfig
+from informer.data.attributes import Attributes
 from informer.data.categories import Trained
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, Source, lay_out, read_source, table_source
+from informer.data.pipeline import Data, lay_out
 from informer.data.provenance import Provenance
 from informer.data.read.table import Table
 from informer.data.scaler import PanelScaler
+from informer.data.sources import Source, read_source, table_source
 from informer.errors import InputError, one_of, reason_of
 from informer.models.base import AttentionFactory, Attentions, ForecastModel, ModelDims, network_class
 from informer.runtime import resource
@@ -89,7 +92,7 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
 
     Args:
         attn: the encoder's mechanism, also used by the decoder if possible.
-        decoder_attn: set only for that slot; empty if not set.
+        decoder_attn: mechanism set only for this slot; empty if not set.
 
     Raises:
         InputError: `decoder_attn` cannot be causal.
@@ -108,14 +111,35 @@ def resolve_decoder(attn: Mapping[str, Any], decoder_attn: Mapping[str, Any]) ->
     return attention_node("full"), f"{chosen.__name__} has no causal form: decoder self-attention uses full attention"
 
 
-def read_dataset(config: TrainConfig, sizes: WindowSizes) -> Source:
-    """The configured dataset as read; `sizes` are the shortest windows that will be used."""
-    return read_source(config.dataset, sizes=sizes, roles=_roles(config), data_dir=Path(config.data_dir))
+def read_dataset(config: TrainConfig, sizes: WindowSizes, attributes: Attributes | None = None) -> Source:
+    """Read the configured dataset.
+
+    Args:
+        sizes: sizes of the shortest windows that will be used.
+        attributes: known attributes of the series.
+    """
+    roles, folder = _roles(config), Path(config.data_dir)
+    return read_source(config.dataset, sizes=sizes, roles=roles, data_dir=folder, attributes=attributes)
 
 
-def take_table(config: TrainConfig, table: Table, kept: Provenance | None, sizes: WindowSizes) -> Source:
-    """The same for a table in memory, instead of the dataset's files; `kept`: a file with the same content."""
-    return table_source(table, config.dataset, sizes=sizes, roles=_roles(config), provenance=kept)
+def take_table(
+    config: TrainConfig,
+    table: Table,
+    kept: Provenance | None,
+    sizes: WindowSizes,
+    attributes: Attributes | None = None,
+) -> Source:
+    """Use a table in memory instead of the dataset's files; `kept` is a file with the same content, if any."""
+    roles = _roles(config)
+    return table_source(table, config.dataset, sizes=sizes, roles=roles, provenance=kept, attributes=attributes)
+
+
+def with_static(config: TrainConfig, source: Source) -> TrainConfig:
+    """`config` with the static covariates that a file of attributes added, so that a run contains their names."""
+    named, found = config.dataset.static_covariates, source.columns.static_covariates
+    if set(named) == set(found):
+        return config
+    return replace(config, dataset=replace(config.dataset, static_covariates=list(found)))
 
 
 def _roles(config: TrainConfig) -> Roles:
@@ -136,12 +160,17 @@ def build_data(
     source: Source | None = None,
     trained: Trained | None = None,
 ) -> Data:
-    """Split and scale the configured dataset; a trained model uses its own scaler, series names and categories.
+    """Split and scale the configured dataset.
 
-    `source`: the data, if already read.
+    Args:
+        config: the configuration.
+        device: device of the data.
+        scaler: scaler of a trained model; None: fitted on the training rows.
+        source: the data, if already read.
+        trained: series names and categories of a trained model.
     """
     return lay_out(
-        source or read_dataset(config, config.sizes),
+        source or read_dataset(config, config.sizes, None if trained is None else trained.attributes),
         config.dataset,
         sizes=config.sizes,
         scaler=scaler or config.scaler,
@@ -185,22 +214,22 @@ def build_model(
     cross_attn: Mapping[str, Any],
     quantiles: Sequence[float] = (),
 ) -> ForecastModel:
-    """The network, with fresh weights from torch's generator.
+    """The network, with random weights from torch's generator.
 
     Args:
         config: sizes chosen by the user.
         dims: sizes determined by the data.
         attn, decoder_attn, cross_attn: `_target_` and parameters of the three slots (see `resolve_decoder`).
-        quantiles: levels that the network forecasts; none: point forecasts.
+        quantiles: levels that the network forecasts; empty: point forecasts.
 
     Raises:
-        InputError: a mechanism does not support its slot, or an invalid parameter; the message names the slot. Or
-            columns of categories, for a family that does not read them.
+        InputError: a mechanism does not support its slot or has an invalid parameter (the message names the slot), or
+            the family does not support categorical columns.
     """
     network = network_class(config)
     if dims.categories and not network.READS_CATEGORIES:
         raise InputError(
-            f"model.family={config.family}: expected columns of numbers, found categories, which it does not read"
+            f"model.family={config.family}: expected numeric columns, found categorical ones, which it does not support"
         )
     return network(
         config,
@@ -221,7 +250,7 @@ def _factory(slot: str, node: Mapping[str, Any]) -> AttentionFactory:
 
 
 def check_attention(config: TrainConfig) -> None:
-    """Raise the errors of `build_model` before data is read: a network for one column is built and discarded."""
+    """Raise errors of `build_model` before data is read, by building a network for one column."""
     dims = ModelDims(
         enc_in=1,
         c_out=1,

@@ -1,4 +1,4 @@
-"""`informer COMMAND ...`: one console script for all commands; heavy imports wait until the command is known."""
+"""`informer COMMAND ...`: console script for all commands; heavy imports are deferred to the command."""
 
 import sys
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ COMMANDS = {
     "train": "fit a model and score it next to two baselines",
     "predict": "forecast files with a trained model",
     "eval": "score a trained model again",
-    "watch": "is a trained model still good? forecasts since training compared with actual values",
+    "watch": "monitor a trained model: its forecasts since training compared with actual values",
     "update": "add later rows to a trained model, in seconds",
     "report": "one HTML page about a run, an evaluation or forecasts",
     "compare": "compare finished runs, sorted by skill",
@@ -21,7 +21,7 @@ COMMANDS = {
     "serve": "forecasts over HTTP from a trained model",
     "export": "export a model to safetensors, ONNX or torch.export",
 }
-"""Each is also a module, `python -m informer.COMMAND`."""
+"""Commands and their help; each is also a module, `python -m informer.COMMAND`."""
 
 COMPLETION = "completion"
 HELP = """\

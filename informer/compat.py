@@ -1,6 +1,6 @@
 """Informer2020 (github.com/zhouhaoyi/Informer2020): its state dicts and constructor arguments -> our Informer.
 
-The returned module is called as theirs, `m(x_enc, x_mark_enc, x_dec, x_mark_dec)`, with their marks: for `timeF` real
+The returned module is called like theirs, `m(x_enc, x_mark_enc, x_dec, x_mark_dec)`, with their marks: for `timeF` real
 numbers in [-0.5, 0.5] (hour of day, day of week, day of month, day of year for freq h); for `fixed` and `learned` month
 1-12, day 1-31, weekday 0-6, hour 0-23 and, for freq t, minute // 15.
 """
@@ -25,7 +25,7 @@ FAITHFUL_PROB = {
     "causal_selection": False,
     "row_dropout": False,
 }
-"""Parameters of `prob` that reproduce their ProbAttention (which also draws a new sample in eval)."""
+"""Parameters of `prob` that reproduce their ProbAttention, except that theirs also samples in eval mode."""
 
 DEFAULTS: dict[str, Any] = {
     "factor": 5,
@@ -48,7 +48,7 @@ REQUIRED = ("enc_in", "dec_in", "c_out", "seq_len", "label_len", "out_len")
 TIME_FEATURES = {"h": 4, "t": 5, "s": 6, "m": 1, "a": 1, "w": 2, "d": 3, "b": 3}
 """Real-valued marks of each of their frequencies."""
 CALENDAR_FIELDS = {"month": 13, "day": 32, "weekday": 7, "hour": 24, "minute": 4}
-"""Integer marks in column order, with the sizes of their tables; the minute only for freq t."""
+"""Integer marks in column order, with the sizes of their embedding tables; minute only for freq t."""
 
 RENAMES = [
     (r"^module\.", ""),
@@ -100,7 +100,7 @@ def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any
     """Convert their trained network.
 
     Args:
-        state_dict: of their `Informer` or `InformerStack` (a DataParallel prefix is removed).
+        state_dict: state dict of their `Informer` or `InformerStack` (a DataParallel prefix is removed).
         config: their constructor's arguments; `class` is "Informer" (default) or "InformerStack".
 
     Raises:

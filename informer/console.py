@@ -20,12 +20,12 @@ EXIT_USER_ERROR = 2
 
 
 def main_console() -> Console:
-    """Standard output; in a run of several processes only of the first."""
+    """Standard output; silent in all processes of a run but the first."""
     return Console(quiet=process_rank() > 0)
 
 
 def refuse(*lines: str) -> NoReturn:
-    """Print a user's mistake, one line each, and exit."""
+    """Print the lines of a user's error to standard error, and exit with status 2."""
     with suppress(OSError):  # standard error is closed
         _say_errors(lines)
     sys.exit(EXIT_USER_ERROR)
@@ -40,7 +40,7 @@ def _say_errors(lines: Sequence[str]) -> None:
 
 @contextmanager
 def writable_output() -> Iterator[None]:
-    """Any name can be printed; if standard output cannot be written, the process ends with one line."""
+    """Allow any characters on standard output; if it cannot be written, the process ends with one line."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -55,18 +55,18 @@ def writable_output() -> Iterator[None]:
 def refuse_os_error(error: OSError) -> NoReturn:
     """Exit because of an unexpected file or device error; without a file name it is standard output."""
     if error.filename is None:
-        # output that cannot be written must not be tried again at exit
+        # so that Python does not try to flush it again at exit
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (as long as the process)
     refuse(f"{error.filename or 'standard output'}: {error.strerror or error}")
 
 
 def say(console: Console, line: str) -> None:
-    """Print a line unchanged, with any characters, without rich's line breaks."""
+    """Print a line, without rich's markup and line breaks; control characters are escaped."""
     console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints above the progress bar instead of through it."""
+    """Prints above the progress bar."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -93,11 +93,14 @@ class _FileHandler(logging.FileHandler):
 
 @contextmanager
 def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[Path], None]]:
-    """Log to the console; calling the yielded function also logs to a file, with times, including earlier lines; only
-    the
-    first file counts.
+    """Log to the console; calling the yielded function also logs to a file, with times and including earlier lines.
 
-    `quiet`: warnings only.
+    Args:
+        console: the console.
+        quiet: log only warnings and errors.
+
+    Yields:
+        A function of the path of a log file; later calls are ignored.
     """
     early = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1, flushOnClose=False)
     handlers: list[logging.Handler] = [_ConsoleHandler(console), early]

@@ -1,4 +1,4 @@
-"""The exception for mistakes a user can fix: commands print its lines and exit with status 2."""
+"""Errors that a user can fix: commands print their lines and exit with status 2."""
 
 import re
 from collections.abc import Sequence
@@ -10,35 +10,35 @@ MOST_SHOWN = 100
 """Maximum length of a name or cell in an error."""
 
 MOST_TIMES = 1_000
-"""A value that is more times another one is that of a comparison with almost nothing."""
+"""Larger ratios are shown as "more than 1,000 times", since they compare with almost nothing."""
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that control a terminal or the direction of text."""
 
 
 SHOWN_AS: dict[str, str] = {}
-"""Folders of this machine -> the addresses that the user named, of which they hold copies: messages name the latter."""
+"""Addresses set by the user, by the local folder of their copy; messages show the address."""
 
 
 def as_given(text: str) -> str:
-    """Text with the addresses that the user named in place of the folders of this machine that hold copies."""
+    """Text in which local folders of copies are replaced by their addresses."""
     for place, name in SHOWN_AS.items():
         text = text.replace(place, name)
     return text
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """Text from a file, safe for a terminal: control characters are escaped, lines have at most this length."""
+    """Text that is safe to print: control characters are escaped, lines are cut at `most` characters."""
     shown = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), as_given(text))
     lines = shown.split("\n")
     return "\n".join(line if most is None or len(line) <= most else f"{line[: most - 3]}..." for line in lines)
 
 
 class InputError(ValueError):
-    """A user's mistake in one line: what was expected, what was found and where, what to do.
+    """A user's error in one line: what was expected, what was found and where, what to do.
 
-    A ValueError, so that callers of the Python interface may catch it as such. The line is printable for any names and
-    cells of a file.
+    It is a ValueError, so that callers from Python can catch it as such. The line is printable for any names and cells
+    of a file.
     """
 
     def __init__(self, line: str) -> None:
@@ -46,7 +46,7 @@ class InputError(ValueError):
 
 
 class ReportError(InputError):
-    """All problems of one file or table: each of `lines` is printed like the single line of an InputError."""
+    """All problems of a file or table; each of `lines` is printed like the line of an InputError."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))
@@ -54,13 +54,13 @@ class ReportError(InputError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether it is an out-of-memory error of Python, numpy or torch; by name, since torch is not imported here."""
+    """Whether it is an out-of-memory error of Python, numpy or torch; checked by name, without importing torch."""
     named = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error)
     return isinstance(error, MemoryError) or named
 
 
 def reason_of(error: BaseException, *, most: int = 200) -> str:
-    """The message of an error as part of a line, shortened if it is long."""
+    """The message of an error on one line, cut at `most` characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= most else f"{text[:most]}..."
 
@@ -71,7 +71,7 @@ def counted(n: int, thing: str) -> str:
 
 
 def compared(skill: float) -> str:
-    """How a value differs from another, from 1 - value / other: `25.0% lower`, `50.0% higher`, `3.2 times as high`."""
+    """A skill, 1 - value / other, as text: `25.0% lower`, `50.0% higher`, `3.2 times as high`."""
     if skill > -1:
         return f"{abs(skill):.1%} {'lower' if skill > 0 else 'higher'}"
     return f"{1 - skill:.3g} times as high" if skill > 1 - MOST_TIMES else f"more than {MOST_TIMES:,} times as high"
@@ -88,7 +88,7 @@ def one_of(what: str, found: object, allowed: list[str]) -> InputError:
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """A list of names for an error."""
+    """Names separated by commas, for messages; at most `most`, then the number of others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     shown = (printable(str(name), MOST_SHOWN).replace("\n", r"\n") for name in names[:most])
     return ", ".join(shown) + more if names else "none"

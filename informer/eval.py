@@ -1,8 +1,7 @@
 """`python -m informer.eval checkpoint=runs/latest`: score a trained model and two baselines on its test part.
 
-Writes metrics.json, metrics.csv and error_by_step.png; with plots=attention also attention_<place>.png, the attention
-of
-every head and layer on a few test windows, which TensorBoard shows from the same folder.
+Writes metrics.json, metrics.csv and error_by_step.png; with plots=attention also attention_<layer>.png, the attention
+maps of every head on a few test windows, which TensorBoard also shows from the same folder.
 """
 
 from informer import start
@@ -10,14 +9,21 @@ from informer import start
 if __name__ == "__main__":  # before the imports that take time
     start.begin()
 
+import sys
+
 from informer.checkpoint.paths import unfinished
 from informer.config.commands import EvalConfig
 from informer.config.compose import run_command
-from informer.console import main_console, say
+from informer.config.positional import split_positional
+from informer.console import main_console, refuse, say
 
 
 def main() -> None:
     """Console script `informer-eval`."""
+    paths, others = split_positional(sys.argv[1:])
+    if len(paths) > 1:
+        refuse(f"checkpoint: expected one run or .pt file, found {', '.join(paths[:3])}")
+    sys.argv[1:] = [*others, *(f"checkpoint={path}" for path in paths)]
     run_command("eval", _act)
 
 

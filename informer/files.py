@@ -1,4 +1,4 @@
-"""Writing files atomically: readers see the old content or the new, never a part of it."""
+"""Atomic file writes: readers see the old content or the new, never a part of it."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def expanded(path: str | Path) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Errors that prevent writing `path` (no space, no permission) become an InputError."""
+    """Turn errors of writing `path` (no space, no permission) into an InputError."""
     _refuse_nul(path)
     try:
         yield
@@ -38,7 +38,7 @@ def _refuse_nul(path: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Errors that prevent reading `path` become an InputError."""
+    """Turn errors of reading `path` into an InputError."""
     try:
         yield
     except FileNotFoundError as error:
@@ -48,7 +48,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def file_stems(names: Iterable[str]) -> dict[str, str]:
-    """A part of a file name for each of these names: letters, digits and `._-`, at most 80, all different."""
+    """A unique part of a file name for each name: letters, digits and `._-`, at most 80 before a number."""
     stems: dict[str, str] = {}
     for name in names:
         stem = re.sub(r"[^\w.-]+", "-", name)[:80].strip(".") or "_"
@@ -62,8 +62,13 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
 def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:
     """Write `content` (text as UTF-8) to `path` through a temporary file next to it; folders are created as needed.
 
-    After a failure of the program the old file is unchanged. `durable`: content and name are on disk when this returns,
-    even after a power failure; that takes milliseconds, too slow for thousands of small files.
+    If the program fails, the old file is unchanged.
+
+    Args:
+        path: path of the file.
+        content: its new content.
+        durable: wait until it is on disk, even for a power failure; takes milliseconds, too slow for thousands of small
+            files.
 
     Raises:
         InputError: the path cannot be written.
@@ -78,7 +83,7 @@ def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents; failures are InputErrors."""
+    """Create a folder and its parents; an InputError if that fails."""
     _refuse_nul(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -105,7 +110,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def refuse_link(path: Path) -> None:
-    """Refuse to write through a link in a run directory, which may come from anyone and point anywhere.
+    """Check that a path in a run directory is not a link: the folder may be from anyone, and the link point anywhere.
 
     Raises:
         InputError: `path` is a symbolic link.
@@ -121,7 +126,7 @@ def _short(name: str) -> str:
 
 
 def remove_temporary(paths: Iterable[Path]) -> None:
-    """Remove what a killed process left in `replacing` next to these files; nothing else of that form."""
+    """Remove temporary files of `replacing` that a killed process left next to these files, and no others."""
     names: dict[Path, set[str]] = {}
     for path in paths:
         names.setdefault(path.parent, set()).add(_short(path.name))
@@ -132,16 +137,17 @@ def remove_temporary(paths: Iterable[Path]) -> None:
 
 
 def check_inputs_stay(inputs: Iterable[Path], outputs: Iterable[Path], setting: str) -> None:
-    """Raise the InputError of an output that would overwrite an input, under any name.
+    """Raise an InputError if an output would overwrite an input, under any name.
 
     Args:
-        setting: the key that says where outputs go.
+        inputs, outputs: paths.
+        setting: the key of the output, for the error.
     """
     known = {place: path for path in inputs if (place := _place(path)) is not None}
     for output in outputs:
         if (place := _place(output)) in known:
             raise InputError(
-                f"{setting}: expected another place, found {output}, which would overwrite the input {known[place]}; "
+                f"{setting}: expected another path, found {output}, which would overwrite the input {known[place]}; "
                 "choose one"
             )
 

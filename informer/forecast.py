@@ -1,4 +1,4 @@
-"""`informer forecast FILE`: forecast a file or the files of a folder, and report how good the forecasts are.
+"""`informer forecast FILE`: forecast a file or the files of a folder, and report the accuracy of the forecasts.
 
 Reads, repairs on request, chooses a model within a time budget, forecasts with intervals, and writes everything to one
 folder. `python -m informer.forecast` is the same.
@@ -10,13 +10,14 @@ if __name__ == "__main__":  # before the imports that take time
     start.begin()
 
 import sys
+from dataclasses import replace
 
 from informer.config.compose import run_command
 from informer.config.forecast import ForecastConfig
 from informer.config.positional import split_positional
 from informer.console import main_console, refuse
 from informer.data.read.download import check_input
-from informer.data.read.remote import copied_here
+from informer.data.read.remote import copied_here, without_signature
 
 
 def main() -> None:
@@ -25,18 +26,19 @@ def main() -> None:
     if len(paths) > 1:
         refuse(
             f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
-            "put a pattern in quotes, so that the shell leaves it as it is"
+            "put a pattern in quotes, so that the shell does not expand it"
         )
-    # to Hydra `model=` chooses a node of the configuration, which this command leaves to that of training
+    # for Hydra `model=` would select a configuration node, which only training has
     others = [f"model_name={word[6:]}" if word.startswith("model=") else word for word in others]
     sys.argv[1:] = [*others, *(f"input={path}" for path in paths)]
     run_command("forecast", _act)
 
 
 def _act(settings: ForecastConfig) -> None:
+    settings = replace(settings, dataset=without_signature(settings.dataset))
     settings = copied_here(settings, ("input",), settings.dataset.limits)
     check_input(settings.input or "")
-    from informer.training.signals import Interrupted  # imports torch, which a wrong path need not wait for
+    from informer.training.signals import Interrupted  # imports torch; wrong paths are errors before that
     from informer.workflow.run import forecast
 
     try:

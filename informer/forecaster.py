@@ -1,4 +1,4 @@
-"""Models and forecasts from Python: tables in (pandas, polars, pyarrow), tables of the same kind out.
+"""Python interface: train models and forecast tables (pandas, polars, pyarrow); results have the type of the input.
 
 ahead = Forecaster.load("runs/latest").predict(frame, horizon=48)
 """
@@ -16,21 +16,23 @@ import pandas as pd
 from rich.console import Console
 
 from informer import checkpoint as checkpoints
-from informer.build import take_table
-from informer.checkpoint.paths import REPORT, followed, newest
-from informer.config.conversion import node_of
-from informer.config.input_format import InputFormat
-from informer.config.schema import check
+from informer.build import read_dataset, take_table
+from informer.checkpoint.paths import METRICS, followed, newest
+from informer.data.attributes import given_attributes
 from informer.data.read.given import Given, frame_of, like, path_of
-from informer.data.read.source import Series
-from informer.data.read.table import name_of, table_of_frame
+from informer.data.read.table import table_of_frame
 from informer.errors import listed
 from informer.inference.estimator import (
     OnClassOrInstance,
+    by_name,
     forecast_figure,
     known_ahead,
+    known_attributes,
     levels_of,
     metrics_table,
+    panel_of,
+    panels_of,
+    reader_with,
     skill_of,
     table_settings,
 )
@@ -38,7 +40,7 @@ from informer.inference.predictor import TrainedModel
 from informer.inference.refits import Refits
 from informer.inference.rolling import roll_panel
 from informer.inference.rolling_scores import Rolling, first_origin
-from informer.search.stage import train
+from informer.search.stage import Read, train
 from informer.training.kept_table import NAME, kept_path, kept_table
 from informer.training.refitting import refit_of
 from informer.training.run_dir import RunFolder
@@ -53,11 +55,11 @@ Key = TypeVar("Key")
 
 @final
 class Forecaster:
-    """A trained model for tables: `Forecaster.fit(frame)`, `Forecaster.load(path)`, `Forecaster(**config).fit(frame)`.
+    """A model for tables: `Forecaster.fit(frame)`, `Forecaster.load(path)` or `Forecaster(**config).fit(frame)`.
 
     Args:
-        trained: the model; None creates a forecaster that is not fitted.
-        config: keys of the command line for `fit`.
+        trained: a trained model; None: not fitted yet.
+        config: settings for `fit`, as on the command line.
     """
 
     def __init__(self, trained: TrainedModel | None = None, **config: Any) -> None:
@@ -75,45 +77,53 @@ class Forecaster:
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "Forecaster":
-        """From a checkpoint file or a run directory; with trainer.refit=true from what was fitted on all rows.
+        """Load a checkpoint file or a run directory; of a run with trainer.refit=true, the model fitted on all rows.
 
-        Args:
-            device: "auto", "cpu", "cuda", "cuda:1" or "mps".
+        `device` is "auto", "cpu", "cuda", "cuda:1" or "mps".
 
         Raises:
-            InputError: there is no readable checkpoint, or device is not available.
+            InputError: no readable checkpoint, or the device is not available.
         """
         found = cls(TrainedModel.load(newest(path), device=device))
-        scores, found._run = Path(path) / REPORT[0], followed(path)
+        scores, found._run = Path(path) / METRICS, followed(path)
         found._scores = scores.read_text() if scores.is_file() else None
         return found
 
     @OnClassOrInstance
-    def fit(self, frame: Given, *, verbose: bool = False, **config: Any) -> "Forecaster":
-        """Train like `python -m informer.train`, `verbose` with its output; on the class or on an instance.
+    def fit(
+        self, frame: Given, *, attributes: Given | None = None, verbose: bool = False, **config: Any
+    ) -> "Forecaster":
+        """Train a model like `informer train`; called on the class or on an instance. Returns the forecaster.
 
         Args:
-            frame: a table (pandas, polars, pyarrow, ...) or series, time a column or the index, or the path or address
-                of a file; all numeric columns are used unless `dataset` says otherwise.
-            config: keys of the command line, dotted or nested: `target="OT", model="small", trainer={"max_epochs": 3},
-                **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved there, otherwise nowhere.
+            frame: a table (pandas, polars, pyarrow, ...) or series whose times are a column or the index, or the path
+                or address of a file; all numeric columns are used unless `dataset` says otherwise.
+            attributes: static covariates with one row per series, as a table or the path or address of a file.
+            verbose: print the output of the command.
+            config: settings of the command line, dotted or nested: `target="OT", model="small",
+                trainer={"max_epochs": 3}, **{"dataset.split.val": 0.2}`. With `run_dir` the run and the table are saved
+                there, otherwise nothing is saved.
 
         Raises:
             InputError: an unknown key, a value out of range, a table that cannot be trained on, or times in a zone
                 without pyarrow.
         """
         config = {**self._config, **config}
+        known = known_attributes(attributes)
+        config |= {"dataset.attributes": known} if isinstance(known, str) else {}
         wanted, path = config.pop("run_dir", None), path_of(frame)
         table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
         with ExitStack() as folders:
             run_dir = Path(wanted or Path(folders.enter_context(TemporaryDirectory())) / "run")
             kept_at = kept_path(table.frame, run_dir) if wanted and table is not None else None
-            settings, folder, read = table_settings(config, path or kept_at), RunFolder(run_dir), None
+            settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
+            own = None if known is None or isinstance(known, str) else given_attributes(known, settings.dataset)
+            read: Read = partial(read_dataset, settings, attributes=own)
             if table is not None:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
                 kept = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
-                read = partial(take_table, settings, table, kept)
+                read = partial(take_table, settings, table, kept, attributes=own)
             train(settings, folder, Console(quiet=not verbose), read=read)
             found = type(self).load(run_dir, device=settings.device)
             self._trained, self._scores, self._run = found._trained, found._scores, run_dir if wanted else None
@@ -121,10 +131,10 @@ class Forecaster:
 
     @property
     def trained(self) -> TrainedModel:
-        """The model.
+        """The trained model.
 
         Raises:
-            NotFittedError: it is not fitted.
+            NotFittedError: the forecaster is not fitted.
         """
         if self._trained is None:
             from sklearn.exceptions import NotFittedError
@@ -133,11 +143,7 @@ class Forecaster:
         return self._trained
 
     def save(self, path: str | Path) -> None:
-        """Write the checkpoint file that `load` reads.
-
-        Raises:
-            InputError: the path cannot be written.
-        """
+        """Write a checkpoint file, for `load`; an InputError if the path cannot be written."""
         checkpoints.save(Path(path), self.trained.checkpoint)
 
     def predict(
@@ -148,47 +154,44 @@ class Forecaster:
         intervals: int | Sequence[int] = (),
         future: Given | None = None,
         dataset: Mapping[str, Any] | None = None,
+        attributes: Given | None = None,
     ) -> Any:
         """Forecast the rows after the end of a table.
 
         Args:
-            frame: history, at least seq_len rows, as a table, a series or the path of a file; time a column or the
-                index; columns in any order, additional ones allowed; of all series where a column names them.
-            horizon: rows to forecast, pred_len by default; rows beyond pred_len come from the model's own output and
-                are marked in a column `rolled`.
+            frame: history of at least seq_len rows: a table or series whose times are a column or the index, or the
+                path of a file. Columns may be in any order, and additional ones are allowed. With several series, a
+                column names them.
+            horizon: rows to forecast, pred_len by default; rows beyond pred_len are forecast recursively and marked in
+                a column `rolled`.
             intervals: level or levels in percent: 80 adds the columns OT_lo80 and OT_hi80 for a target OT.
-            future: future covariates of the forecast times, for as many rows as the model forecasts at once.
-            dataset: how the data are written or repaired, if different from training: {"fill": "linear"}.
+            future: future covariates at the forecast times, for the horizon rounded up to a multiple of pred_len.
+            dataset: format and repairs of the data, if different from training: {"fill": "linear"}.
+            attributes: one row per series, see `fit`; those of training series are known.
 
         Returns:
-            A table of the kind of `frame` (pandas for a path, pyarrow for what is neither pandas nor polars): future
-            timestamps under the table's own time-column name, then the targets in their own units (of a quantile
-            model the median, and OT_q10, OT_q90), after the name of the series if there are several.
+            A table of the type of `frame` (pandas for a path, pyarrow for other libraries than pandas and polars): the
+            name of the series if there are several, the future timestamps, both named as in `frame`, and the targets in
+            their own units (of a quantile model the median, OT_q10 and OT_q90).
 
         Raises:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
-        panel = self._panel(frame, dataset)
+        panel = panel_of(reader_with(self.trained.reader, attributes), frame, dataset=dataset)
         known = None if future is None else known_ahead(self.trained.reader, {"frame": panel}, {"frame": future})
         found = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=known)
         return like(frame, pd.concat([forecast.frame() for forecast in found], ignore_index=True))
 
-    def _panel(self, frame: Given, dataset: Mapping[str, Any] | None, ahead: int | None = None) -> list[Series]:
-        """The series of what a user passes; `dataset` as in `predict`."""
-        written = None if dataset is None else check(node_of(InputFormat, dict(dataset)))
-        path, reader = path_of(frame), self.trained.reader
-        if path is not None:
-            return reader.file(path, written or InputFormat(), name_of(path), ahead=ahead)
-        return reader.frame(frame_of(frame, "frame"), "frame", ahead=ahead, written=written)
-
     @property
     def metrics(self) -> pd.DataFrame:
-        """Errors of the model and the baselines on the test part; see `metrics_table`."""
+        """Scores of the model and the baselines on the test part; see `metrics_table`."""
         return metrics_table(self._scores)
 
-    def score(self, frame: Given, *, horizon: int | None = None, stride: int | None = None) -> float:
-        """Skill on the rows of `frame` that training did not see, see `skill_of`; arguments as for `backtest`."""
-        panel = self._panel(frame, None, self.trained.reach(horizon))
+    def score(
+        self, frame: Given, *, horizon: int | None = None, stride: int | None = None, attributes: Given | None = None
+    ) -> float:
+        """Skill on the rows of `frame` after training, see `skill_of`; arguments as for `backtest`."""
+        panel = panel_of(reader_with(self.trained.reader, attributes), frame, ahead=self.trained.reach(horizon))
         return skill_of(self.trained, panel, horizon=horizon, stride=stride)
 
     def plot(
@@ -198,54 +201,43 @@ class Forecaster:
         series: str | None = None,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
+        attributes: Given | None = None,
     ) -> "Figure":
-        """A figure of the history, the forecast and its intervals, of the named or first series; see `predict`."""
-        panel = self._panel(frame, None)
+        """Plot history, forecast and intervals of one series, by default the first; arguments as for `predict`."""
+        panel = panel_of(reader_with(self.trained.reader, attributes), frame)
         return forecast_figure(self.trained, panel, series=series, horizon=horizon, levels=levels_of(intervals))
 
     @overload
     def predict_many(
-        self,
-        frames: Mapping[Key, Given],
-        *,
-        horizon: int | None = None,
-        intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, Given] | None = None,
-    ) -> dict[Key, Any]: ...
+        self, frames: Mapping[Key, Given], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
+        futures: Mapping[Key, Given] | None = None, attributes: Given | None = None,
+    ) -> dict[Key, Any]: ...  # fmt: skip
 
     @overload
     def predict_many(
-        self,
-        frames: Sequence[Given],
-        *,
-        horizon: int | None = None,
-        intervals: int | Sequence[int] = (),
-        futures: Sequence[Given] | None = None,
-    ) -> list[Any]: ...
+        self, frames: Sequence[Given], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
+        futures: Sequence[Given] | None = None, attributes: Given | None = None,
+    ) -> list[Any]: ...  # fmt: skip
 
     def predict_many(
-        self,
-        frames: Mapping[Key, Given] | Sequence[Given],
-        *,
-        horizon: int | None = None,
-        intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, Given] | Sequence[Given] | None = None,
-    ) -> dict[Key, Any] | list[Any]:
-        """`predict` for many tables, in batches.
+        self, frames: Mapping[Key, Given] | Sequence[Given], *, horizon: int | None = None,
+        intervals: int | Sequence[int] = (), futures: Mapping[Key, Given] | Sequence[Given] | None = None,
+        attributes: Given | None = None,
+    ) -> dict[Key, Any] | list[Any]:  # fmt: skip
+        """`predict` for many tables, in batches; errors and other arguments as for `predict`.
 
         Args:
-            frames: by name, or in a sequence. If each series has its own scaler, the name selects it.
+            frames: tables, paths or addresses, by name or in a sequence. If each series has its own scaler, the name
+                selects it.
             futures: future covariates, by the same names or in the same order.
+            attributes: as in `predict`, of all frames.
 
         Returns:
-            Forecasts by the same names, or in the same order, each of the kind of its table.
+            Forecasts by the same names, or in the same order, each of the type of its table.
         """
-        given = _by_name(frames)
-        panels = {
-            name: self.trained.reader.frame(frame_of(frame, str(name)), str(name)) for name, frame in given.items()
-        }
+        given, panels = by_name(frames), panels_of(reader_with(self.trained.reader, attributes), frames)
         series = [one for panel in panels.values() for one in panel]
-        known = None if futures is None else known_ahead(self.trained.reader, panels, _by_name(futures))
+        known = None if futures is None else known_ahead(self.trained.reader, panels, by_name(futures))
         found = iter(self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=known))
         forecasts = [
             like(given[name], pd.concat([one.frame() for one in islice(found, len(panel))], ignore_index=True))
@@ -263,37 +255,35 @@ class Forecaster:
         adaptive: bool = False,
         refit_every: int | None = None,
         start: str | None = None,
+        attributes: Given | None = None,
     ) -> Any:
-        """Forecasts from every origin in a table, next to the actual values.
+        """Rolling-origin forecasts of a table, with the actual values.
 
         Args:
-            frame, horizon: as for `predict`; it also contains the future covariates.
-            stride: rows between origins, pred_len by default; the first origin is row seq_len.
+            frame, horizon: as for `predict`; `frame` also contains the future covariates.
+            stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
             adaptive: widths follow the coverage at earlier origins; see `informer.inference.adaptive`.
-            refit_every: origins after which linear maps are fitted again, on all rows of `frame` before, of a model of
-                a run directory; see `informer.inference.refits`.
-            start: first forecast time; None: after seq_len rows, with refit_every after the rows of training.
+            refit_every: number of origins between refits of the linear maps on all earlier rows of `frame`; only for a
+                model of a run directory; see `informer.inference.refits`.
+            start: first forecast time; None: after seq_len rows, or with refit_every after the training rows.
+            attributes: as in `predict`.
 
         Returns:
-            A table of the kind of `frame`. One row per origin (the last known time), target and step: origin, step, the
-            time, column, forecast, quantiles and intervals (q10, lo80), actual, and `rolled` if the horizon is beyond
-            pred_len; preceded by the series if the table has several. Series and time have the names of its columns.
+            A table of the type of `frame` with one row per origin (the last known time), target and step: series (if
+            there are several), origin, step, time, column, forecast, quantiles and intervals (q10, lo80), actual, and
+            `rolled` if the horizon is beyond pred_len. The series and time columns are named as in `frame`.
 
         Raises:
-            InputError: as `predict`, or too few rows for one origin.
+            InputError: as for `predict`, or too few rows for one origin.
         """
         model = self.trained
         refit = None if refit_every is None else refit_of(self._run, refit_every)
         if model.checkpoint.refit and refit is None:
-            log.warning("backtest: the model was fitted on all rows of its data; on those its errors are too small")
-        panel = self._panel(frame, None, model.reach(horizon))
+            log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
+        panel = panel_of(reader_with(model.reader, attributes), frame, ahead=model.reach(horizon))
         how = Rolling(horizon=horizon, stride=stride, start=start, levels=levels_of(intervals), adaptive=adaptive)
         is_cut = start is not None or refit is not None
         firsts = [first_origin(model, series, start) for series in panel] if is_cut else None
         refits = None if refit is None else Refits(model, panel, refit)
         return like(frame, pd.concat(roll_panel(model, panel, how, firsts=firsts, refits=refits), ignore_index=True))
-
-
-def _by_name(frames: Mapping[Any, Given] | Sequence[Given]) -> Mapping[Any, Given]:
-    return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}

@@ -1,7 +1,7 @@
 """`python -m informer.inspect FILE`: the content of a file, its problems, and a command that trains on it.
 
-A folder, a pattern, or a file with dataset.series_col gets a report for each file or series, and a table of all. The
-exit status is 0 if all can be used for training without changes, otherwise 2.
+For a folder, a pattern, or a file with dataset.series_col there is a report for each file or series, and a table of
+all. The exit status is 0 if all can be used for training without changes, otherwise 2.
 """
 
 from informer import start
@@ -40,7 +40,7 @@ def _with_input(arguments: list[str]) -> list[str]:
     if len(paths) > 1:
         refuse(
             f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
-            "put a pattern in quotes, so that the shell leaves it as it is"
+            "put a pattern in quotes, so that the shell does not expand it"
         )
     return [*others, *(f"input={path}" for path in paths)]
 

@@ -1,4 +1,4 @@
-"""One writer at a time per folder: a lock that the operating system releases when its process ends for any reason.
+"""Folder locks: one writer at a time; the operating system releases the lock when its process ends for any reason.
 
 `flock` on POSIX, a locked byte of the file on Windows. The content of the lock file is only for messages.
 """
@@ -28,7 +28,7 @@ if sys.platform == "win32":
     import msvcrt
 
     _FAR = 1 << 30
-    """Position of the locked byte: it cannot be read by others, who should be able to read the holder's name."""
+    """Position of the locked byte, which other processes cannot read, unlike the name of the holder at the start."""
 
     def _take(file: BinaryIO) -> None:
         file.seek(_FAR)
@@ -44,10 +44,11 @@ else:
 
 @contextmanager
 def only_writer(folder: Path, setting: str) -> Iterator[None]:
-    """Hold the lock of a folder, created as needed; a created folder that stays empty is removed again.
+    """Hold the lock of a folder, created as needed; a created folder that stays empty is removed.
 
     Args:
-        setting: the key that named the folder, for errors.
+        folder: the folder.
+        setting: the key that set the folder, for errors.
 
     Raises:
         InputError: another process holds the lock, or the folder cannot be written.
@@ -64,7 +65,7 @@ def only_writer(folder: Path, setting: str) -> Iterator[None]:
 
 @contextmanager
 def only_writer_of_new(folder: Path, setting: str) -> Iterator[Path]:
-    """The same for a new folder: `folder`, or `folder`_2, _3, ... if it exists."""
+    """Create and lock a new folder: `folder`, or `folder`_2, _3, ... if it exists; yields its path."""
     made = [place for place in folder.parents if not place.exists()]
     try:
         own = _made(folder)
@@ -89,7 +90,7 @@ def _made(folder: Path) -> Path:
 
 def _remove_empty(folders: list[Path]) -> None:
     for folder in folders:
-        with suppress(OSError, ValueError):  # it is not empty; its name has a NUL
+        with suppress(OSError, ValueError):  # not empty, or its name contains a NUL
             folder.rmdir()
 
 
@@ -101,7 +102,7 @@ def _locked(folder: Path, setting: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if os.name == "nt":  # where an open file stays: this one, or that of the process that is next
+        if os.name == "nt":  # Windows cannot remove an open file
             file.close()
         with suppress(PermissionError):
             path.unlink(missing_ok=True)
@@ -111,7 +112,7 @@ def _locked(folder: Path, setting: str) -> Iterator[None]:
 def _taken(path: Path, setting: str) -> BinaryIO:
     """The lock file, locked."""
     while True:
-        # not through a link: the folder may come from anyone
+        # do not follow a link: the folder may be from anyone
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         file = os.fdopen(descriptor, "r+b")
         try:
@@ -131,7 +132,7 @@ def _taken(path: Path, setting: str) -> BinaryIO:
             file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
             file.flush()
             return file
-        file.close()  # who held it before has removed it since it was opened
+        file.close()  # the previous holder removed it after it was opened
 
 
 def _leads_to(path: Path, file: BinaryIO) -> bool:

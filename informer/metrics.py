@@ -23,6 +23,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from informer.units import Units
+
 AT_ONCE = 1 << 17
 """Values whose errors exist at once: what a processor's cache holds, as each is read many times."""
 
@@ -48,8 +50,7 @@ def seasonal_scale(series: Iterable[Float[Tensor, "_ n"]], season: int) -> Float
 
     Returns:
         float64, in the units of `series`; nan if the column repeats exactly from season to season or no series is
-        longer
-            than a season: MASE is then undefined.
+            longer than a season: MASE is then undefined.
     """
     if season < 1:
         raise ValueError(f"season: expected at least 1, found {season}")
@@ -173,33 +174,34 @@ class Errors:
         self,
         forecast: Float[Tensor, "b pred_len n"],
         actual: Float[Tensor, "b pred_len n"],
-        *,
-        center: Float[Tensor, "b n"],
-        scale: Float[Tensor, "b n"],
+        units: Units,
     ) -> None:
-        """Add the windows of one batch of scaled values; scaled * scale + center are data units, per window."""
+        """Add the windows of one batch of scaled values."""
         few = max(AT_ONCE // max(forecast[0].numel(), 1), 1) if len(forecast) else 1
-        for parts in zip(*(part.split(few) for part in (forecast, actual, center, scale)), strict=True):
+        for parts in zip(forecast.split(few), actual.split(few), units.split(few), strict=True):
             self._add(*parts)
 
-    def _add(self, forecast: Tensor, actual: Tensor, center: Tensor, scale: Tensor) -> None:
-        self.scaled.add(forecast, actual)
-        self.original.add(*(_original(values, to_float64(center), to_float64(scale)) for values in (forecast, actual)))
-        error = (to_float64(forecast) - to_float64(actual)).abs()
+    def _add(self, forecast: Tensor, actual: Tensor, units: Units) -> None:
+        in_standard = [units.standard(values) for values in (forecast, actual)]
+        in_original = [_original(values, units) for values in (forecast, actual)]
+        self.scaled.add(*in_standard)
+        self.original.add(*in_original)
         missing = to_float64(actual).isnan()
-        error, share = error.masked_fill(missing, 0.0), (~missing).double().mean(dim=(1, 2))
-        parts = (error.square(), error, error * to_float64(scale)[:, None])
+        share = (~missing).double().mean(dim=(1, 2))
+        error, absolute = (
+            (to_float64(one) - to_float64(other)).abs().masked_fill(missing, 0.0)
+            for one, other in (in_standard, in_original)
+        )
+        parts = (error.square(), error, absolute)
         means = [part.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for part in parts]
         self._windows.append(torch.stack([*means, share], dim=1).cpu().numpy())
 
 
-def _original(
-    scaled: Float[Tensor, "b pred_len n"], center: Float[Tensor, "b n"], scale: Float[Tensor, "b n"]
-) -> Float[Tensor, "b pred_len n"]:
+def _original(scaled: Float[Tensor, "b pred_len n"], units: Units) -> Float[Tensor, "b pred_len n"]:
     # A zero in the data is rounding noise after conversion from float32 scaled values, and MAPE would divide by it.
-    values = to_float64(scaled) * scale[:, None] + center[:, None]
-    noise = 4 * torch.finfo(torch.float32).eps * center[:, None].abs()
-    return values.masked_fill(values.abs() <= noise, 0.0)
+    values = units.unscaled(scaled)
+    noise = 4 * torch.finfo(torch.float32).eps * units.center[:, None].abs()
+    return units.untransformed(values.masked_fill(values.abs() <= noise, 0.0))
 
 
 def pinball(

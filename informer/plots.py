@@ -1,4 +1,4 @@
-"""Figures of forecasts and errors, made without pyplot: no global state, no display, thread-safe."""
+"""Figures of forecasts and errors, without pyplot: no global state, no display, thread-safe."""
 
 import io
 import logging
@@ -33,14 +33,14 @@ ASIAN = (
 )  # fmt: skip
 MISSING_SIGN = r"Glyph (\d+) \(.*\) missing from font"
 WIDTH = 9.0
-"""Inches."""
+"""Width of figures in inches."""
 
 Band = tuple[pd.DataFrame, pd.DataFrame]
 """Lower and upper ends of an interval, shaped like the forecast."""
 
 
 def shown_columns(names: Sequence[str], most: int, target: str | None = None) -> list[str]:
-    """The first `most` names, `target` among them; None, or none of the names: the last of them."""
+    """The first `most` names, always including `target`, or the last name if `target` is None or not in `names`."""
     chosen, wanted = list(names[:most]), names[-1] if target is None or target not in names else target
     return chosen if wanted in chosen else [*chosen[:-1], wanted]
 
@@ -60,11 +60,11 @@ def plot_forecast(
         history: values before the forecast, indexed by timestamp; the last four horizons (or 48 rows) are drawn.
         forecast: forecast values, indexed by timestamp.
         actual: the actual values, if known.
-        bands: intervals around the forecast by name, the widest first.
+        bands: intervals around the forecast by name, widest first.
         title: heading of the figure.
-        target: the column that matters most; None: the last.
+        target: column that is always drawn; None: the last.
 
-    At most 12 columns are drawn, the target among them; the heading says so if there are more.
+    At most 12 columns are drawn; the heading says so if there are more.
     """
     columns = shown_columns(list(forecast.columns), MAX_PANELS, target)
     if len(columns) < forecast.shape[1]:
@@ -98,8 +98,8 @@ def plot_windows(
         history: [w seq_len n]; the last two horizons are drawn.
         forecast: [w pred_len n].
         actual: [w pred_len n].
-        names: the n columns; at most three columns, the target among them, and four windows are drawn.
-        target: the column that matters most; None: the last.
+        names: names of the n columns; at most three columns and four windows are drawn.
+        target: column that is always drawn; None: the last.
     """
     shown = [list(names).index(name) for name in shown_columns(names, 3, target)]
     rows, columns = min(len(forecast), 4), len(shown)
@@ -145,13 +145,12 @@ def plot_losses(
     """Training and validation loss by epoch; baselines' validation losses as horizontal lines.
 
     Args:
-        training, validation: by epoch; 0 is before the first step.
-        baselines: by name.
-        units: what the losses are.
-        note: what a reader of the lines should know.
+        training, validation: losses by epoch; 0 is before the first step.
+        baselines: losses by name.
+        units: label of the losses.
+        note: note on the baselines' losses.
 
-    The lowest validation loss has a dot. The axis of losses is logarithmic where they differ by more than a factor
-    of 10.
+    A dot marks the lowest validation loss. The axis is logarithmic if losses differ by more than a factor of 10.
     """
     figure, (axes,) = _stack(1, "", height=3.6)
     for place, (name, value) in enumerate(baselines.items()):
@@ -174,12 +173,13 @@ def plot_losses(
 def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Sequence[str], place: str) -> Figure:
     """Heat maps of one layer: windows down, heads across, queries down and keys across within each.
 
-    Every map has its own colour scale, up to its largest weight, printed above it. Colours follow the square root of
-    the weight, so that small ones are visible; with negative weights, linear from the most negative (blue) to red.
+    Every map has its own colour scale, up to its largest weight, which is shown above it. Colours follow the square
+    root of the weight, so that small weights are visible; with negative weights they are linear, from blue (negative)
+    to red.
 
     Args:
         weights: [w h rows columns]; may be coarser than `lengths`.
-        lengths: queries and keys, for the axes.
+        lengths: number of queries and of keys, for the axes.
         rows: names of the w windows.
         place: heading.
     """
@@ -263,8 +263,8 @@ def _line(axes: Axes, x: np.ndarray, y: ArrayLike, label: str, colour: str) -> N
 
 
 def _band(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, *, name: str, place: int) -> None:
-    """`place` among several: narrower ones are darker, also without those below."""
-    if len(x) == 1:  # an area without width
+    """Draw an interval; with a larger `place`, for narrower intervals, it is darker."""
+    if len(x) == 1:  # a filled area would have no width
         axes.vlines(x, low, high, color=FORECAST, alpha=0.4, linewidth=3 + 3 * place, label=name)
     else:
         axes.fill_between(x, low, high, color=FORECAST, alpha=min(0.16 + 0.1 * place, 0.5), linewidth=0, label=name)

@@ -1,9 +1,9 @@
 """`python -m informer.predict checkpoint=runs/latest input=FILE output=DIR`: forecast a file, or all files of a folder.
 
-One file gives <name>.forecast.csv (one row per step: timestamps, then the targets in their own units) and
-<name>.forecast.png. A folder or a pattern such as 'in/*.csv' gives one forecast per file and summary.csv with the
-status of each. mode=rolling writes <name>.rolling.csv instead, forecasts from origins throughout the file next to the
-actual values, and <name>.rolling.metrics.csv.
+For one file, writes <name>.forecast.csv (one row per step: timestamps, then the targets in their own units) and
+<name>.forecast.png. For a folder or a pattern such as 'in/*.csv', writes a forecast per file, and summary.csv with
+the status of each. mode=rolling writes <name>.rolling.csv instead, with forecasts from origins throughout the file and
+the actual values, and <name>.rolling.metrics.csv.
 """
 
 from informer import start
@@ -13,11 +13,13 @@ if __name__ == "__main__":  # before the imports that take seconds
 
 
 import sys
+from collections.abc import Sequence
 
-from informer.checkpoint.paths import unfinished
+from informer.checkpoint.paths import BEST, followed, unfinished
 from informer.config.commands import PredictConfig
 from informer.config.compose import run_command
-from informer.console import main_console, say
+from informer.config.positional import split_positional
+from informer.console import main_console, refuse, say
 from informer.data.read.download import check_input
 from informer.inference.jobs.places import at_hand
 
@@ -26,9 +28,23 @@ EXIT_SOME_FAILED = 1
 
 def main() -> None:
     """Console script `informer-predict`."""
-    # `from` is a word of Python, which no field can have
+    sys.argv[1:] = with_keys(sys.argv[1:])
+    # `from` is a keyword in Python, so the field has another name
     sys.argv[1:] = [f"from_date={word[5:]}" if word.startswith("from=") else word for word in sys.argv[1:]]
     run_command("predict", _act)
+
+
+def with_keys(arguments: Sequence[str]) -> list[str]:
+    """With `checkpoint=` before a run or .pt file given without a key, and `input=` before any other path."""
+    paths, others = split_positional(arguments)
+    runs = [path for path in paths if path.endswith(".pt") or (followed(path) / BEST).is_file()]
+    files = [path for path in paths if path not in runs]
+    if len(files) > 1 or len(runs) > 1:
+        refuse(
+            f"input: expected one file, folder or pattern, and one run, found {', '.join(paths[:3])}; put a pattern in "
+            "quotes, so that the shell leaves it as it is"
+        )
+    return [*others, *(f"checkpoint={path}" for path in runs), *(f"input={path}" for path in files)]
 
 
 def _act(settings: PredictConfig) -> None:
@@ -36,7 +52,7 @@ def _act(settings: PredictConfig) -> None:
         check_input(here.input or "")
         if note := unfinished(here.checkpoint):
             say(main_console(), note)
-        from informer.inference.jobs.run import predict  # imports torch, which a wrong path need not wait for
+        from informer.inference.jobs.run import predict  # imports torch; wrong paths are errors before that
 
         refit = None
         if here.refit_every is not None:

@@ -1,4 +1,4 @@
-"""Progress of a long command: work reports here, a display listens."""
+"""Progress reports of a long command, for a display that listens."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ class Status:
     """Current activity, and the best result so far; None: unchanged.
 
     Args:
-        doing: such as `training, step 120 of 400`.
+        doing: current activity, such as `training, step 120 of 400`.
         best: validation loss of the best forecaster so far.
         baseline: validation loss of the best baseline.
         baseline_name: name of that baseline.
@@ -35,7 +35,7 @@ def report(status: Status) -> None:
 
 @contextmanager
 def listening(listener: Callable[[Status], None]) -> Iterator[None]:
-    """Within the block, `listener` is called with every reported status."""
+    """Within the context, `listener` is called with every reported status."""
     token = _listener.set(listener)
     try:
         yield

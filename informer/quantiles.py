@@ -1,4 +1,4 @@
-"""Quantiles of a forecast: their levels, names, and loss (Koenker & Bassett 1978, "Regression Quantiles")."""
+"""Levels and names of forecast quantiles (Koenker & Bassett 1978, "Regression Quantiles")."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ MAX_DECIMALS = 6
 
 
 def level_problem(levels: Sequence[float]) -> str | None:
-    """Problem with a model's levels, as `expected ..., found ...`; None if they are valid."""
+    """What is wrong with a model's levels, as `expected ..., found ...`; None if they are valid."""
     inside = all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels)
     increasing = all(low < high for low, high in pairwise(levels))
     if inside and increasing and MEDIAN in levels:

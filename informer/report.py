@@ -31,7 +31,7 @@ def main() -> None:
 
 def _act(settings: ReportConfig) -> None:
     if is_remote(settings.input) and settings.output is None:
-        raise InputError(f"output: expected a page to write for input={without_query(settings.input)}, found none")
+        raise InputError(f"output: expected the path of a page for input={without_query(settings.input)}, found none")
     settings = copied_here(settings, ("input", "history", "actuals"))
     _check_exists(followed(settings.input))
     from informer.reporting.command import report  # imports torch; wrong paths are refused earlier

@@ -1,4 +1,4 @@
-"""The program's environment: its resource files, device, seeds, versions."""
+"""Environment of the program: resource files, device, seeds, versions."""
 
 import os
 import platform
@@ -29,7 +29,7 @@ DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d{1,3})?")
 
 
 def device_problems(name: str) -> list[str]:
-    """A sentence if this is not the name of a device; `runtime.pick_device` says whether it is there."""
+    """An error message if this is not the name of a device; `pick_device` checks whether it is available."""
     return [] if DEVICE.fullmatch(name) else [f"device: expected auto, cpu, cuda, cuda:1 or mps, found {name!r}"]
 
 
@@ -37,7 +37,7 @@ def pick_device(name: str) -> Any:
     """The torch.device for `auto`, `cpu`, `cuda`, `cuda:1` or `mps`.
 
     Raises:
-        InputError: not such a name, or this machine has no such device, or not one for every process of torchrun.
+        InputError: not such a name, no such device, or fewer GPUs than processes of torchrun.
     """
     import torch
 
@@ -57,7 +57,7 @@ def pick_device(name: str) -> Any:
         return torch.device("cpu")
     own = int(number or os.environ.get("LOCAL_RANK", "0"))
     if number and "LOCAL_RANK" in os.environ:
-        raise InputError(f"device={name}: torchrun gives each process a GPU of its own; use device=cuda")
+        raise InputError(f"device={name}: torchrun assigns a GPU to each process; use device=cuda")
     if number and own >= torch.cuda.device_count():
         raise InputError(f"device={name}: torch finds no such GPU; {_found()}")
     if own >= torch.cuda.device_count():
@@ -69,7 +69,7 @@ def pick_device(name: str) -> Any:
 
 
 def _found() -> str:
-    """The devices of this machine, as advice."""
+    """Advice that lists the available devices."""
     import torch
 
     n = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -93,7 +93,7 @@ def seed_everything(seed: int) -> None:
 
 
 def set_deterministic(wanted: bool) -> None:
-    """Whether torch refuses nondeterministic algorithms; must be called before CUDA starts."""
+    """Set whether torch may only use deterministic algorithms; must be called before CUDA starts."""
     import torch
 
     if wanted:
@@ -104,7 +104,7 @@ def set_deterministic(wanted: bool) -> None:
 
 
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
-"""What follows `?` in an address may be a signature that gives access: it is not saved."""
+"""The query of an address may be a signature that grants access, so it is not saved."""
 
 
 def provenance() -> dict[str, Any]:

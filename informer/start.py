@@ -1,4 +1,4 @@
-"""Set-up of a command's process before slow imports: Ctrl-C and text in an ASCII locale.
+"""Set up a command's process before slow imports: Ctrl-C, and UTF-8 in an ASCII locale.
 
 Imports nothing from the package and nothing heavy.
 """
@@ -19,7 +19,7 @@ _began: list[float] = []
 
 
 def begin() -> None:
-    """Call first: Ctrl-C ends the process with one line; file names are UTF-8 in any locale."""
+    """Set up the process: Ctrl-C ends it with one line; file names are UTF-8 in any locale. Must be called first."""
     _began[:] = [time.monotonic()]
     signal.signal(signal.SIGINT, end_at_once)
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
@@ -27,7 +27,7 @@ def begin() -> None:
 
 
 def take_beginning() -> float | None:
-    """When the command began, as `time.monotonic()` says it, for the first run of its process; None for later runs."""
+    """Start of the command in `time.monotonic()`, for the first call in the process; None for later calls."""
     return _began.pop() if _began else None
 
 
@@ -40,24 +40,24 @@ def run(main: Callable[[], None]) -> None:
 
 
 def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C while a command works: clean up first. A second Ctrl-C does not wait for that."""
+    """Handler of Ctrl-C while a command runs: clean up first; a second Ctrl-C does not wait for that."""
     signal.signal(signal.SIGINT, end_at_once)
     raise KeyboardInterrupt
 
 
 def end_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C when there is nothing to clean up, or the user does not want to wait."""
+    """Handler of Ctrl-C when there is nothing to clean up, or for a second Ctrl-C."""
     os.write(2, b"interrupted\n")
     os._exit(EXIT_INTERRUPTED)
 
 
 def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C after all output."""
+    """Handler of Ctrl-C after all output."""
     os._exit(EXIT_INTERRUPTED)
 
 
 def run_module(name: str) -> None:
-    """The command `informer.<name>`."""
+    """Run the command `informer.<name>`."""
     run(importlib.import_module(f"informer.{name}").main)
 
 

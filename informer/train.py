@@ -1,9 +1,9 @@
 """`python -m informer.train dataset=ETTh1 attn=prob`: fit a model, score it once on the test part, save everything.
 
-The run directory holds config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
+The run directory contains config.yaml (resolved), run.json (command, versions, commit, seed, data checksum), train.log,
 TensorBoard's event file, best.pt and last.pt, and the test report metrics.json and metrics.csv. `resume=` continues
 a stopped run as if it had never stopped, and with trainer.max_epochs or trainer.max_steps also a finished one. Under
-torchrun --max-restarts the run that is in `run_dir` continues from what it saved last.
+torchrun --max-restarts a run in `run_dir` continues from its last save.
 """
 
 from informer import start
@@ -31,8 +31,8 @@ from informer.training.elastic import is_elastic
 from informer.training.multirun import announce, closing_table, leave_row
 from informer.training.run_dir import LENGTH, RunFolder
 
-MOVABLE = ("device", "data_dir", "dataset.path", "dataset.cache_dir", "init_from")
-"""Keys that may be given with `resume`, along with `LENGTH`; all others come from the run."""
+MOVABLE = ("device", "data_dir", "dataset.path", "dataset.attributes", "dataset.cache_dir", "init_from")
+"""Keys that may be set with `resume`, along with `LENGTH`; all others come from the run."""
 
 
 def main() -> None:
@@ -69,12 +69,12 @@ def _act(settings: TrainConfig) -> None:
 
 
 def _check_paths(settings: TrainConfig) -> None:
-    """Refuse missing files."""
+    """Raise an InputError for missing files, and for keys that cannot change with `resume`."""
     if settings.resume is not None:
         others = [key for key in given_keys() if key not in ("resume", *MOVABLE, *LENGTH)]
         if others:
             raise InputError(
-                f"resume: the configuration comes from the run; leave out {', '.join(others)} "
+                f"resume: the configuration comes from the run; omit {', '.join(others)} "
                 f"(only {', '.join(LENGTH)} may change)"
             )
         RunFolder.of(Path(settings.resume))
@@ -85,7 +85,7 @@ def _check_paths(settings: TrainConfig) -> None:
 
 
 def _with_path(arguments: list[str]) -> list[str]:
-    """With `dataset=csv dataset.path=` before a file given without a key."""
+    """Add `dataset=csv dataset.path=` to a file given without a key."""
     paths, _ = split_positional(arguments)
     files = [path for path in paths if Path(path).exists() or is_address(path) or path.lower().endswith(SUFFIXES)]
     if len(files) > 1:
@@ -95,7 +95,7 @@ def _with_path(arguments: list[str]) -> list[str]:
 
 
 def _name(settings: TrainConfig) -> str:
-    """Time, data, model, attention and target of the run."""
+    """Name of the run directory: time, data, model, attention and target."""
     data = settings.dataset.name if settings.dataset.path is None else Path(settings.dataset.path).name.split(".")[0]
     attention = choice("attn") if settings.model.family != "linear" else None
     parts = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", data, choice("model"), attention, settings.target, job_number()]

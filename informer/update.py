@@ -1,7 +1,7 @@
-"""`python -m informer.update checkpoint=RUN input=newer.csv output=RUN2`: a trained run with later rows added to it.
+"""`python -m informer.update checkpoint=RUN input=newer.csv output=RUN2`: update a trained run with later rows.
 
-Linear maps are fitted exactly as on all rows, from the moments that the run kept; a network stays as it is, or takes
-`steps` more; intervals are calibrated again, and the newest rows are a test part. RUN2 is a run like any other.
+Linear maps are fitted as on all rows, from the saved moments of the run. A network is unchanged, or trained for `steps`
+more steps. Intervals are recalibrated, and the newest rows are the test part. RUN2 is a run like any other.
 """
 
 from informer import start

@@ -1,7 +1,7 @@
-"""`python -m informer.watch checkpoint=RUN input=FILE`: is a trained model still good?
+"""`python -m informer.watch checkpoint=RUN input=FILE`: monitor a trained model.
 
-Forecasts from every origin since training are compared with actual values. The exit status says what to do: 0 nothing,
-10 recalibrate, 11 update, 12 retrain.
+Forecasts from every origin since training are compared with actual values. The exit status is the recommended action:
+0 none, 10 recalibrate, 11 update, 12 retrain.
 """
 
 from informer import start

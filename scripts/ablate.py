@@ -1,16 +1,17 @@
-"""Change one thing of an Informer at a time: test error, time a step and peak memory of each change.
+"""Change one component of an Informer at a time: test error, time per step and peak memory of each change.
 
     python scripts/ablate.py [key=value ...] [--steps 120] [--seeds 0 1 2] [--axes attention stacks] [--output DIR]
 
 The base is a small Informer on ETTh1 (`BASE`); `AXES` lists the changes. Other key=value of informer.train change the
-base. Every network takes the same number of steps, its rate falling along half a cosine, and its last weights are
-scored on the test part: enough to compare, not to be good. A configuration has a process of its own, in which all seeds
-are trained one after another. A finished seed is not trained again: the same command continues where it was stopped.
+base. Every network is trained for the same number of steps with a cosine schedule, and its last weights are scored on
+the test part: enough to compare changes, not for good scores. Each configuration runs in a separate process, which
+trains all seeds one after another. Finished seeds are not trained again: the same command continues where it stopped.
 
-Time is that of the processor, which counts the same whoever else uses the machine. Memory is what the process held at
-most while it trained, above what it held before: libraries, data, network.
+Time is CPU time, which does not depend on other users of the machine. Memory is the peak of the process during
+training, above what it held before (libraries, data, network).
 
-Under --output: CONFIGURATION_SEED.json (a row each), and of all of them ablations.csv, ablations.md and ablations.png.
+Under --output: CONFIGURATION_SEED.json (one row each), and for all of them ablations.csv, ablations.md and
+ablations.png.
 """
 
 import argparse
@@ -86,7 +87,7 @@ class Row:
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Job:
-    """One configuration and the seeds that it is trained with."""
+    """One configuration and its seeds."""
 
     base: Change
     change: Change
@@ -96,11 +97,11 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of its rows."""
+        """Name of its rows."""
         return name_of(self.change)
 
     def row_file(self, seed: int) -> Path:
-        """There once the seed is finished."""
+        """Path of the row of a seed, written when it is finished."""
         return self.folder / f"{self.name}_{seed}.json"
 
     @property
@@ -121,18 +122,18 @@ class Job:
 
 
 def name_of(change: Mapping[str, Any]) -> str:
-    """A configuration by what it changes, for files and rows."""
+    """Name of a configuration, for files and rows: what it changes."""
     parts = (f"{key.rpartition('.')[2]}={value}" for key, value in change.items())
     return re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-") or "base"
 
 
 def peak_bytes() -> int:
-    """The most that this process held so far."""
+    """Peak memory of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB
 
 
 def run_job(job: Job) -> None:
-    """Train every seed that is not finished, in a process that has trained nothing else."""
+    """Train every seed that is not finished, in a new process."""
     settings = job.settings()
     data = build_data(settings, CPU)
     set_up(settings, data)
@@ -142,13 +143,13 @@ def run_job(job: Job) -> None:
 
 
 def set_up(settings: TrainConfig, data: Data) -> None:
-    """One step of a throw-away network on two windows: libraries set themselves up."""
+    """Warm up libraries with one step of a temporary network on two windows."""
     two = replace(settings, trainer=replace(settings.trainer, batch_size=2))
     list(trained_by(two, new_network(settings, data), data, [1]))
 
 
 def measured(job: Job, seed: int, data: Data, before: int) -> Row:
-    """The row of one seed; `before`: bytes that the process held at most until now."""
+    """The row of one seed; `before`: peak memory of the process until now."""
     settings = replace(job.settings(), seed=seed)
     seed_everything(seed)
     model = new_network(settings, data)
@@ -162,7 +163,7 @@ def measured(job: Job, seed: int, data: Data, before: int) -> Row:
 
 
 def run_all(jobs: Sequence[Job], console: Console) -> int:
-    """Run what is not finished, one process after another; how many failed."""
+    """Run what is not finished, one process after another; returns the number of failures."""
     n_failed = 0
     for place, job in enumerate(jobs, start=1):
         if job.left:
@@ -191,7 +192,7 @@ class Line:
 
     @classmethod
     def of(cls, axis: str, value: str, rows: Sequence[Row]) -> "Line":
-        """Of the rows of one configuration."""
+        """From the rows of one configuration."""
         mse = [row.mse for row in rows]
         means = {key: statistics.mean(getattr(row, key) for row in rows) for key in ("mae", "ms_a_step")}
         return cls(
@@ -202,7 +203,7 @@ class Line:
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """A line for each value of each axis that has been run."""
+    """One line per value of each axis that has been run."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row.configuration, []).append(row)
@@ -211,7 +212,7 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
 
 
 def as_markdown(lines: Sequence[Line]) -> str:
-    """A line a value; that of the base in bold."""
+    """One line per value; the base in bold."""
     heading = ["", "value", "seeds", "test MSE", "MAE", "ms a step", "peak MiB"]
     texts, axis = [], ""
     for line in lines:
@@ -224,7 +225,7 @@ def as_markdown(lines: Sequence[Line]) -> str:
 
 
 def as_figure(lines: Sequence[Line]) -> Figure:
-    """Error, time and memory of every value, one below the other; the base's dashed."""
+    """Error, time and memory of every value in panels; the base dashed."""
     figure = Figure(figsize=(10, 1.2 + 0.25 * len(lines)), layout="constrained")
     error, seconds, memory = figure.subplots(1, 3, sharey=True)
     groups = [*dict.fromkeys(line.axis for line in lines)]
@@ -247,7 +248,7 @@ def as_figure(lines: Sequence[Line]) -> Figure:
 
 
 def write_report(folder: Path) -> None:
-    """ablations.csv, ablations.md and ablations.png, of all rows that are there."""
+    """Write ablations.csv, ablations.md and ablations.png from all rows."""
     rows = [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*_*.json"))]
     if rows:
         lines = lines_of(rows)
@@ -270,7 +271,7 @@ def jobs_of(axes: Sequence[str], base: Change, seeds: list[int], steps: int, fol
 
 
 def main() -> None:
-    """Run what is asked for and not finished."""
+    """Run the requested configurations that are not finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="*", metavar="key=value", help="of informer.train, for the base")
     parser.add_argument("--axes", nargs="+", default=list(AXES), help=", ".join(AXES))

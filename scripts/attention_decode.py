@@ -1,7 +1,7 @@
-"""Time of one step of decoding, position after position, against the positions that came before (for the benchmark).
+"""Time of one decoding step by number of previous positions (for the benchmark).
 
-Mechanisms with a recurrent form carry their state; full attention reads its cache of all keys and values. Before a
-step is timed, the state has taken in that many positions, and the cache holds as many.
+Mechanisms with a recurrent form have a state; full attention reads a cache of all keys and values. Before a step is
+timed, state or cache have processed the previous positions.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ def recurrent_names() -> list[str]:
 
 
 class StateDecoder:
-    """Carries the state of a recurrent mechanism."""
+    """Decoder with the state of a recurrent mechanism."""
 
     def __init__(self, name: str, length: int, device: str) -> None:
         spec = AttentionSpec(n_heads=HEADS, d_head=WIDTH, len_q=length, len_k=length, causal=True)
@@ -56,41 +56,41 @@ class StateDecoder:
         self.state = attention.initial_state(1, device=device)
 
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """Take in one position and give its row."""
+        """Process one position; returns its output row."""
         _, self.state = self.attention.step(self.state, q, k, v)
 
     def skip(self, k: Tensor, v: Tensor) -> None:
-        """Take in positions [1 h n e] of which no row is wanted."""
+        """Process positions [1 h n e] without computing output rows."""
         for key, value in zip(k.unbind(dim=2), v.unbind(dim=2), strict=True):
             self.step(key, key, value)
 
     @property
     def kept_bytes(self) -> int:
-        """Of the state."""
+        """Bytes of the state."""
         return sum(part.nbytes for part in self.state)
 
 
 class CacheDecoder:
-    """Full attention over all keys and values so far, in arrays that are large enough from the start."""
+    """Full attention over a preallocated cache of all keys and values so far."""
 
     def __init__(self, length: int, device: str) -> None:
         self.k, self.v = (torch.zeros(1, HEADS, length, WIDTH, device=device) for _ in "kv")
         self.position = 0
 
     def step(self, q: Tensor, k: Tensor, v: Tensor) -> None:
-        """Take in one position and give its row."""
+        """Process one position; returns its output row."""
         self.skip(k.unsqueeze(2), v.unsqueeze(2))
         F.scaled_dot_product_attention(q.unsqueeze(2), self.k[:, :, : self.position], self.v[:, :, : self.position])
 
     def skip(self, k: Tensor, v: Tensor) -> None:
-        """Take in positions [1 h n e] of which no row is wanted."""
+        """Process positions [1 h n e] without computing output rows."""
         end = self.position + k.shape[2]
         self.k[:, :, self.position : end], self.v[:, :, self.position : end] = k, v
         self.position = end
 
     @property
     def kept_bytes(self) -> int:
-        """Of the keys and values in use."""
+        """Bytes of the keys and values in use."""
         return 2 * self.k[:, :, : self.position].numel() * self.k.itemsize
 
 
@@ -113,7 +113,7 @@ def decode(setup: Setup, name: str, positions: list[int]) -> Iterator[DecodeCell
 
 
 def _seconds_of_steps(setup: Setup, step: Step) -> float:
-    """Median over STEPS steps, after one that is not timed."""
+    """Median over STEPS steps, after a warm-up step."""
     seconds = []
     for _ in range(STEPS + 1):
         q, k, v = (torch.randn(1, HEADS, WIDTH, device=setup.device) for _ in range(3))
@@ -126,7 +126,7 @@ def _seconds_of_steps(setup: Setup, step: Step) -> float:
 
 
 def decode_table(cells: list[DecodeCell]) -> str:
-    """Milliseconds of a step and bytes kept, a line for each mechanism."""
+    """Milliseconds per step and bytes of state, one line per mechanism."""
     positions = sorted({cell.position for cell in cells})
     rows = []
     for name in dict.fromkeys(cell.attn for cell in cells):

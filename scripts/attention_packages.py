@@ -1,7 +1,7 @@
-"""Published implementations next to ours: the same work from q, k, v [b h l e] to the output, for the benchmark.
+"""Published implementations of attention mechanisms, from q, k, v [b h l e] to the output (for the benchmark).
 
-They come with `pip install 'informer[bench]'` and are imported when they are built, so that one that is missing, or no
-longer runs with the torch of today, keeps nobody else from being measured.
+They are installed by `pip install 'informer[bench]'` and imported when they are built, so that a package that is
+missing, or does not work with the installed torch, does not affect the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ class Function(nn.Module):
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Package:
-    """One package: which of our mechanisms does its job, with which parameters, and how far they are the same."""
+    """One package: our corresponding mechanism with its parameters, and how far both compute the same."""
 
     ours: str
     build: Callable[[AttentionSpec], nn.Module]
@@ -46,7 +46,7 @@ class Package:
 
 
 class _Given(nn.Module):
-    """In place of a projection: what it would give."""
+    """Replaces a projection by a given output."""
 
     def __init__(self, given: dict[str, Tensor], name: str) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def performer(spec: AttentionSpec) -> nn.Module:
 
 
 def linformer(spec: AttentionSpec) -> nn.Module:
-    """linformer: its layer with the four projections taken out, so that both sides start from q, k, v."""
+    """linformer: its layer without the four projections, so that both start from q, k, v."""
     from linformer import LinformerSelfAttention
 
     width = spec.n_heads * spec.d_head
@@ -81,7 +81,7 @@ def linformer(spec: AttentionSpec) -> nn.Module:
 
 
 def reformer(spec: AttentionSpec) -> nn.Module:
-    """reformer-pytorch: hashing of queries that are keys, too; q serves as both."""
+    """reformer-pytorch: hashing with shared queries and keys; q is used for both."""
     from reformer_pytorch import LSHAttention
 
     lsh = LSHAttention(bucket_size=BLOCK, n_hashes=N_HASHES, causal=spec.causal)

@@ -1,4 +1,4 @@
-"""Seconds and bytes of one forward and backward pass, each measurement in a process of its own (for the benchmark)."""
+"""Seconds and bytes of one forward and backward pass, each measured in a separate process (for the benchmark)."""
 
 import math
 import time
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Contender:
-    """What is measured: a mechanism with its parameters, or a package."""
+    """A mechanism with its parameters, or a package, to measure."""
 
     name: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Contender:
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Setup:
-    """What all measurements of a run share."""
+    """Settings shared by all measurements of a run."""
 
     causal: bool
     device: str
@@ -77,7 +77,7 @@ class Setup:
 
 
 def seconds_of_turns(setup: Setup, contenders: list[Contender], length: int) -> list[list[float]]:
-    """Seconds of every turn of each contender; they take turns, so that noise of the machine falls on all alike."""
+    """Seconds of every turn of each contender; they take turns, so that noise affects all alike."""
     warm = setup.inputs(min(length, LONG))
     for contender in contenders:
         setup.make_pass(contender, warm)()
@@ -93,7 +93,7 @@ def seconds_of_turns(setup: Setup, contenders: list[Contender], length: int) -> 
 
 
 def peak_bytes(setup: Setup, contender: Contender, length: int) -> float:
-    """Bytes that building and one pass need at their highest, beyond the inputs; NaN where the system does not tell."""
+    """Peak bytes of building and one pass, beyond the inputs; NaN if the system does not report it."""
     setup.make_pass(contender, setup.inputs(SHORT))()
     inputs = setup.inputs(length)
     if setup.device == "cuda":
@@ -109,16 +109,16 @@ def peak_bytes(setup: Setup, contender: Contender, length: int) -> float:
 
 
 def resident(key: str) -> int:
-    """Bytes of this process: VmRSS now, VmHWM at its highest."""
+    """Bytes of this process: VmRSS now, VmHWM at its peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(key))
 
 
 def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:
-    """`function(*arguments)` computed by a process that has computed nothing yet.
+    """`function(*arguments)` computed in a new process.
 
     Raises:
-        BrokenProcessPool: the system ended it, most likely for memory.
+        BrokenProcessPool: the system killed it, most likely for memory.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(["torch", "informer.build"])  # imported once, in a server that runs nothing itself

@@ -1,16 +1,16 @@
-"""How near the approximating mechanisms come to what they approximate, one figure each.
+"""Accuracy of the approximating mechanisms, one figure each.
 
     python scripts/attention_quality.py --output runs/attention_quality
     python scripts/attention_quality.py --only topk prob --seeds 2 --length 64
 
-performer  error of A against full attention over the number of features, for both kinds, orthogonal or not, three radii
-reformer   share of full attention's weight on the pairs that hashing keeps, over the number of hashes
-topk       error of A against full attention over k, for three scales of the scores
-prob       share of the exact top queries (by max - mean over all keys) that each sampling finds, over the length
+performer  error of A compared with full attention over the number of features, both kinds, orthogonal or not, three
+radii reformer   share of full attention's weight on the pairs that hashing keeps, over the number of hashes topk
+error of A against full attention over k, for three scales of the scores prob       share of the exact top queries (by
+max - mean over all keys) that each sampling finds, over the length
 
-Queries and keys are independent N(0, scale^2) numbers, float64, drawn anew for every seed together with what the
-mechanism draws; the figures show means over seeds and their standard deviation. Errors are |A - A_full| / |A_full| in
-Frobenius norm. A figure that is there is not computed again. Under --output: NAME.csv and NAME.png for each, table.md.
+Queries and keys are independent N(0, scale^2) numbers, float64, drawn for every seed, like the random numbers of the
+mechanism; the figures show means over seeds and their standard deviation. Errors are |A - A_full| / |A_full| in
+Frobenius norm. Existing figures are not computed again. Under --output: NAME.csv and NAME.png for each, table.md.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Point:
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Inputs:
-    """What all figures draw from."""
+    """Random inputs of all figures."""
 
     length: int
     heads: int
@@ -64,14 +64,14 @@ class Inputs:
         return AttentionSpec(n_heads=self.heads, d_head=self.width, len_q=length, len_k=length)
 
     def draw(self, seed: int, *, length: int | None = None, factor: float = 1.0) -> tuple[Tensor, Tensor]:
-        """q and k [1 heads length width]; what is built next draws from the same seed."""
+        """Draw q and k [1 heads length width]; a mechanism built next draws from the same generator."""
         torch.manual_seed(seed)
         shape = (1, self.heads, length or self.length, self.width)
         q, k = (factor * self.scale * torch.randn(shape, dtype=torch.float64) for _ in "qk")
         return q, k
 
     def point(self, panel: str, line: str, x: int, value: Callable[[int], float]) -> Point:
-        """`value` of every seed, summed up."""
+        """Mean and standard deviation of `value` over seeds."""
         values = [value(seed) for seed in range(self.seeds)]
         return Point(panel=panel, line=line, x=x, value=mean(values), deviation=stdev(values) if len(values) > 1 else 0)
 
@@ -82,7 +82,7 @@ def powers(least: int, most: int) -> list[int]:
 
 
 def relative_error(inputs: Inputs, name: str, seed: int, factor: float = 1.0, **params: object) -> float:
-    """Of the mechanism's matrix against that of full attention."""
+    """Relative error of the mechanism's matrix compared with that of full attention."""
     q, k = inputs.draw(seed, factor=factor)
     full = build_attention("full", inputs.spec()).weights(q, k)
     found = build_attention(name, inputs.spec(), **params).double().eval().weights(q, k)
@@ -90,7 +90,7 @@ def relative_error(inputs: Inputs, name: str, seed: int, factor: float = 1.0, **
 
 
 def performer(inputs: Inputs) -> Iterator[Point]:
-    """Error over features."""
+    """Error over the number of features."""
     for kind, orthogonal, radii, m in product(
         ("positive", "trig"), (True, False), ("gaussian", "sqrt_d", "quantile"), powers(16, 4096)
     ):
@@ -103,7 +103,7 @@ def performer(inputs: Inputs) -> Iterator[Point]:
 
 
 def reformer(inputs: Inputs) -> Iterator[Point]:
-    """Weight kept over hashes."""
+    """Weight kept over the number of hashes."""
 
     def kept(seed: int, n_buckets: int, n_hashes: int) -> float:
         q, k = inputs.draw(seed)
@@ -124,7 +124,7 @@ def topk(inputs: Inputs) -> Iterator[Point]:
 
 
 def cyclic(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with daily and weekly cycles in queries and keys, of one amplitude and phase for each feature."""
+    """Inputs with daily and weekly cycles in queries and keys, with one amplitude and phase per feature."""
     hours = torch.arange(k.shape[2], dtype=k.dtype)[:, None] * 2 * torch.pi
     size, phase = torch.randn(2, 2, k.shape[3], dtype=k.dtype)
     cycles = sum(size[i] * torch.sin(hours / period + 3 * phase[i]) for i, period in enumerate((24, 168)))
@@ -151,7 +151,7 @@ def found_by(sampling: str, q: Tensor, k: Tensor, factor: int = 5) -> float:
 
 
 def prob(inputs: Inputs) -> Iterator[Point]:
-    """Recall over the length."""
+    """Recall of the top queries over the length."""
     samplings = ("shared, training", "shared, evaluation", "per_query", "per_query, mean=zero_fill", "lse")
     for kind, sampling, length in product(
         ("Gaussian", "daily and weekly cycles"), samplings, powers(64, 4 * inputs.length)
@@ -174,7 +174,7 @@ FIGURES: dict[str, tuple[Callable[[Inputs], Iterator[Point]], str, bool]] = {
 
 
 def draw(points: list[Point], x_label: str, *, logarithmic: bool, path: Path) -> None:
-    """Panels side by side, a line with its deviation for each variant."""
+    """Plot panels side by side, one line with its standard deviation per variant."""
     panels = list(dict.fromkeys(point.panel for point in points))
     figure = Figure(figsize=(6.5 * len(panels), 4.8), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -196,7 +196,7 @@ def draw(points: list[Point], x_label: str, *, logarithmic: bool, path: Path) ->
 
 
 def table(name: str, points: list[Point], x_label: str) -> str:
-    """Lines down, x across, mean and deviation."""
+    """Table with lines as rows and x as columns: mean and standard deviation."""
     places = sorted({point.x for point in points})
     rows = [
         [panel, line, *(f"{point.value:.3g} ± {point.deviation:.1g}" for point in group)]
@@ -206,7 +206,7 @@ def table(name: str, points: list[Point], x_label: str) -> str:
 
 
 def main() -> None:
-    """Compute what is missing, draw, print."""
+    """Compute missing figures, plot and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES), metavar="NAME")
     parser.add_argument("--length", type=int, default=256, help="queries and keys; prob goes to four times as many")

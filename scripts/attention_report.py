@@ -20,7 +20,7 @@ FIT_FROM = 2048
 
 @dataclass(kw_only=True, slots=True)
 class Cell:
-    """A mechanism, and what it was measured next to, at one length; medians over turns."""
+    """Medians over turns of a mechanism and its rival at one length."""
 
     attn: str
     rival: str
@@ -44,7 +44,7 @@ Groups = dict[str, list[Cell]]
 
 
 def grouped(cells: list[Cell]) -> Groups:
-    """By mechanism or package, in order of appearance."""
+    """Cells by mechanism or package, in order of appearance."""
     groups: Groups = {}
     for cell in sorted(cells, key=lambda cell: cell.length):
         groups.setdefault(cell.rival if cell.rival in PACKAGES else cell.attn, []).append(cell)

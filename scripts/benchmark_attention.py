@@ -1,21 +1,21 @@
 """Time and peak memory of one forward and backward pass of every attention mechanism, against the sequence length.
 
     python scripts/benchmark_attention.py --output runs/benchmark_attention            # all mechanisms, 128 to 16384
-    python scripts/benchmark_attention.py --packages --output runs/benchmark_packages  # next to published packages
+    python scripts/benchmark_attention.py --packages --output runs/benchmark_packages  # published packages
     python scripts/benchmark_attention.py --draw --output runs/benchmark_attention     # tables and plot again
-    python scripts/benchmark_attention.py --decode --output runs/benchmark_decode      # one position after the other
+    python scripts/benchmark_attention.py --decode --output runs/benchmark_decode      # steps of decoding
 
 One batch item, 8 heads of 64 features, float32, training mode without dropout. For each cell the mechanism and its
-rival (torch's fused full attention; with --packages the published implementation) take turns in one process, and the
-medians of their turns are given, as that of the ratio within a turn. Peak memory is that of a process of its own: what
-mechanism and pass need beyond q, k, v. A mechanism stops where its last cell, growing with the square of the length,
-would pass 60 s or 8 GiB; the table says which.
+rival (torch's fused full attention; with --packages the published implementation) take turns in one process; the
+medians of their times and of the ratio within a turn are reported. Peak memory is measured in a separate process: what
+mechanism and pass need beyond q, k, v. A mechanism stops at a length at which its last cell, extrapolated with the
+square of the length, would exceed 60 s or 8 GiB; the table says which.
 
-Every cell is kept in results.csv as it is measured, and the same command continues where it was stopped; what failed is
-tried again. Tables go to table.md, the plot to scaling.png.
+Every cell is saved in results.csv as it is measured, and the same command continues where it stopped; failed cells are
+measured again. Tables are written to table.md, the plot to scaling.png.
 
---decode measures one step of decoding after that many positions: mechanisms with a recurrent form, and full attention
-with a cache of keys and values. It measures all cells anew, to results.csv and table.md.
+--decode measures one decoding step after a number of positions: mechanisms with a recurrent form, and full attention
+with a cache of keys and values. It always measures all cells, and writes results.csv and table.md.
 """
 
 import argparse
@@ -44,12 +44,12 @@ MAX_SECONDS, MAX_BYTES = 60.0, 8 << 30
 
 
 def mechanism(name: str) -> type[Attention]:
-    """The class of a name."""
+    """The class of a mechanism."""
     return attention_class(attention_node(name)["_target_"])
 
 
 def pairs(given: argparse.Namespace, length: int) -> Iterator[tuple[Contender, Contender | None]]:
-    """What is measured at a length, and next to what; full attention first, and next to nothing."""
+    """Contenders at a length and their rivals; full attention comes first and has no rival."""
     if given.packages:
         for name, package in PACKAGES.items():
             if package.causal or not given.causal:
@@ -62,7 +62,7 @@ def pairs(given: argparse.Namespace, length: int) -> Iterator[tuple[Contender, C
 
 
 def limit_passed(last: Cell | None, length: int) -> str:
-    """The limit that quadratic growth from the cell before passes here; empty if none."""
+    """The limit that quadratic growth from the previous cell exceeds here; empty if none."""
     if last is None or last.stopped:
         return last.stopped if last else ""
     growth, rival_counts = (length / last.length) ** 2, last.rival in PACKAGES
@@ -74,7 +74,7 @@ def limit_passed(last: Cell | None, length: int) -> str:
 
 
 def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) -> None:
-    """Fill a cell, or say why it stays empty."""
+    """Measure a cell, or record why it is empty."""
     contenders = [ours, rival] if rival else [ours]
     try:
         cell.peak_bytes = in_fresh_process(peak_bytes, setup, ours, cell.length)
@@ -94,7 +94,7 @@ def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) 
 
 
 def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]:
-    """All cells, the shortest length first; those that are kept already are not measured again."""
+    """Measure all cells, shortest length first; saved ones are not measured again."""
     path = given.output / "results.csv"
     cells = [cell for cell in read_rows(Cell, path) if not cell.stopped or cell.stopped.startswith(">")]
     known = {(cell.attn, cell.rival, cell.length): cell for cell in cells}
@@ -116,7 +116,7 @@ def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]
 
 
 def run_decode(setup: Setup, given: argparse.Namespace, console: Console) -> str:
-    """One step after each of the lengths, for full attention and what has a recurrent form; the table."""
+    """Measure one step after each length, for full attention and recurrent mechanisms; returns the table."""
     cells: list[DecodeCell] = []
     for name in [CACHED, *(name for name in recurrent_names() if name in given.attn)]:
         for cell in decode(setup, name, given.lengths):
@@ -134,18 +134,18 @@ def _told(cell: Cell) -> str:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attn", nargs="+", choices=attention_names(), default=attention_names(), metavar="NAME")
-    parser.add_argument("--packages", action="store_true", help="ours next to published packages: informer[bench]")
+    parser.add_argument("--packages", action="store_true", help="compare with published packages: informer[bench]")
     parser.add_argument("--decode", action="store_true", help="time of one step of decoding after each length")
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="L")
-    parser.add_argument("--causal", action="store_true", help="rows see the past only; leaves out what cannot")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of the CPU")
-    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: where others use the machine")
+    parser.add_argument("--causal", action="store_true", help="causal attention; leaves out mechanisms without it")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="CPU threads")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help="cpu: for a shared machine")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark_attention"), help="folder to write")
-    parser.add_argument("--draw", action="store_true", help="measure nothing: tables and plot of what is there")
+    parser.add_argument("--draw", action="store_true", help="only write tables and plot of saved cells")
     given = parser.parse_args()
     if given.device == "cuda" and given.clock == "cpu":
         parser.error("--clock cpu says nothing about a GPU")

@@ -1,13 +1,13 @@
-"""Reading and starting to train on much data: processor time next to pandas, and memory next to the float32 values.
+"""Reading large data and starting to train: CPU time compared with pandas, memory compared with the float32 values.
 
     python scripts/benchmark_data.py [--series 5000 --length 2000] [--rows 5000000 --columns 10] [--wide 1000]
 
-Three made-up CSV files: many series one below the other, one long series, and one of many columns (`--wide-rows` rows
-each). For each file fresh processes take turns: `pandas.read_csv` with the pyarrow engine; the reader of this package,
+Three generated CSV files: many series one below the other, one long series, and one with many columns (`--wide-rows`
+rows). For each file new processes take turns: `pandas.read_csv` with the pyarrow engine; the reader of this package,
 with all its checks; the same with `dataset.memmap=true` for the long series; and `informer.train model=small` from its
-start to the end of the first step. Seconds are processor time, the median of the rounds, without imports except for the
-first step, whose wall time is given too. Memory is the peak of the process above what it held after imports; what
-is mapped from cache files, which the system can take back, is counted with it. A ratio compares figures of one run.
+start to the end of the first step. Seconds are CPU time, the median of the rounds, without imports except for the
+first step, whose wall time is also reported. Memory is the peak of the process above that after imports, including
+memory-mapped cache files, which the system can reclaim. Ratios compare figures of one run.
 """
 
 import argparse
@@ -36,7 +36,7 @@ SETTINGS = ["model=small", "seq_len=96", "pred_len=24", "trainer.batch_size=32"]
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A CSV file, and how to read it."""
+    """A CSV file and its settings."""
 
     name: str
     path: Path
@@ -63,7 +63,7 @@ def write_long(path: Path, *, series: int, length: int, columns: int) -> None:
 
 
 def made_files(given: argparse.Namespace, folder: Path) -> list[File]:
-    """The files that were asked for."""
+    """The requested files."""
     found = []
     if given.series:
         path = folder / "series.csv"
@@ -92,12 +92,12 @@ def memory(entry: str = "VmHWM") -> int:
 
 
 def cpu() -> float:
-    """Seconds of the processor so far, on all threads."""
+    """CPU seconds of the process so far, over all threads."""
     return time.process_time()
 
 
 def measure(way: str, path: str, overrides: list[str]) -> None:
-    """In a process of its own: print what one way takes."""
+    """Measure one way of reading in a separate process, and print the result."""
     if way == "pandas":
         import pandas as pd
         import pyarrow.csv  # noqa: F401 (not part of the reading)
@@ -117,7 +117,7 @@ def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
     from informer.config.dataset import DatasetConfig
     from informer.config.lengths import WindowSizes
     from informer.data.columns import Roles
-    from informer.data.pipeline import read_source
+    from informer.data.sources import read_source
 
     named = dict(one.removeprefix("dataset.").split("=") for one in overrides)
     cache = str(Path(path).parent / f"cache {os.getpid()}")
@@ -150,7 +150,7 @@ def _measure_step(path: str, overrides: list[str]) -> None:
 
 
 def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
-    """For each way, the medians."""
+    """Medians for each way of reading."""
     found: dict[str, list[dict[str, float]]] = {way: [] for way in file.ways}
     for _ in range(rounds):
         for way in file.ways:
@@ -163,7 +163,7 @@ def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def report(file: File, rounds: int) -> None:
-    """A table of one file."""
+    """Table for one file."""
     found = measured(file, rounds)
     print(
         f"\n{file.name}: {file.path.stat().st_size / MIB:.0f} MiB of text, {4 * file.values / MIB:.0f} MiB as float32\n"
@@ -185,9 +185,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Processor time and memory of reading much data. 0 leaves a file out.")
     parser.add_argument("--series", type=int, default=5000)
     parser.add_argument("--length", type=int, default=2000, help="rows of each series")
-    parser.add_argument("--long-columns", type=int, default=4, help="of the many series")
+    parser.add_argument("--long-columns", type=int, default=4, help="columns of the many series")
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--columns", type=int, default=10, help="of the long series")
+    parser.add_argument("--columns", type=int, default=10, help="columns of the long series")
     parser.add_argument("--wide", type=int, default=1000, help="columns of the wide file")
     parser.add_argument("--wide-rows", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=3)

@@ -2,10 +2,10 @@
 
     python scripts/benchmark_memory.py [--depths 2 4 6 8] [--length 336] [--d-model 128] [--output runs/memory]
 
-Encoder layers without distilling (all of one length) and with it (each half as long as the one before). For each cell
-a fresh process builds the model and runs one step of forward and backward on random data, in float32. Activations:
-what autograd holds at the end of the forward pass, each storage once, without parameters. Peak: the most that the
-process (on a GPU, its allocator) held during the step above what it held before it. Writes memory.csv and memory.png.
+Encoder layers without distilling (all of one length) and with it (each half as long as the previous one). For each
+cell a new process builds the model and runs one forward and backward pass on random data, in float32. Activations:
+what autograd holds at the end of the forward pass, each storage once, without parameters. Peak: maximum memory of the
+process (on a GPU, of its allocator) during the step, above that before it. Writes memory.csv and memory.png.
 """
 
 import argparse
@@ -40,7 +40,7 @@ MIB = 1 << 20
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Setup:
-    """What all cells share."""
+    """Settings shared by all cells."""
 
     length: int
     d_model: int
@@ -52,7 +52,7 @@ class Setup:
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Cell:
-    """One way at one depth."""
+    """One kind of layers at one depth."""
 
     way: str
     depth: int
@@ -76,7 +76,7 @@ def make_model(setup: Setup, way: str, depth: int, distil: bool) -> ForecastMode
 
 
 def measure(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
-    """Run in a process of its own: its peak is the cell's."""
+    """Measure one cell; must run in a separate process, whose peak is that of the cell."""
     torch.set_num_threads(setup.threads)
     torch.manual_seed(0)
     model = make_model(setup, way, depth, distil).to(setup.device).train()
@@ -95,7 +95,7 @@ def measure(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
 
 
 def step(model: nn.Module, batch: list[Tensor]) -> int:
-    """Forward and backward; bytes that autograd held between them."""
+    """Run forward and backward; returns the bytes that autograd held between them."""
     storages: dict[int, int] = {}
 
     def note(x: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def step(model: nn.Module, batch: list[Tensor]) -> int:
 
 
 def peak_bytes(device: str) -> int:
-    """The most that was held so far."""
+    """Peak memory so far."""
     if device == "cuda":
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated()
@@ -118,13 +118,13 @@ def peak_bytes(device: str) -> int:
 
 
 def in_fresh_process(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
-    """`measure` where no earlier cell has been."""
+    """Run `measure` in a new process."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(measure, setup, way, depth, distil).result()
 
 
 def table(cells: list[Cell]) -> Table:
-    """One row a depth, activations and peak of each way side by side."""
+    """One row per depth, with activations and peak of each kind of layers."""
     found = Table(title="MiB of activations / at the peak of a step, seconds of it")
     for name in ("distil", "depth", *WAYS):
         found.add_column(name, justify="right")
@@ -137,7 +137,7 @@ def table(cells: list[Cell]) -> Table:
 
 
 def figure(cells: list[Cell]) -> Figure:
-    """Activations against depth, without distilling and with it."""
+    """Plot activations over depth, without and with distilling."""
     drawn = Figure(figsize=(9, 3.6), layout="constrained")
     for axes, distil in zip(drawn.subplots(1, 2), (False, True), strict=True):
         for way in WAYS:

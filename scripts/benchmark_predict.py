@@ -1,10 +1,10 @@
-"""Reading, writing and bookkeeping of many small files against what pandas alone takes to read and write them.
+"""Time for reading, writing and managing many small files, compared with pandas for reading and writing only.
 
     OMP_NUM_THREADS=1 python scripts/benchmark_predict.py --checkpoint runs/latest --files 10000
 
-Writes as many files into a temporary folder, then takes turns between pandas and the job of `informer.predict` over
-slices of them, so that both see the same machine. Seconds are the processor's, those inside the network separately;
-memory is the most that the process held by the middle of the files and by their end.
+Writes the files to a temporary folder, then alternates between pandas and the job of `informer.predict` over slices of
+them, so that both have the same conditions. Seconds are CPU time, with the network separately; memory is the peak of
+the process at the middle and at the end of the files.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from informer.inference.predictor import TrainedModel
 
 
 class Stopwatch:
-    """Seconds spent inside a network."""
+    """CPU seconds spent in a network."""
 
     def __init__(self, model: nn.Module) -> None:
         self.seconds = 0.0
@@ -44,7 +44,7 @@ class Stopwatch:
 
 
 def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_rows: int) -> list[Source]:
-    """Small files with the model's columns."""
+    """Write small files with the model's columns."""
     stamps = pd.date_range("2020-01-01", periods=n_rows, freq=step)
     values = torch.randn(n_rows, len(columns), generator=torch.Generator().manual_seed(0)).numpy().round(3)
     text = pd.DataFrame(values, stamps, columns).rename_axis("date").to_csv()
@@ -55,7 +55,7 @@ def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_ro
 
 
 def pandas_alone(sources: list[Source], folder: Path, horizon: int) -> float:
-    """Seconds to read each file with its dates and to write as many rows as a forecast has."""
+    """Seconds for reading each file with its dates, and writing as many rows as a forecast has."""
     started = time.process_time()
     for source in sources:
         frame = pd.read_csv(source.path, parse_dates=["date"])

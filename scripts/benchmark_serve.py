@@ -1,10 +1,10 @@
-"""Latency and throughput of `informer serve` on this machine: one client, and many at once.
+"""Latency and throughput of `informer serve` with one client and with many concurrent ones.
 
     OMP_NUM_THREADS=1 python scripts/benchmark_serve.py [--checkpoint RUN] [--clients 64] [--requests 20]
 
 Without a checkpoint a model of 180,000 parameters is trained for 20 steps on the sample. Each client keeps a connection
-open and sends the CSV text of one history after the other, with an interval of 80 %. Clients and server share the
-machine. Batches of one series show what batching adds.
+open and sends histories as CSV text one after the other, with an 80 % interval. Clients and server share the machine.
+Batches of one series show the effect of batching.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ROWS, DISTINCT = 96, 200
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[str, int]]:
-    """A service, ready for requests: its host and port."""
+    """Run a service; yields its host and port when it is ready."""
     command = [sys.executable, "-u", "-m", "informer.serve", "port=0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -44,14 +44,14 @@ def serving(*arguments: str) -> Iterator[tuple[str, int]]:
 
 
 def bodies() -> list[bytes]:
-    """Histories from different places of the sample, as CSV."""
+    """Histories from different parts of the sample, as CSV."""
     frame = pd.read_csv(resource("data/sample.csv"))
     parts = (frame.iloc[20 * number : 20 * number + ROWS] for number in range(DISTINCT))
     return [part.to_csv(index=False).encode() for part in parts]
 
 
 def measure(host: str, port: int, clients: int, requests: int) -> tuple[list[float], float]:
-    """Seconds of each request, and of all together."""
+    """Seconds of each request, and of all requests together."""
     texts, together = bodies(), threading.Barrier(clients + 1)
 
     def client(number: int) -> list[float]:

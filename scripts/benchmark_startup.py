@@ -1,9 +1,9 @@
-"""What commands cost before they work: CPU time of whole processes next to that of `import torch`, in the same run.
+"""Start-up cost of commands: CPU time of whole processes, compared with `import torch` in the same run.
 
     python scripts/benchmark_startup.py [--rounds 7]
 
-Processes take turns, and the median of each counts. Prediction is compared with a bare program that imports torch and
-pandas, reads the same file and runs the same network, unpickled whole, once.
+Processes take turns, and medians are reported. Prediction is compared with a minimal program that imports torch and
+pandas, reads the same file and runs the same pickled network once.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def cpu_seconds(command: list[str], cwd: str) -> float:
 
 
 def medians(commands: dict[str, list[str]], rounds: int, cwd: str) -> dict[str, float]:
-    """CPU seconds of each command; one round to warm the file cache is not counted."""
+    """CPU seconds of each command, after one round to warm the file cache."""
     found: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():
@@ -59,7 +59,7 @@ def medians(commands: dict[str, list[str]], rounds: int, cwd: str) -> dict[str, 
 
 
 def commands_of(run_dir: Path, sample: Path) -> dict[str, list[str]]:
-    """Every command that is timed, by what it is called in the table."""
+    """Every timed command, by its name in the table."""
     calls = {
         "train --help": ["train", "--help"],
         "predict --help": ["predict", "--help"],

@@ -1,15 +1,15 @@
-"""Seconds and memory of a training step at the paper's size, next to its matrix products and the published Informers.
+"""Seconds and memory of a training step at the paper's size, compared with its matrix products and published Informers.
 
     python scripts/benchmark_training.py [--threads 1] [--steps 12] [--clock cpu] [--settings 96/48/24]
 
 For each setting (seq/label/pred) one step is forward, loss, backward and Adam on a batch of 32, in float32 and in
-bfloat16. The products of its linear maps are noted as the step runs, then run alone, same shapes, same process: through
-torch's BLAS, which is what `torch.mm` runs and "the matrix rate of the machine" means, and through oneDNN, which the
-network's linear maps take on processors that are not Intel's. With the extra `bench`, the Informers of neuralforecast
-and transformers take their steps too (`published_informers.py` says what differs). Everything alternates, medians are
-printed; a share is the time of the products alone over that of the step. Products inside attention are not among those
-run alone. Peak memory is what a process with that one network adds between its first line and the end of its third
-step.
+bfloat16. The products of its linear maps are recorded during the step and then run by themselves, with the same shapes
+in the same process: with torch's BLAS (`torch.mm`, "the matrix rate of the machine"), and with oneDNN, which the
+network's linear maps use on processors that are not Intel's. With the extra `bench`, the Informers of neuralforecast
+and transformers are also measured (see `published_informers.py` for the differences). All take turns, and medians are
+printed; a share is the time of the products by themselves divided by that of the step. Products inside attention are
+not included. Peak memory is what a process with only this network adds between its first line and the end of its third
+step. `--compiled` also measures float32 steps with `compile=true`; compiling is not part of the time.
 """
 
 import argparse
@@ -37,15 +37,21 @@ from informer.config.model import InformerConfig
 from informer.config.training import OptimConfig, Precision
 from informer.models.base import ForecastModel, ModelDims
 from informer.ops.products import HAS_ONEDNN, onednn
+from informer.training.compiling import Compiled
 from informer.training.optim import build_optimizer, gradient_norm
 from informer.training.precision import autocast
 
 SETTINGS = ["96/48/24", "336/336/720", "720/336/336"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
+COMPILED = "float32 compiled"
 BATCH, COLUMNS, MARKS = 32, 7, 4
 
 Act = Callable[[], None]
 Shapes = Counter[tuple[int, int, int]]
+
+
+aten = torch.ops.aten
+_PRODUCTS = (aten.mm.default, aten.mm.out, aten.addmm.default, aten.addmm.out, aten.addmm_.default)
 
 
 class Products(TorchDispatchMode):
@@ -56,7 +62,7 @@ class Products(TorchDispatchMode):
         self.shapes: Shapes = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+        if func in _PRODUCTS:
             a, b = args[-2:]
             self.shapes[a.shape[0], a.shape[1], b.shape[1]] += 1
         elif "mkldnn" in str(func) and "_linear_pointwise" in str(func):
@@ -65,7 +71,7 @@ class Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
+def our_step(setting: str, arm: str, attn: str, device: str) -> Act:
     """One step of the paper's model on random data."""
     seq_len, label_len, pred_len = map(int, setting.split("/"))
     dims = ModelDims(
@@ -77,14 +83,16 @@ def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
         InformerConfig(), dims, attn=node, decoder_attn=node, cross_attn=attention_node("full")
     ).to(device)
     optimizer = build_optimizer(OptimConfig(), model)
+    network = Compiled(model, torch.device(device)) if arm == COMPILED else model
+    precision = Precision.float32 if arm == COMPILED else Precision(arm)
     rows = [(seq_len, COLUMNS), (seq_len, MARKS), (dims.dec_len, COLUMNS), (dims.dec_len, MARKS)]
     batch = [torch.randn(BATCH, *shape, device=device) for shape in rows]
     target = torch.randn(BATCH, pred_len, COLUMNS, device=device)
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
-        with autocast(Precision(precision), torch.device(device)):
-            forecast = model(*batch).float()
+        with autocast(precision, torch.device(device)):
+            forecast = network(*batch).float()
         loss = F.mse_loss(forecast, target)
         loss.backward()
         optimizer.step_while_finite(loss.detach(), gradient_norm(model, None))
@@ -95,15 +103,15 @@ def our_step(setting: str, precision: str, attn: str, device: str) -> Act:
 
 
 def make_step(arm: str, setting: str, attn: str, device: str) -> Act:
-    """The step of one of ours (by type) or of a published package (by name)."""
-    if arm in TYPES:
+    """The step of our model (by type, or `COMPILED`) or of a published package (by name)."""
+    if arm in (*TYPES, COMPILED):
         return our_step(setting, arm, attn, device)
     seq_len, label_len, pred_len = map(int, setting.split("/"))
     return PUBLISHED[arm]((seq_len, label_len, pred_len), batch=BATCH, columns=COLUMNS, marks=MARKS)
 
 
 def make_products(shapes: Shapes, product: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype, device: str) -> Act:
-    """The same products alone: x [rows inner] times weight [columns inner] transposed."""
+    """The recorded products by themselves: x [rows inner] times weight [columns inner] transposed."""
     operands = [
         (torch.randn(m, k, device=device, dtype=dtype), torch.randn(n, k, device=device, dtype=dtype), times)
         for (m, k, n), times in shapes.items()
@@ -120,7 +128,7 @@ def make_products(shapes: Shapes, product: Callable[[Tensor, Tensor], Tensor], d
 
 
 def medians(acts: dict[str, Act], rounds: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Median seconds of each; they take turns, and the first two rounds do not count."""
+    """Median seconds of each; they take turns, after two warm-up rounds."""
     times: dict[str, list[float]] = {name: [] for name in acts}
     for turn in range(rounds + 2):
         for name, act in acts.items():
@@ -132,14 +140,14 @@ def medians(acts: dict[str, Act], rounds: int, clock: Callable[[], float]) -> di
 
 
 def peak_memory(arm: str, setting: str, given: argparse.Namespace) -> float:
-    """MiB that a process of its own adds by making the network and taking three steps."""
+    """MiB that a separate process adds by building the network and making three steps."""
     alone = ["--only-memory-of", arm, "--settings", setting, "--attn", given.attn]
     command = [sys.executable, __file__, *alone, "--device", given.device, "--threads", str(given.threads)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
 def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
-    """The same, in the process of its own; the card's memory with device=cuda."""
+    """Peak memory of this process, as in `peak_memory`; GPU memory with device=cuda."""
     before = resident("VmRSS")
     step = make_step(arm, setting, attn, device)
     for _ in range(3):
@@ -152,7 +160,7 @@ def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
 def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | float]]:
     """One row for each network."""
     published = list(PUBLISHED) if given.device == "cpu" else []
-    arms = [*given.types, *published]
+    arms = [*given.types, *([COMPILED] if given.compiled else []), *published]
     steps = {arm: make_step(arm, setting, given.attn, given.device) for arm in arms}
     acts = dict(steps)
     work = 0.0
@@ -169,7 +177,7 @@ def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | flo
     return [
         {
             "setting": setting,
-            "network": f"informer {arm}" if arm in TYPES else arm,
+            "network": arm if arm in published else f"informer {arm}",
             "step_ms": took[arm] * 1e3,
             "samples_per_s": BATCH / took[arm],
             "peak_mib": peak_memory(arm, setting, given),
@@ -193,6 +201,7 @@ def main() -> None:
     parser.add_argument("--clock", default="wall", choices=["wall", "cpu"], help="cpu: on a busy machine, one thread")
     parser.add_argument("--settings", nargs="*", default=SETTINGS)
     parser.add_argument("--types", nargs="*", default=list(TYPES), choices=TYPES, help="of ours")
+    parser.add_argument("--compiled", action="store_true", help="also ours in float32 with compile=true")
     parser.add_argument("--output", type=Path, help="CSV file for the figures")
     parser.add_argument("--only-memory-of", help=argparse.SUPPRESS)
     given = parser.parse_args()

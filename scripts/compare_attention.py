@@ -1,16 +1,16 @@
-"""Train every attention mechanism with the same budget and compare what comes out.
+"""Train every attention mechanism with the same budget and compare the results.
 
     python scripts/compare_attention.py dataset=ETTh1 model=small optim.lr=1e-3
     python scripts/compare_attention.py dataset=sample model=tiny attn=[full,prob] --output runs/compare_two
 
 Takes the keys of informer.train; `attn=[a,b]` chooses mechanisms, without it all are trained, one after another, each
-in its own process. One that fails is reported, the others continue. Finished ones are not repeated: the same command
-continues where it was stopped.
+in its own process. A failure is reported, and the others continue. Finished runs are not repeated: the same command
+continues where it stopped.
 
-Under --output: NAME/ (the run), NAME.log (what it printed), NAME.json (its row), and the table of all that lies there,
-table.csv and table.md. MSE and MAE are those of the test part in scaled units. Seconds are those of a training epoch
-without validation, the median over epochs; CPU seconds those of the whole run, which count the same whoever else uses
-the machine. Memory is the highest resident size of the process, libraries included.
+Under --output: NAME/ (the run), NAME.log (its output), NAME.json (its row), and the table of all rows, table.csv and
+table.md. MSE and MAE are those of the test part in scaled units. Seconds are the median time of a training epoch
+without validation; CPU seconds are those of the whole run, which do not depend on other users of the machine. Memory
+is the maximum resident size of the process, libraries included.
 """
 
 import argparse
@@ -42,7 +42,7 @@ KIB = 1 if sys.platform == "darwin" else 1024
 
 @dataclass(kw_only=True, slots=True)
 class Row:
-    """One mechanism; numbers are NaN where it failed."""
+    """Results of one mechanism; NaN if it failed."""
 
     attn: str
     mse: float = math.nan
@@ -58,23 +58,23 @@ class Row:
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Comparison:
-    """What all runs share.
+    """Settings shared by all runs.
 
     Args:
         overrides: keys of informer.train, without attn and run_dir.
-        folder: where runs and rows lie.
+        folder: folder of the runs and rows.
     """
 
     overrides: list[str]
     folder: Path
 
     def kept(self, name: str) -> Row | None:
-        """The row of a mechanism that has been trained here; None for another."""
+        """The row of a finished mechanism; None for others."""
         path = self._row_file(name)
         return Row(**json.loads(path.read_text())) if path.exists() else None
 
     def train(self, name: str) -> Row:
-        """Train a mechanism and keep its row, unless it fails."""
+        """Train a mechanism, and save its row unless it fails."""
         run_dir = self.folder / name
         shutil.rmtree(run_dir, ignore_errors=True)  # of a comparison that was stopped
         status, usage = self._run(name, run_dir)
@@ -88,7 +88,7 @@ class Comparison:
         return self.folder / f"{name}.json"
 
     def _run(self, name: str, run_dir: Path) -> tuple[int, resource.struct_rusage]:
-        """Exit status, and what the process used."""
+        """Run a process; returns its exit status and resource usage."""
         command = [sys.executable, "-m", "informer.train", *self.overrides, f"attn={name}", f"run_dir={run_dir}"]
         with (self.folder / f"{name}.log").open("w") as log:
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -124,7 +124,7 @@ def _measured(name: str, run_dir: Path, usage: resource.struct_rusage) -> Row:
 
 
 def best_baseline(folder: Path, rows: list[Row]) -> str:
-    """The baseline next to which all runs were scored, in one line."""
+    """One line on the baseline of all runs."""
     finished = next((row.attn for row in rows if not math.isnan(row.mse)), None)
     if finished is None:
         return "no run has finished"
@@ -137,7 +137,7 @@ HEADINGS = ("attn", "MSE", "MAE", "epochs", "s/epoch", "CPU s", "peak MiB", "par
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row as text, below HEADINGS."""
+    """Cells of a row as text, in the order of HEADINGS."""
     if math.isnan(row.mse):
         return (row.attn, *("-" for _ in HEADINGS[2:]), f"failed: {row.remark}")
     scores = (f"{row.mse:.4f}", f"{row.mae:.4f}", str(row.epochs))
@@ -159,7 +159,7 @@ def selected(overrides: list[str]) -> tuple[list[str], list[str]]:
     """Mechanisms to train, and the overrides without `attn=`.
 
     Raises:
-        InputError: an unknown mechanism, or a key that is not the user's here.
+        InputError: an unknown mechanism, or a key that this script sets.
     """
     names, rest = attention_names(), []
     for override in overrides:
@@ -177,7 +177,7 @@ def selected(overrides: list[str]) -> tuple[list[str], list[str]]:
 
 
 def compare(comparison: Comparison, names: list[str], console: Console) -> list[Row]:
-    """Train what has not been trained; the tables are written after each mechanism."""
+    """Train the mechanisms that are not finished; the tables are written after each."""
     rows = {name: row for name in attention_names() if (row := comparison.kept(name))}
     for place, name in enumerate(names, start=1):
         rows[name] = rows.get(name) or comparison.train(name)

@@ -1,7 +1,7 @@
-"""Fetches data sets into the data folder and checks them: `python scripts/download_data.py ETTh1 ETTm1`.
+"""Download datasets to the data folder and verify them: `python scripts/download_data.py ETTh1 ETTm1`.
 
-Training fetches what it misses by itself; this is for machines that train without a network. WTH and ECL have no stable
-address: the error says where to get them.
+Training downloads missing files itself; this is for machines without a network. WTH and ECL have no stable address: the
+error says where to get them.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def dataset_config(name: str) -> DatasetConfig:
 
 
 def main() -> int:
-    """Exit status: 0, or 2 where a data set could not be had."""
+    """Download the datasets; returns the exit status: 0, or 2 if one is not available."""
     names = sorted(path.stem for path in resource("conf/dataset").glob("*.yaml"))
     parser = argparse.ArgumentParser(description="Fetch data sets and check them.")
     parser.add_argument("names", nargs="+", choices=names, metavar="name", help=", ".join(names))

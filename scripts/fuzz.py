@@ -1,8 +1,8 @@
-"""`python scripts/fuzz.py --minutes 5 [--seed 0]`: drawn inputs until the time is over, each checked for its result.
+"""`python scripts/fuzz.py --minutes 5 [--seed 0]`: random inputs until the time is up, each with its result checked.
 
-A part is a function of a random generator and an empty folder that returns what went wrong in one sentence, or None;
-anything that it raises counts as wrong too. Every case is drawn from the seed and its number only, so that
-`--seed S --first N --cases 1 --parts P` repeats it. The exit status is 1 if anything went wrong.
+A part is a function of a random generator and an empty folder that returns a failure in one sentence, or None;
+exceptions also count as failures. Every case depends only on the seed and its number, so that
+`--seed S --first N --cases 1 --parts P` repeats it. The exit status is 1 after a failure.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_part(name: str, *, seed: int, first: int, cases: int | None, until: float) -> tuple[int, list[str]]:
-    """Cases of a part, one after the other, until the clock says `until`: their number, and what went wrong."""
+    """Run cases of a part until the time `until`; returns their number and the failures."""
     wrong: list[str] = []
     number = first
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,7 +71,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=5.0, help="time for all parts together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case of each part")
-    parser.add_argument("--cases", type=int, help="most cases of each part; none: as many as the time allows")
+    parser.add_argument("--cases", type=int, help="maximum cases of each part; default: as many as the time allows")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     return parser
 

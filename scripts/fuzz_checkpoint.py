@@ -1,6 +1,6 @@
-"""Checkpoints with an entry changed or a bit flipped: they work, or are refused in one line.
+"""Checkpoints with a changed entry or a flipped bit: they work, or are a one-line error.
 
-Where an entry was changed on purpose the digest is made to match; a flipped bit must be seen, or change nothing.
+For a changed entry the digest is recomputed to match; a flipped bit must be detected, or change nothing.
 """
 
 import json
@@ -25,7 +25,7 @@ MOST_SIGNS = 700
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """A checkpoint file with this content and a digest of it, which is noted in the run that it lies in, if any."""
+    """Write a checkpoint file with this content and its digest, also recorded in the facts of its run, if any."""
     try:
         digest = content_digest(content)
     except (TypeError, ValueError):  # no digest can match
@@ -41,7 +41,7 @@ def use(path: Path, kind: str = "numbers") -> None:
     """Load, describe and forecast the table of a run.
 
     Raises:
-        InputError: it is refused.
+        InputError: the checkpoint is invalid.
     """
     with np.errstate(all="ignore"):  # of a changed scale: numbers that single precision does not hold are refused
         forecaster = Forecaster.load(path)
@@ -51,7 +51,7 @@ def use(path: Path, kind: str = "numbers") -> None:
 
 
 def problem_of(error: InputError, case: str) -> str | None:
-    """What is wrong with a line that refuses a file."""
+    """What is wrong with an error message, if anything."""
     line = str(error)
     if "\n" in line or len(line) > MOST_SIGNS:
         return f"{case}: refused with {len(line)} signs: {line[:MOST_SIGNS]}"
@@ -76,7 +76,7 @@ def changed_entry(rng: np.random.Generator, folder: Path) -> str | None:
 
 @cache
 def whole(suffix: str, kind: str) -> bytes:
-    """The content of a file that is good."""
+    """The content of a valid file."""
     path = fuzz_runs.run(kind) / "best.pt"
     return path.read_bytes() if suffix == ".pt" else to_safetensors(checkpoint.load(path))
 
@@ -95,7 +95,7 @@ def flipped_bit(rng: np.random.Generator, folder: Path) -> str | None:
 
 
 def is_same(one: Checkpoint, other: Checkpoint) -> bool:
-    """Whether two checkpoints are one, bit for bit; the oracle of the digest."""
+    """Whether two checkpoints are equal, bit for bit; the oracle of the digest."""
     return all(_same(getattr(one, field.name), getattr(other, field.name)) for field in fields(Checkpoint))
 
 

@@ -1,6 +1,6 @@
-"""Files written in a drawn way, and what reading makes of them: exactly what was written, or an InputError.
+"""Files in random formats: reading gives exactly the values written, or an InputError.
 
-What is left out, because the same bytes are a usual file with another meaning: dates as year-day-month without a day
+Left out, because the same bytes are a common file with another meaning: dates as year-day-month without a day
 above 12 (ISO 8601), and whole numbers with a point between thousands between commas (decimals; `inspect` warns).
 """
 
@@ -31,7 +31,7 @@ MARKS = [(".", ""), (".", ""), (",", ""), (",", "."), (".", ","), (",", " "), ("
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file's bytes, and what they mean."""
+    """The bytes of a file, and the values they represent."""
 
     content: bytes
     times: pd.DatetimeIndex
@@ -40,12 +40,12 @@ class Written:
 
 
 def dialect(rng: np.random.Generator, folder: Path) -> str | None:
-    """One round trip of a file, and of its last rows; what was misread, or None."""
+    """One round trip of a file, and of its last rows; returns what was misread, or None."""
     return check(draw(rng), folder, rng)
 
 
 def check(written: Written, folder: Path, rng: np.random.Generator) -> str | None:
-    """Read the file; then its last rows, as they are read in prediction."""
+    """Read the file, then its last rows as in prediction."""
     path = folder / "written.csv"
     path.write_bytes(written.content)
     config = DatasetConfig()
@@ -75,7 +75,7 @@ def _difference(series: Series, written: Written, n: int) -> str | None:
 
 
 def draw(rng: np.random.Generator) -> Written:
-    """A table, and how it is written."""
+    """Draw a table and its format."""
     times, time_format = _times(rng)
     separator = str(rng.choice(list(",;\t|")))
     decimal, thousands = MARKS[rng.integers(len(MARKS))]
@@ -110,7 +110,7 @@ def _times(rng: np.random.Generator) -> tuple[pd.DatetimeIndex, str]:
 
 
 def _column(rng: np.random.Generator, n: int) -> tuple[np.ndarray, int, bool]:
-    """Values, their digits after the mark, and whether zeros at the end are left out."""
+    """Values, their number of decimals, and whether trailing zeros are left out."""
     size = float(rng.choice([0.4, 5.0, 950.0, 1010.0, 4000.0, 250_000.0, 3_000_000.0]))
     spread = float(rng.choice([0.01, 0.1, 1.0]))
     sign = rng.choice([-1.0, 1.0, 1.0])

@@ -1,4 +1,4 @@
-"""Run directories with an entry or a file changed: the run continues, forecasts, or is refused in one line."""
+"""Run directories with a changed entry or file: the run continues, forecasts, or is a one-line error."""
 
 import json
 import shutil
@@ -54,7 +54,7 @@ def _change(run: Path, rng: np.random.Generator) -> str:
 
 
 def content_of(run: Path, name: str) -> Any:
-    """What a file of a run holds: a checkpoint (without the digest), run.json or config.yaml."""
+    """Content of a file of a run: a checkpoint (without its digest), run.json or config.yaml."""
     if name.endswith(".pt"):
         content: dict[str, Any] = torch.load(run / name, weights_only=True)
         del content["digest"]
@@ -63,7 +63,7 @@ def content_of(run: Path, name: str) -> Any:
 
 
 def write(run: Path, name: str, changed: Any) -> None:
-    """Put other content in its place, with a digest that matches."""
+    """Write other content, with a matching digest."""
     if name == "last.pt":
         fuzz_checkpoint.write(run / name, changed)
     else:
@@ -82,10 +82,10 @@ def _spoil(run: Path, rng: np.random.Generator) -> str:
 
 
 def begin_to_resume(run: Path) -> None:
-    """What `resume=run` does before it trains, and one step.
+    """Do what `resume=run` does before training, and one step.
 
     Raises:
-        InputError: it is refused.
+        InputError: the run is invalid.
     """
     folder = RunFolder.of(run)
     folder.check_files()

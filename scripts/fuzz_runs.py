@@ -1,4 +1,4 @@
-"""The small finished runs whose files are changed: one for each group of features that a checkpoint saves facts of."""
+"""Small finished runs whose files are changed, one for each group of features with entries in a checkpoint."""
 
 import atexit
 import tempfile
@@ -55,13 +55,17 @@ RUNS: dict[str, dict[str, Any]] = {
 """Settings by name: one column of numbers; categories, holidays and an average of weights; linear maps, refitted."""
 
 
+ATTRIBUTES = pd.DataFrame({"shop": ["north", "south"], "region": ["hill", "sea"], "size": [10.0, 25.0]})
+"""Of the shops in `columns`."""
+
+
 @cache
 def run(kind: str = "numbers") -> Path:
-    """A finished run on a table of its own, the same for all cases; removed when the program ends."""
+    """A finished run, the same for all cases; removed when the program ends."""
     place = tempfile.TemporaryDirectory()
     atexit.register(place.cleanup)
     folder = Path(place.name, "run")
-    Forecaster.fit(table(kind), run_dir=folder, **RUNS[kind])
+    Forecaster.fit(table(kind), attributes=ATTRIBUTES if kind == "columns" else None, run_dir=folder, **RUNS[kind])
     return folder
 
 
@@ -77,13 +81,12 @@ def table(kind: str) -> pd.DataFrame:
     kinds: dict[str, list[Any]] = {"status": [1, 7], "promo": ["no", "tv"], "weather": ["sun", "rain"]}
     cells = {name: rng.choice(some, size=260) for name, some in kinds.items()}
     shop = pd.DataFrame({"date": times, "load": load + 2}).assign(**cells)
-    parts = [("north", "hill", 10.0), ("south", "sea", 25.0)]
-    return pd.concat([shop.assign(shop=name, region=region, size=size) for name, region, size in parts])
+    return pd.concat([shop.assign(shop=name) for name in ATTRIBUTES["shop"]])
 
 
 @cache
 def horizon(kind: str) -> pd.DataFrame | None:
-    """The rows after the table that a forecast must be given."""
+    """Future covariates for a forecast."""
     if kind != "columns":
         return None
     times = pd.date_range(table(kind)["date"].max(), periods=7, freq="h")[1:]
@@ -92,7 +95,7 @@ def horizon(kind: str) -> pd.DataFrame | None:
 
 @cache
 def entries(name: str, kind: str = "numbers") -> dict[str, Any]:
-    """What a checkpoint of the run holds, without the digest."""
+    """Content of a checkpoint of the run, without its digest."""
     content: dict[str, Any] = torch.load(run(kind) / name, weights_only=True)
     del content["digest"]
     return content

@@ -1,10 +1,10 @@
-"""A checkpoint of Informer2020 (github.com/zhouhaoyi/Informer2020) -> ours, ready for predict and eval.
+"""Convert a checkpoint of Informer2020 (github.com/zhouhaoyi/Informer2020) to ours, for predict and eval.
 
     python scripts/import_informer2020.py checkpoint.pth runs/imported --csv ETTh1.csv -- \\
         --model informer --data ETTh1 --features M --seq_len 96 --label_len 48 --pred_len 24 --attn prob
 
-Behind `--` stand the arguments that main_informer.py was called with, with its defaults. The training file is needed
-because their checkpoint does not hold the scaler: it is fitted here on the same training rows.
+After `--` come the arguments of main_informer.py, with its defaults. The training file is needed because their
+checkpoint does not contain the scaler, which is fitted here on the same training rows.
 """
 
 import argparse
@@ -38,7 +38,7 @@ ETT = ("ETTh1", "ETTh2", "ETTm1", "ETTm2")
 
 
 def their_arguments() -> argparse.ArgumentParser:
-    """The arguments of main_informer.py that shape the network or its data, with its defaults."""
+    """The arguments of main_informer.py that determine the network or its data, with its defaults."""
     parser = argparse.ArgumentParser(prog="main_informer.py", add_help=False)
     for name, default in [("data", "ETTh1"), ("target", "OT"), ("freq", "h")]:
         parser.add_argument(f"--{name}", default=default)
@@ -61,15 +61,15 @@ def their_arguments() -> argparse.ArgumentParser:
 
 
 def _layers(text: str) -> list[int]:
-    """`3,2,1`."""
+    """Parse layers such as `3,2,1`."""
     return [int(n) for n in text.replace(" ", "").split(",")]
 
 
 def read_state(pth: Path) -> dict[str, torch.Tensor]:
-    """Their state dict, of which nothing is executed.
+    """Read their state dict without executing code.
 
     Raises:
-        InputError: the file holds something else.
+        InputError: the file contains something else.
     """
     state = safe_load.read(pth)
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
@@ -85,7 +85,7 @@ def read_state(pth: Path) -> dict[str, torch.Tensor]:
 
 
 def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """What their experiment class hands to the constructor; column counts are read off the weights."""
+    """Constructor arguments as in their experiment class; column counts are taken from the weights."""
     is_stack = given.model == "informerstack"
     taken = (
         "factor",
@@ -125,7 +125,7 @@ def dataset_config(given: argparse.Namespace, csv: Path) -> DatasetConfig:
 
 
 def load(given: argparse.Namespace, dataset: DatasetConfig) -> Data:
-    """The training data, whose scaler the checkpoint needs."""
+    """The training data, for the scaler of the checkpoint."""
     return load_data(
         dataset,
         sizes=WindowSizes(seq_len=given.seq_len, label_len=given.label_len, pred_len=given.pred_len),
@@ -141,7 +141,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
     """Write `run_dir/best.pt`; returns its path.
 
     Raises:
-        InputError: their file, the arguments and the data do not fit one another, or there is a run in `run_dir`.
+        InputError: their file, the arguments and the data do not match, or there is a run in `run_dir`.
     """
     check_inputs_stay([pth, csv], [run_dir / checkpoint.BEST], "run_dir")
     RunFolder(run_dir).check_new()
@@ -200,7 +200,7 @@ def _check_columns(data: Data, dims: ModelDims, csv: Path) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Convert, or say in one line why not."""
+    """Convert, or print a one-line error."""
     place = argv.index("--") if "--" in argv else len(argv)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pth", type=Path, help="their checkpoint.pth")

@@ -2,8 +2,8 @@
 
     python scripts/linear_table.py ETTh1:96,192,336,720 WTH:24,48 [--seq-len 672] [--data-dir data] [--both]
 
-Strengths and lookback are chosen on blocks of training and validation for every row of the table by itself; the test
-part is only scored, all its windows, in scaled units. With --both, maps are fitted on training and validation rows
+Strengths and lookback are chosen on blocks of training and validation for every row of the table; all windows of the
+test part are scored, in scaled units. With --both, maps are fitted on training and validation rows
 instead of training rows.
 """
 
@@ -54,7 +54,7 @@ def load(name: str, *, seq_len: int, pred_len: int, folder: Path) -> Data:
 
 
 def forecasts(data: Data, fit_on: FitOn, only_last: bool) -> dict[str, Callable[[], Forecast]]:
-    """Each row of the table, fitted when it is called."""
+    """The rows of the table; each is fitted when called."""
     positions = data.columns.positions(data.targets)
 
     def linear(changes: dict[str, Any]) -> Forecast:

@@ -1,7 +1,7 @@
-"""Writes data/sample.csv: 250 days of an invented shop's hourly energy use, the same bytes on every machine.
+"""Write data/sample.csv: 250 days of simulated hourly energy use of a shop, with the same bytes on every machine.
 
 Columns: `temperature` (degrees Celsius), `visitors` (a count), `price` (cents per kWh), `demand` (kW, the target, which
-depends on the others). In them: a daily and a weekly cycle, a trend, noise, and two level shifts of the demand.
+depends on the others). They contain a daily and a weekly cycle, a trend, noise, and two level shifts of the demand.
 
     python scripts/make_sample.py [file]
 """
@@ -19,7 +19,7 @@ SHIFTS = {2100: 6.0, 3500: -4.0}
 
 
 def make_sample() -> pd.DataFrame:
-    """The table, rounded to what the file holds."""
+    """The table, rounded as in the file."""
     # RandomState's streams are frozen for good; default_rng's may change with numpy
     random = np.random.RandomState(SEED)
     hours = np.arange(ROWS)
@@ -48,7 +48,7 @@ def write_sample(path: Path) -> None:
 
 
 def _smooth(noise: np.ndarray, keep: float = 0.95) -> np.ndarray:
-    """Noise that remembers: each hour keeps a share of the one before; variance 1."""
+    """First-order autoregressive noise of variance 1."""
     out = np.empty_like(noise)
     last = 0.0
     for row, fresh in enumerate(noise):

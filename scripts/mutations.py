@@ -1,4 +1,4 @@
-"""Changed content: any entry of nested containers deleted or replaced, and files that are something else."""
+"""Mutations: entries of nested containers deleted or replaced, and files replaced by something else."""
 
 import copy
 import itertools
@@ -37,7 +37,7 @@ Keys = tuple[Any, ...]
 
 
 def places(node: Any, above: Keys = ()) -> Iterator[Keys]:
-    """The keys that lead to each entry, containers included; parts of tuples are left out."""
+    """Key paths of all entries, containers included; elements of tuples are left out."""
     if isinstance(node, dict | list):
         for key in node if isinstance(node, dict) else range(len(node)):
             yield (*above, key)
@@ -45,7 +45,7 @@ def places(node: Any, above: Keys = ()) -> Iterator[Keys]:
 
 
 def mutated(content: Any, keys: Keys, value: Any) -> Any:
-    """A copy with another value at one place; a function gives it from the present one."""
+    """A copy with another value at one key path; `value` may be a function of the present value."""
     changed = node = copy.deepcopy(content)
     for key in keys[:-1]:
         node = node[key]
@@ -57,11 +57,11 @@ def mutated(content: Any, keys: Keys, value: Any) -> Any:
 
 
 def draw(content: Any, rng: np.random.Generator, *, texts: bool = False) -> tuple[Any, str]:
-    """A copy that is changed in one place, and what was changed.
+    """A copy with one random change, and its description.
 
     Args:
         content: nested containers.
-        texts: it is to be written as text, so nothing becomes a tensor.
+        texts: the copy will be written as text, so no value becomes a tensor.
     """
     found = list(places(content))
     return replaced(content, found[rng.integers(len(found))], rng, texts=texts)
@@ -79,7 +79,7 @@ def replaced(content: Any, keys: Keys, rng: np.random.Generator, *, texts: bool 
 
 
 def spoil(path: Path, kind: str | bytes) -> None:
-    """Put something of KINDS in the place of a file."""
+    """Replace a file by one of KINDS."""
     path.unlink(missing_ok=True)
     if kind == "a folder":
         path.mkdir()

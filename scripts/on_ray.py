@@ -1,7 +1,7 @@
-"""Work of a script on a Ray cluster: a function is called there as here, each call as a task of its own.
+"""Run a function of a script on a Ray cluster, each call as a separate task.
 
-Every machine of the cluster must see the same folders at the same paths. A call whose worker dies is not repeated, for
-what it started may live on: it fails, and the script is run again for what is left.
+Every machine of the cluster must see the same folders at the same paths. A call whose worker dies is not repeated,
+since its child processes may still run: it fails, and the script can be run again for the rest.
 """
 
 import os
@@ -19,14 +19,14 @@ Given = TypeVar("Given")
 
 @contextmanager
 def on_ray(work: Callable[[Given], str], workers: int) -> Iterator[Callable[[Given], str]]:
-    """The same function, called on the cluster that RAY_ADDRESS names, otherwise on one of this machine.
+    """The function, called on the cluster at RAY_ADDRESS, otherwise on a local one.
 
     Args:
-        work: returns an empty text, or why it failed.
-        workers: processors of the cluster, where it is one of this machine.
+        work: returns an empty string, or the reason of a failure.
+        workers: CPUs of a local cluster.
 
     Raises:
-        InputError: Ray is not installed, or there is no such cluster.
+        InputError: Ray is not installed, or there is no cluster.
     """
     with cluster(workers):
         import ray

@@ -1,10 +1,10 @@
-"""Whether a network recovers the effect of promotions that is known, because the sales are made up.
+"""Check that a network recovers the known effect of promotions in simulated sales.
 
     python scripts/promotion_effect.py [--stores 20] [--epochs 12] [--seed 0]
 
-Daily sales of stores have a level, a week and noise, and rise by a fixed amount with the kind of promotion of the day:
-a column of text, known ahead. In the horizon of held-out rows one day after the other gets each kind, while the others
-keep theirs: the change of the forecast of that day is the effect that the network has learnt.
+Daily sales of stores have a level, a weekly season and noise, and increase by a fixed amount with the kind of promotion
+of the day, a text column known ahead. In the horizon of held-out rows each day in turn gets each kind of promotion: the
+change of the forecast for that day is the effect that the network has learned.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def sales(stores: int, seed: int) -> pd.DataFrame:
 
 
 def trained(frame: pd.DataFrame, epochs: int, seed: int, **roles: list[str]) -> Forecaster:
-    """A small network; `roles` of the promotions."""
+    """A small trained network; `roles` are the settings of the promotion column."""
     return Forecaster.fit(
         frame,
         model="tiny",
@@ -55,7 +55,7 @@ def trained(frame: pd.DataFrame, epochs: int, seed: int, **roles: list[str]) -> 
 
 
 def effects(model: Forecaster, frame: pd.DataFrame) -> dict[str, float]:
-    """By kind, the mean change of a day's forecast from that of a day without promotion."""
+    """Mean change of a day's forecast compared with no promotion, by kind."""
     found: dict[str, list[float]] = {kind: [] for kind in RISE}
     days = np.sort(frame["date"].unique())
     for origin in range(ORIGINS):
@@ -71,7 +71,7 @@ def effects(model: Forecaster, frame: pd.DataFrame) -> dict[str, float]:
 
 
 def test_mse(model: Forecaster) -> float:
-    """Of the model on the test part, in units of the sales."""
+    """MSE of the model on the test part, in squared units of the sales."""
     return float(model.metrics["mse"].loc[("original", "informer")])
 
 

@@ -1,8 +1,8 @@
 """Training steps of the Informers in two published packages (extra `bench`), for `benchmark_training.py`.
 
 Each function makes one step (forward, the package's own loss, backward, Adam) of a network with the sizes of the
-paper's, on random data of the same lengths. What differs cannot be set from outside: neuralforecast forecasts one
-column, needs label_len < seq_len and attends sparsely in the decoder's cross-attention too; transformers has no
+paper's, on random data of the same lengths. Some differences cannot be configured: neuralforecast forecasts one
+column, needs label_len < seq_len and also uses sparse attention in the decoder's cross-attention; transformers has no
 start token (its decoder has pred_len rows) and learns a distribution.
 """
 

@@ -1,4 +1,4 @@
-"""The picture of the README: a forecast with intervals next to what happened, on the sample data.
+"""The figure of the README: a forecast of the sample data with intervals and actual values.
 
 python scripts/readme_picture.py --output docs/forecast.png
 """
@@ -47,7 +47,7 @@ def draw(history: pd.DataFrame, forecast: pd.DataFrame, actual: pd.Series, targe
 
 
 def main() -> None:
-    """Train on all but the last rows of the sample, forecast these, draw."""
+    """Train on all but the last rows of the sample, forecast these, and plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("docs/forecast.png"))
     parser.add_argument("--target", default="demand")

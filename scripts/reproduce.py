@@ -1,22 +1,22 @@
-"""Run the cells of published tables; scripts/reproduce_table.py draws the table of what has been run.
+"""Run the cells of published tables; scripts/reproduce_table.py writes the table of finished runs.
 
     python scripts/reproduce.py table=M --models informer_plus --seeds 0 1 2
     python scripts/reproduce.py table=M device=cuda --models informer informer2020 --datasets ETTh1 --horizons 24 48
     python scripts/reproduce_table.py table=M
 
-table=M forecasts all columns, table=S the target alone; their cells, settings and the paper's numbers stand in
-conf/experiment/paper_tables.csv. table=long has the horizons 96 to 720 that later models are compared on, next to
-the numbers of PatchTST and DUET (conf/experiment/long_horizons.csv); the paper has no settings for them. table=m4 is M4
+table=M forecasts all columns, table=S only the target; their cells, settings and the paper's numbers are in
+conf/experiment/paper_tables.csv. table=long has the horizons 96 to 720 on which later models are compared, and the
+numbers of PatchTST and DUET (conf/experiment/long_horizons.csv); the paper has no settings for them. table=m4 is M4
 Hourly, with linear_plus only (scripts/reproduce_m4.py). Models: informer2020 (the
-paper's settings, what the authors' code computes), informer_full (the same with full attention, the paper's
-"Informer†"), informer (the same sizes, our defaults), informer_plus (one configuration a dataset, the same at all
-horizons), linear_plus (one configuration for all; in closed form, so that every seed gives the same: --seeds 0). Ridge
-and the seasonal naive are scored within every run. Other key=value go to informer.train.
+paper's settings, as in the authors' code), informer_full (the same with full attention, the paper's
+"Informer†"), informer (the same sizes, our defaults), informer_plus (one configuration per dataset for all
+horizons), linear_plus (one configuration for all; in closed form, so seeds do not matter: --seeds 0). Ridge
+and the seasonal naive are scored within every run. Other key=value are passed to informer.train.
 
-`--engine ray` runs them on a Ray cluster, the one that RAY_ADDRESS names or one of this machine (extra `ray`).
+`--engine ray` runs them on the Ray cluster at RAY_ADDRESS, or a local one (extra `ray`).
 
-Every cell and seed is a process of its own under OUTPUT/TABLE; one that is finished is not run again, one that was
-stopped continues. rows.csv has a row a finished run. Datasets without a file are reported and left out.
+Every cell and seed is a separate process under OUTPUT/TABLE; finished ones are not run again, stopped ones continue.
+rows.csv has a row per finished run. Datasets without a file are reported and skipped.
 """
 
 import argparse
@@ -63,7 +63,7 @@ PLUS = CHOSEN | {"ETTh2": CHOSEN["ETTh1"]}
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Cell:
-    """One horizon of one dataset, and what was published for it."""
+    """One horizon of one dataset, and its published numbers."""
 
     dataset: str
     features: str
@@ -130,26 +130,26 @@ class Job:
 
     @property
     def run_dir(self) -> Path:
-        """Where it is kept."""
+        """Its run directory."""
         return self.folder / f"{self.cell.dataset}_{self.cell.pred_len}_{self.model}_{self.seed}"
 
     @property
     def row_file(self) -> Path:
-        """Its row, there once it is finished."""
+        """Path of its row, written when it is finished."""
         return self.run_dir.with_suffix(".json")
 
     @property
     def keys(self) -> list[str]:
-        """Keys of informer.train, all but the run directory."""
+        """Keys of informer.train, except the run directory."""
         return [*self.cell.overrides(self.model), *self.extra, f"seed={self.seed}"]
 
     @property
     def command(self) -> str:
-        """What runs it again."""
+        """The command that runs it."""
         return written(self.keys)
 
     def check(self) -> None:
-        """Refuse what was run, or begun, with other settings.
+        """Check that it was not run, or started, with other settings.
 
         Raises:
             InputError: there is such a run.
@@ -166,7 +166,7 @@ class Job:
             )
 
     def run(self) -> str:
-        """Train it, or continue it; an empty text, or why it failed."""
+        """Train or continue it; returns an empty string, or the reason of a failure."""
         command = [sys.executable, "-m", "informer.train"]
         goes_on = (self.run_dir / "config.yaml").exists()
         started = time.perf_counter()
@@ -199,12 +199,12 @@ class Job:
 
 
 def written(keys: list[str]) -> str:
-    """The command of a run with these keys."""
+    """The command of a run with these keys, as text."""
     return shlex.join(["python", "-m", "informer.train", *keys])
 
 
 def device_name(configured: str) -> str:
-    """What the run ran on, by its own name where it is a GPU."""
+    """The device of a run; for a GPU its name."""
     import torch
 
     device = pick_device(configured)
@@ -238,18 +238,18 @@ def _cell(row: dict[str, str]) -> Cell:
 
 
 def finished_rows(folder: Path) -> list[Row]:
-    """Of all finished runs."""
+    """Rows of all finished runs."""
     return [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
 def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job], str] = Job.run) -> int:
-    """Run what is not finished, `at_once` processes at a time; how many failed.
+    """Run what is not finished, `at_once` processes at a time; returns the number of failures.
 
     Args:
-        run: one of them, here or elsewhere; returns an empty text, or why it failed.
+        run: runs a job, locally or on a cluster; returns an empty string, or the reason of a failure.
 
     Raises:
-        InputError: a run is there with other settings.
+        InputError: there is a run with other settings.
     """
     for job in jobs:
         job.check()
@@ -275,15 +275,15 @@ def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job]
 
 
 def has_data(dataset: str) -> bool:
-    """Its file is where informer.train would look."""
+    """Whether the file of a dataset exists."""
     return (Path(os.environ.get("INFORMER_DATA_DIR", "data")) / f"{dataset}.csv").exists()
 
 
 def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The name of the table, and the keys that go to informer.train.
+    """The name of the table, and the keys for informer.train.
 
     Raises:
-        InputError: no table, or another.
+        InputError: no table, or an unknown one.
     """
     tables = [setting.partition("=")[2] for setting in settings if setting.startswith("table=")]
     known = (*TABLES, M4)
@@ -295,12 +295,12 @@ def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def main() -> None:
-    """Run what is asked for and not finished."""
+    """Run the requested cells that are not finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="*", metavar="key=value", help="table=M|S|long|m4; keys of informer.train")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--datasets", nargs="+", choices=list(PLUS), default=list(PLUS))
-    parser.add_argument("--horizons", nargs="+", type=int, help="all of the table where left out")
+    parser.add_argument("--horizons", nargs="+", type=int, help="default: all of the table")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where they run")

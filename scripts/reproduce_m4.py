@@ -1,7 +1,7 @@
 """M4 Hourly for scripts/reproduce.py table=m4: train on the competition's train file, score on its test file.
 
-The horizon is 48 rows from the end of each of the 414 series. model=linear_plus with 168 rows of history: the shortest
-series do not have 720 and a horizon; 168 were chosen over 208 on validation.
+The horizon is the 48 rows after the end of each of the 414 series. model=linear_plus with 168 rows of history: the
+shortest series do not have 720 and a horizon; 168 were chosen over 208 on validation.
 """
 
 import json
@@ -30,7 +30,7 @@ NAMES = {"forecast": "linear_plus", "ridge": "ridge", "seasonal naive": "seasona
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class M4Row:
-    """Scores of one forecaster, the mean over the series."""
+    """Scores of one forecaster, averaged over the series."""
 
     model: str
     mase: float
@@ -48,10 +48,10 @@ forecasting methods", 2020; Hourly."""
 
 
 def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
-    """Train, forecast and score, unless rows.csv has it.
+    """Train, forecast and score, unless rows.csv exists.
 
     Raises:
-        InputError: a file is missing, a step failed, or there are rows of other settings.
+        InputError: a file is missing, a step failed, or rows.csv is of other settings.
     """
     rows, command = folder / "rows.csv", shlex.join(["python", "-m", "informer.train", *KEYS, *extra])
     if found := [row for row in read_rows(M4Row, rows) if row.command]:
@@ -81,7 +81,7 @@ def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
 
 
 def rows_of(scores: dict[str, dict[str, float]], seconds: float, commit: str, command: str) -> list[M4Row]:
-    """What informer.score found, the model first."""
+    """Rows from the scores of informer.score, the model first."""
     rows = [
         M4Row(model=called, mase=scores[name]["mase"], smape=scores[name]["smape"], owa=scores[name]["owa"])
         for name, called in NAMES.items()
@@ -91,7 +91,7 @@ def rows_of(scores: dict[str, dict[str, float]], seconds: float, commit: str, co
 
 
 def as_markdown(rows: list[M4Row]) -> str:
-    """One line a forecaster; the lowest of each measure in bold."""
+    """One line per forecaster; the lowest value of each metric in bold."""
     every = [WINNER, *rows]
     lines = [[row.model, *(_text(every, row, name) for name in ("mase", "smape", "owa"))] for row in every]
     note = "Means over the 414 series of M4 Hourly, 48 steps, the competition's test file; winner: Makridakis et al.\n"

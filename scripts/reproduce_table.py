@@ -1,10 +1,10 @@
-"""Draw the table of what scripts/reproduce.py has run, next to published numbers.
+"""Write the table of finished runs of scripts/reproduce.py, with published numbers.
 
     python scripts/reproduce_table.py table=M [--output runs/reproduce]
 
-Reads OUTPUT/TABLE/rows.csv, writes table.md and, but for table=m4, table.png next to it. Ridge and seasonal naive are
-those of the runs of informer_plus, which reads the same history at all horizons. What has not been run is marked as
-such.
+Reads OUTPUT/TABLE/rows.csv, and writes table.md and, except for table=m4, table.png to the same folder. Ridge and
+seasonal naive are from the runs of informer_plus, which reads the same history at all horizons. Cells that have not
+been run are marked.
 """
 
 import argparse
@@ -38,13 +38,13 @@ Pair = tuple[float, float | None]
 
 
 def columns(table: str) -> tuple[str, ...]:
-    """What is compared in a table."""
+    """Columns of a table."""
     models = [model for model in MODELS if model in ANY_HORIZON or all(cell.sizes for cell in cells(table))]
     return (*PUBLISHED[table][0], *models, RIDGE, NAIVE)
 
 
 def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
-    """MSE and MAE of a column of the table in this cell, one a seed."""
+    """MSE and MAE of a column of the table in this cell, one per seed."""
     if column in (PAPER, PATCHTST):
         return [(cell.mse, cell.mae)]
     if column == DUET:
@@ -61,7 +61,7 @@ def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
 
 
 def as_text(pairs: list[Pair]) -> str:
-    """Mean MSE and its spread over seeds, then mean MAE."""
+    """Mean MSE with its standard deviation over seeds, and mean MAE."""
     if not pairs:
         return "not run"
     mse, mae = [pair[0] for pair in pairs], [pair[1] for pair in pairs if pair[1] is not None]
@@ -70,7 +70,7 @@ def as_text(pairs: list[Pair]) -> str:
 
 
 def as_markdown(table: str, rows: list[Row]) -> str:
-    """One line a cell; the lowest mean MSE in bold, where there is more than what was published."""
+    """One line per cell; the lowest mean MSE in bold, if the cell has runs."""
     names = columns(table)
     lines = []
     for cell in cells(table):
@@ -88,7 +88,7 @@ def as_markdown(table: str, rows: list[Row]) -> str:
 
 
 def as_figure(table: str, rows: list[Row]) -> Figure:
-    """MSE against the horizon, a panel a dataset that has been run."""
+    """Plot MSE over the horizon, one panel per dataset with runs."""
     every = cells(table)
     run = {row.dataset for row in rows}
     names = list(dict.fromkeys(cell.dataset for cell in every if cell.dataset in run or not run))

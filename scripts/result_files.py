@@ -1,4 +1,4 @@
-"""What the measuring scripts share: rows in a CSV file, Markdown tables, and a folder that holds one set-up alone."""
+"""Helpers of the benchmark scripts: rows in CSV files, Markdown tables, and folders for a single set-up."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ Row = TypeVar("Row", bound="DataclassInstance")
 
 
 def write_rows(kind: type[Row], rows: Sequence[Row], path: Path) -> None:
-    """One line a row under the names of the fields, whole or not at all."""
+    """Write rows as CSV with a header of field names, atomically."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(kind)], lineterminator="\n")
     writer.writeheader()
@@ -28,7 +28,7 @@ def write_rows(kind: type[Row], rows: Sequence[Row], path: Path) -> None:
 
 
 def read_rows(kind: type[Row], path: Path) -> list[Row]:
-    """What `write_rows` wrote; nothing where there is no file."""
+    """Read the rows of `write_rows`; empty without a file."""
     if not path.exists():
         return []
     types = get_type_hints(kind)
@@ -37,15 +37,15 @@ def read_rows(kind: type[Row], path: Path) -> list[Row]:
 
 
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lines of a table."""
+    """Lines of a Markdown table."""
     return "".join(f"| {' | '.join(line)} |\n" for line in [heading, ["---"] * len(heading), *rows])
 
 
 def open_folder(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Note what all rows in a folder share.
+    """Record the facts shared by all rows of a folder.
 
     Raises:
-        InputError: it holds rows that were made with other facts.
+        InputError: the folder has rows with other facts.
     """
     path, content = folder / "setup.json", json.dumps(facts, indent=2) + "\n"
     if path.exists() and path.read_text() != content:

@@ -1,10 +1,10 @@
-"""Search hyper-parameters with Optuna (the extra `search`): the lowest validation loss wins, not the test part's.
+"""Search hyper-parameters with Optuna (the extra `search`) by validation loss.
 
     python scripts/search.py --trials 20 --output runs/search dataset=ETTh1 pred_len=24
 
-The grid is in conf/experiment/search.yaml; experiment=NAME reads another file of that folder, and
-every other key=value holds for all trials: such a key is not searched. A trial is a run like any other, in a folder of
-its own below --output; the same command again continues with the search.
+The grid is in conf/experiment/search.yaml; experiment=NAME reads another file of that folder, and every other key=value
+is set for all trials and not searched. A trial is a run like any other, in a separate folder below --output; the same
+command continues the search.
 """
 
 import argparse
@@ -41,7 +41,7 @@ except ImportError:
 
 
 def space(overrides: list[str]) -> dict[str, Any]:
-    """The sweeps of `hydra.sweeper.params`, by key; a key that is given is not searched."""
+    """The sweeps of `hydra.sweeper.params` by key, without keys set by the user."""
     composed = compose("train", overrides, return_hydra_config=True)
     params: Any = OmegaConf.to_container(composed.hydra.sweeper.params) or {}
     parser = OverridesParser.create()
@@ -61,10 +61,10 @@ def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
 
 
 def opened(folder: Path, fixed: list[str]) -> optuna.Study:
-    """The search that is kept in a folder, or a new one.
+    """The search saved in a folder, or a new one.
 
     Raises:
-        InputError: that of other settings is there, whose losses do not compare.
+        InputError: the saved search has other settings, so its losses are not comparable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     storage = JournalStorage(JournalFileBackend(str(folder / "study.log")))

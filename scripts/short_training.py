@@ -1,4 +1,4 @@
-"""What the scripts share that train many networks for a few steps in one process: steps that can be counted, scores."""
+"""Helpers of scripts that train many networks for a few steps in one process: exact numbers of steps, scores."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Pages of the documentation that are made from the code: configuration, commands, the gallery of attention mechanisms.
+"""Documentation pages generated from the code: configuration, commands, the gallery of attention mechanisms.
 
 mkdocs calls `on_files` and `on_page_markdown` (`mkdocs build` with mkdocs.yml); nothing is written into `docs/`.
 """
@@ -63,7 +63,7 @@ USES = {
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code."""
+    """Add the generated pages."""
     pages: dict[str, str | bytes] = {
         "reference/configuration.md": configuration_page(),
         "reference/commands.md": commands_page(),
@@ -76,7 +76,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Links to files outside `docs/` become their text: a built site has no repository around it."""
+    """Replace links to files outside `docs/` by their text, since the built site does not contain these."""
     return re.sub(r"\[([^\]]*)\]\(\.\./(?!tutorials|reference|gallery|results)[^)]*\)", r"\1", markdown)
 
 
@@ -100,7 +100,7 @@ def configuration_page() -> str:
 
 
 def _table(prefix: str, schema: Any) -> Iterator[str]:
-    """A row for each field; a node of its own gets its fields, unless it has a section."""
+    """One row per field; fields of nested nodes are included, unless the node has its own section."""
     yield "| key | type | default | meaning |"
     yield "|---|---|---|---|"
     yield from _rows(prefix, schema)
@@ -122,7 +122,7 @@ def _rows(prefix: str, schema: Any) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """As it is written on the command line."""
+    """A value as on the command line."""
     if isinstance(value, Enum):
         return value.name
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
@@ -138,7 +138,7 @@ def _kind(hint: Any) -> str:
 
 
 def _descriptions(schema: Any) -> dict[str, str]:
-    """The docstring below each field, or its line under `Args:`; of the parents too."""
+    """The docstring of each field, or its entry under `Args:`, parents included."""
     found: dict[str, str] = {}
     for one in (parent for parent in reversed(schema.__mro__) if "__dataclass_fields__" in vars(parent)):
         (node,) = ast.parse(inspect.cleandoc(inspect.getsource(one))).body
@@ -167,7 +167,7 @@ def commands_page() -> str:
 
 
 def gallery_page() -> str:
-    """Every mechanism: what it is, when to use it, formula and cost, parameters, and the weights it gives."""
+    """Every mechanism: description, when to use it, formula and cost, parameters, and a map of its weights."""
     lines = [
         "# Attention gallery",
         "",

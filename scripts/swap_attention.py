@@ -2,13 +2,13 @@
 
     python scripts/swap_attention.py checkpoint=runs/full steps=0,100,500 [attn=[a,b]] [lr=5e-4] [data_dir=data]
 
-What Choromanski et al. 2020 ("Rethinking Attention with Performers") do with theirs. Each mechanism begins
-with the weights of `checkpoint`, as `init_from=RUN attn=NAME` does: in the encoder and, where it has a causal form, in
-the decoder's self-attention. It is scored on the test part after each number of steps, at a constant rate (`lr`; the
-run's own where left out), with the run's batches and loss. The checkpoint's own mechanism is the control: training that
-continues. A finished mechanism is not run again: the same command continues where it was stopped.
+The experiment of Choromanski et al. 2020 ("Rethinking Attention with Performers") for every mechanism. Each one starts
+with the weights of `checkpoint`, like `init_from=RUN attn=NAME`: in the encoder and, if it has a causal form, in the
+decoder's self-attention. It is scored on the test part after each number of steps, at a constant rate (`lr`, by default
+that of the run), with the run's batches and loss. The checkpoint's own mechanism is the control: continued training.
+Finished mechanisms are not run again: the same command continues where it stopped.
 
-Under --output: NAME.json (its rows), and of all of them swap.csv, swap.md and swap.png.
+Under --output: NAME.json (its rows), and for all of them swap.csv, swap.md and swap.png.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Row:
 
 @dataclass(kw_only=True, frozen=True, slots=True)
 class Asked:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     checkpoint: str
     steps: list[int]
@@ -65,10 +65,10 @@ class Asked:
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> "Asked":
-        """From `key=value`.
+        """Parse `key=value`.
 
         Raises:
-            InputError: an unknown key or mechanism, no checkpoint, or steps that do not ascend.
+            InputError: an unknown key or mechanism, no checkpoint, or steps that are not increasing.
         """
         given = dict(argument.partition("=")[::2] for argument in arguments)
         keys = [*cls.__dataclass_fields__]
@@ -97,7 +97,7 @@ class Asked:
 
 
 def swapped_settings(trained: TrainConfig, name: str, lr: float | None) -> tuple[TrainConfig, str]:
-    """The configuration that `attn=NAME` would make, at a constant rate, and a remark on the decoder."""
+    """The configuration with `attn=NAME` at a constant rate, and a remark on the decoder."""
     attn = attention_node(name)
     decoder_attn, reason = resolve_decoder(attn, {})
     optim = replace(trained.optim, lr=lr or trained.optim.lr, schedule=Schedule.constant)
@@ -105,7 +105,7 @@ def swapped_settings(trained: TrainConfig, name: str, lr: float | None) -> tuple
 
 
 def swap(saved: Checkpoint, data: Data, name: str, asked: Asked) -> list[Row]:
-    """The rows of one mechanism."""
+    """Swap one mechanism; returns its rows."""
     settings, remark = swapped_settings(from_plain(saved.config), name, asked.lr)
     seed_everything(settings.seed)
     model = new_network(settings, data)
@@ -127,7 +127,7 @@ def by_mechanism(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def as_markdown(rows: Sequence[Row], own: str) -> str:
-    """A line a mechanism; `own` is the checkpoint's."""
+    """One line per mechanism; `own` is that of the checkpoint."""
     steps = sorted({row.steps for row in rows})
     lines = []
     for name, found in by_mechanism(rows).items():
@@ -140,7 +140,7 @@ def as_markdown(rows: Sequence[Row], own: str) -> str:
 
 
 def as_figure(rows: Sequence[Row], own: str) -> Figure:
-    """Test MSE of each mechanism after each number of steps; a line marks the checkpoint's own before any."""
+    """Plot test MSE of each mechanism by number of steps; a line marks the checkpoint's own at step 0."""
     groups = by_mechanism(rows)
     figure = Figure(figsize=(7.5, 1.2 + 0.27 * len(groups)), layout="constrained")
     axes = figure.subplots()
@@ -166,14 +166,14 @@ def as_figure(rows: Sequence[Row], own: str) -> Figure:
 
 
 def own_mechanism(saved: Checkpoint) -> str:
-    """Name of the checkpoint's mechanism; its class where no file of `conf/attn` has these parameters."""
+    """Name of the checkpoint's mechanism, or its class if no file of `conf/attn` has these parameters."""
     node = complete_node(saved.config["attn"])
     same = (name for name in attention_names() if complete_node(attention_node(name)) == node)
     return next(same, str(node["_target_"]).rpartition(".")[2])
 
 
 def run(asked: Asked, folder: Path, console: Console) -> None:
-    """Swap what is not finished; the table and the figure are written after each mechanism."""
+    """Run the mechanisms that are not finished; table and figure are written after each."""
     saved = checkpoint.load(Path(asked.checkpoint))
     own = own_mechanism(saved)
     facts = {"steps": asked.steps, "lr": asked.lr, "step": saved.step, "val_loss": saved.val_loss}
@@ -190,7 +190,7 @@ def run(asked: Asked, folder: Path, console: Console) -> None:
 
 
 def write_report(folder: Path, own: str) -> None:
-    """swap.csv, swap.md and swap.png, of all mechanisms that are finished."""
+    """Write swap.csv, swap.md and swap.png for all finished mechanisms."""
     found = [row for name in attention_names() for row in finished(folder / f"{name}.json")]
     write_rows(Row, found, folder / "swap.csv")
     write_atomic(folder / "swap.md", as_markdown(found, own))
@@ -198,7 +198,7 @@ def write_report(folder: Path, own: str) -> None:
 
 
 def finished(path: Path) -> list[Row]:
-    """The rows of a mechanism; none where it is not finished."""
+    """The rows of a mechanism; empty if it is not finished."""
     return [Row(**row) for row in json.loads(path.read_text())] if path.exists() else []
 
 

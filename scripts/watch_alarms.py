@@ -1,12 +1,11 @@
-"""False alarms of `informer watch` on stationary series, and shifts of their level that it finds.
+"""False alarms of `informer watch` on stationary series, and its detection rate for shifts of their level.
 
     python scripts/watch_alarms.py --series 50 --rows 300 --shift 0 2
 
-Four kinds of series of deviation one: white noise, autoregressions of 0.4 and 0.7, and a daily season with noise. For
-each, `--models` linear models are trained on 1,600 hourly rows of their own, and every one of them watches as many
-futures of `--rows` rows as make `--series` in all. With a shift, the level of the future rises by that many standard
-deviations of the series after 100 rows; it is found if the verdict is not ok and a drift test alarms in the 100 rows
-after that.
+Four kinds of series with standard deviation 1: white noise, autoregressions of 0.4 and 0.7, and a daily season with
+noise. For each kind, `--models` linear models are trained on separate series of 1,600 hourly rows, and monitor
+`--series` futures of `--rows` rows in total. With a shift, the level of the future rises by this number of standard
+deviations after 100 rows; it is detected if a test of errors or of the level raises an alarm within the next 100 rows.
 """
 
 import argparse
@@ -29,7 +28,7 @@ RUN = {
 
 
 def autoregression(phi: float) -> Callable[[np.random.Generator, int], np.ndarray]:
-    """Rows of an AR(1) process of deviation one."""
+    """Rows of an AR(1) process with standard deviation 1."""
 
     def drawn(rng: np.random.Generator, n: int) -> np.ndarray:
         steps, values = rng.normal(size=n) * (1 - phi**2) ** 0.5, np.zeros(n)
@@ -55,24 +54,25 @@ def table(values: np.ndarray) -> pd.DataFrame:
 
 
 def seen(model: Forecaster, values: np.ndarray) -> Findings:
-    """What is found in the rows after training."""
+    """Findings for the rows after training."""
     trained = model.trained
     panel = trained.reader.frame(table(values), "frame", ahead=trained.sizes.pred_len)
     return findings(trained, watched(trained, panel, str(trained.checkpoint.data["trained_until"]), 256))
 
 
 def is_found(found: Findings) -> bool:
-    """Whether a drift test alarms within the rows after the shift."""
+    """Whether a test of errors or of the level raises an alarm within the rows after the shift."""
     begin = table(np.zeros(TRAINED + BEFORE + 1))["date"].iloc[-1]
-    return any(begin <= pd.Timestamp(one.at) < begin + pd.Timedelta(hours=WITHIN) for one in found.alarms if one.after)
+    raised = [one.at for one in (*found.alarms, *found.levels) if one.after]
+    return any(begin <= pd.Timestamp(at) < begin + pd.Timedelta(hours=WITHIN) for at in raised)
 
 
 def main() -> None:
     """Print the verdicts by kind."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--series", type=int, default=50, help="of each kind")
-    parser.add_argument("--models", type=int, default=5, help="of each kind")
-    parser.add_argument("--rows", type=int, default=300, help="of a future")
+    parser.add_argument("--series", type=int, default=50, help="futures of each kind")
+    parser.add_argument("--models", type=int, default=5, help="models of each kind")
+    parser.add_argument("--rows", type=int, default=300, help="rows of a future")
     parser.add_argument("--shift", type=float, nargs="+", default=[0.0, 2.0])
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -92,7 +92,7 @@ def main() -> None:
                 hits[shift] += is_found(found)
         for shift, counts in verdicts.items():
             shown = ", ".join(f"{name} {n}" for name, n in counts.most_common())
-            rest = f"; drift found in time: {hits[shift]}" if shift else ""
+            rest = f"; shift found in time: {hits[shift]}" if shift else ""
             print(f"{kind}, shift {shift:g}: {given.series} series: {shown}{rest}", flush=True)
 
 

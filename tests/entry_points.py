@@ -59,7 +59,7 @@ def script(name: str) -> ModuleType:
 
 
 def launch(entry: str, *arguments: str, cwd: Path) -> Outcome:
-    """The same as a process of its own."""
+    """Run a command in a separate process."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", f"informer.{entry}", *map(str, arguments)]
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)

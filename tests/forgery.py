@@ -11,7 +11,7 @@ from informer.checkpoint.digest import content_digest
 
 
 def content_of(path: Path) -> dict[str, Any]:
-    """What a .pt file holds, without its digest."""
+    """Content of a .pt file without its digest."""
     content = torch.load(path, weights_only=True)
     del content["digest"]
     return content

@@ -19,7 +19,7 @@ LETTERS = st.characters(categories=["L", "Nd"], exclude_characters="İ") | st.sa
 
 @dataclass(frozen=True)
 class Writing:
-    """How a table lies in a file: `dialect` is for pandas to write it with, `named` what a reader must be told."""
+    """Format of a file: `dialect` for writing with pandas, `named` the settings that a reader needs."""
 
     ending: str
     dialect: dict[str, Any]

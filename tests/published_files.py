@@ -12,7 +12,7 @@ FOLDERS = [Path(GIVEN) if GIVEN else ROOT / "data", ROOT.parent / "shared" / "da
 
 
 def published_folder(file: str) -> Path:
-    """The folder that holds a published file; skips the test where there is none."""
+    """The folder of a published file; skips the test without one."""
     for folder in FOLDERS:
         if (folder / file).exists():
             return folder

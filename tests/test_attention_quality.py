@@ -40,7 +40,7 @@ def test_error_of_topk_against_a_loop(script: ModuleType) -> None:
 
 
 def test_recall_against_a_loop(script: ModuleType) -> None:
-    """Red if queries are counted that only one of both rankings holds on top."""
+    """Red if queries are counted that only one of the rankings has on top."""
     inputs = script.Inputs(length=40, heads=2, width=4, scale=1.0, seeds=1)
     q, k = inputs.draw(5)
     shares = []

@@ -32,7 +32,7 @@ def good_file(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def own_run(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """A run on a file of its own."""
+    """A run on a separate file."""
     folder = tmp_path_factory.mktemp("own")
     path = good_file(folder / "good.csv")
     arguments = ["dataset=csv", f"dataset.path={path}", *SMALL, "trainer.max_steps=2", f"run_dir={folder / 'run'}"]
@@ -442,7 +442,7 @@ def test_help_is_a_page(entry: str, folder: Path, tree: Tree) -> None:
     page = call(entry, "--help")
     assert page.status == 0
     assert page.err == ""
-    assert f"python -m informer.{entry}" in page.out
+    assert f"informer {entry}" in page.out
     assert "All keys with their values: --cfg job" in page.out
     assert call(entry, "--hydra-help").status == 0
     listing = call(entry, "--cfg", "job")

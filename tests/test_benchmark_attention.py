@@ -146,7 +146,7 @@ def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
 
 
 def test_a_step_of_decoding_takes_in_what_came_before(script, setup) -> None:
-    """Red if the cache or the state holds another number of positions than the cell says."""
+    """Red if the cache or the state has another number of positions than the cell."""
     decode = importlib.import_module("attention_decode")
     names = decode.recurrent_names()
     assert {"linear", "performer", "performer_trig", "efficient"} <= set(names)

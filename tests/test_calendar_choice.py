@@ -1,4 +1,4 @@
-"""Holidays and chosen calendar fields, from the configuration to forecasts: no file says what the calendar knows."""
+"""Holidays and chosen calendar fields, from the configuration to forecasts, without a file at prediction."""
 
 import json
 import sys
@@ -105,7 +105,7 @@ def test_steps_longer_than_a_day_and_unknown_years() -> None:
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
-    """Sales of two shops that close on holidays, which nothing in the past foretells; a run that knows holidays."""
+    """Sales of two shops that close on holidays, which the past does not predict; a run with holidays."""
     from holidays import country_holidays
 
     folder = tmp_path_factory.mktemp("closed")
@@ -168,7 +168,7 @@ def test_a_checkpoint_whose_calendar_was_changed(closed: tuple[Path, pd.DataFram
 def test_a_warm_start_on_other_fields_leaves_their_weights_fresh(
     closed: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many marks that mean something else. Red if only their number is compared."""
+    """The same number of other marks. Red if only their number is compared."""
     monkeypatch.chdir(closed[0])
     four = "dataset.calendar=[month,day,week,weekday]"
     again = [*RUN[:-1], "dataset.series_col=shop", "init_from=run", "trainer.max_steps=1"]

@@ -94,7 +94,7 @@ def test_an_unseen_category_is_said_and_forecast(
 ) -> None:
     rows = history(shops[1]).replace({"clearance": "none"})
     found = model.predict(rows, future=ahead(shops[1], "unheard"))["sales"].mean()
-    assert "column 'promo': training rows did not have 'unheard'; the model takes the mean of the" in caplog.text
+    assert "column 'promo': 'unheard' not in the training rows; the model uses the mean of the" in caplog.text
     kinds = [model.predict(rows, future=ahead(shops[1], kind))["sales"].mean() for kind in RISE]
     assert min(kinds) < found < max(kinds)
 
@@ -154,7 +154,7 @@ def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame], monkeyp
     assert np.isfinite(found["sales"]).all()
     assert ("sales_q10" in found) == ("loss=quantile" in more)
     if more == ["model=linear"]:
-        assert "not read: promo, weather, status, whose cells are categories" in outcome.out
+        assert "not read: promo, weather, status (categorical)" in outcome.out
         other = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame, "tv"))
         pd.testing.assert_frame_equal(other, found)
 

@@ -1,4 +1,4 @@
-"""The console script `informer`: which command it starts, what it says to type first, what shells complete."""
+"""The console script `informer`: the command it runs, its help, and shell completion."""
 
 import shutil
 import subprocess
@@ -13,6 +13,7 @@ from entry_points import ROOT, Outcome
 from informer import __version__, cli, start
 from informer.config import conversion
 from informer.config.completion import SHELLS, script, words_of
+from informer.predict import with_keys
 
 
 def informer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Outcome:
@@ -62,6 +63,36 @@ def test_an_unknown_command_is_one_line(word, said, capsys, monkeypatch) -> None
     outcome = informer(capsys, monkeypatch, word)
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
     assert said in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "-m", "words"], "'words': expected key=value, such as dataset.path=words"),
+        (["serve", "runs/a"], "'runs/a': expected key=value, such as checkpoint=runs/a"),
+        (["score", "a.csv"], "'a.csv': expected key=value, such as forecasts=a.csv"),
+        (["predict", "a.csv", "b.csv", "c.csv"], "expected one file, folder or pattern, and one run, found a.csv"),
+        (["predict", "a.pt", "b.pt"], "input: expected one file, folder or pattern, and one run, found a.pt, b.pt"),
+        (["eval", "a.pt", "b.pt"], "checkpoint: expected one run or .pt file, found a.pt, b.pt"),
+        (["forecast", "a.csv", "pred_len=8"], "unknown key 'pred_len': expected one such as horizon (list"),
+        (["train", "horizon=8"], "unknown key 'horizon': expected one such as pred_len (list"),
+    ],
+)
+def test_words_in_the_wrong_place_say_the_right_one(arguments, said, capsys, monkeypatch) -> None:
+    """Red if a name of Hydra's parser is what a user reads."""
+    outcome = informer(capsys, monkeypatch, *arguments)
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert said in outcome.err
+
+
+def test_predict_takes_a_run_and_a_file_without_keys(tmp_path: Path) -> None:
+    """Red if a run is taken for the input, or a file for the run."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "best.pt").touch()
+    run, file = str(tmp_path / "run"), str(tmp_path / "rows.csv")
+    assert with_keys([file, "output=out", run]) == ["output=out", f"checkpoint={run}", f"input={file}"]
+    assert with_keys(["a.pt"]) == ["checkpoint=a.pt"]
+    assert with_keys(["in/*.csv", "--cfg", "job"]) == ["--cfg", "job", "input=in/*.csv"]
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -6,14 +6,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call
+from entry_points import Outcome, call, launch
 
 from informer import Forecaster, checkpoint
 from informer.config.serving import ServeConfig
+from informer.data.calendar import calendar_marks
+from informer.data.read.frequency import Frequency
 from informer.serving.batching import Options
 from informer.serving.service import Service
 from informer.serving.tables import CSV, JSON, Body
@@ -127,7 +130,7 @@ def evaluates(cell: Cell) -> None:
 
 
 def predicts_one(cell: Cell) -> None:
-    """What Python gives for the table."""
+    """The forecast of the Python interface for the table."""
     done(call("predict", "checkpoint=run", "input=own.csv", "output=one", "plots=false", "digits=null", *cell.given()))
     found = pd.read_csv("one/own.forecast.csv")
     np.testing.assert_allclose(found["y"], cell.predicted()["y"], rtol=1e-6)
@@ -174,6 +177,57 @@ def exports(cell: Cell) -> None:
     done(call("export", "checkpoint=run", "output=model.safetensors"))
     found = Forecaster.load("model.safetensors", device="cpu").predict(cell.history, future=cell.future)
     pd.testing.assert_frame_equal(found, cell.predicted())
+
+
+def arrays_of(cell: Cell, about: dict[str, Any], name: str | None) -> dict[str, np.ndarray]:
+    """The inputs of an exported network for one series, by its description and pandas."""
+    saved, columns = checkpoint.load("run"), about["columns"]["inputs"]
+    own = cell.frame if name is None else cell.frame[cell.frame["id"] == name]
+    past, ahead = own[:ROWS], own[ROWS:]
+    if cell.kind == "filled":
+        past = past.assign(y=past["y"].interpolate())
+    known = [*about["columns"]["future_covariates"], *about["columns"]["static_covariates"]]
+    scaler = about["scaler"]["shared"]
+
+    def scaled(rows: pd.DataFrame) -> np.ndarray:
+        found = pd.DataFrame({one: rows[one].map(codes) for one, codes in about["categories"].items()})
+        for place, one in enumerate(columns):
+            if one not in found:
+                found[one] = (rows[one] - scaler["center"][place]) / scaler["scale"][place]
+        masks = [rows[one].notna().astype(float) for one in about["columns"]["with_observed_mask"]]
+        return np.column_stack([found[columns].fillna(0.0), *masks])
+
+    enc_x = scaled(past[-SEQ_LEN:])
+    horizon = scaled(ahead) * [one in known for one in [*columns, *about["columns"]["with_observed_mask"]]]
+    label = about["lengths"]["label_len"]
+    times = pd.DatetimeIndex(own["date"])[ROWS - SEQ_LEN :]
+    marks = calendar_marks(times, Frequency.parse(about["frequency"]), saved.calendar)
+    arrays = {
+        "enc_x": enc_x,
+        "enc_mark": marks[:SEQ_LEN],
+        "dec_x": np.concatenate([enc_x[-label:], horizon]),
+        "dec_mark": marks[SEQ_LEN - label :],
+    }
+    found = {one: array.astype(np.float32)[None] for one, array in arrays.items()}
+    return found | ({"series": np.array([about["series"].index(name)])} if name is not None else {})
+
+
+def exports_onnx(cell: Cell) -> None:
+    """A graph whose outputs, from arrays made as its description says, are the forecasts of the run."""
+    pytest.importorskip("onnxscript", reason="format=onnx needs onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime", reason="format=onnx needs onnxruntime")
+    outcome = launch("export", "checkpoint=run", "format=onnx", "output=model.onnx", cwd=cell.folder)
+    assert outcome.status == 0, outcome.err
+    about = json.loads(Path("model.json").read_text())
+    session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+    read = [one.name for one in session.get_inputs()]
+    place, scaler = about["columns"]["inputs"].index("y"), about["scaler"]["shared"]
+    parts = []
+    for name in ["s0", "s1"] if cell.has_series else [None]:
+        arrays = arrays_of(cell, about, name)
+        (scaled,) = session.run(None, {one: arrays[one] for one in read})
+        parts.append(scaled[0, :, 0] * scaler["scale"][place] + scaler["center"][place])
+    np.testing.assert_allclose(np.concatenate(parts), cell.predicted()["y"], rtol=1e-4, atol=1e-4)
 
 
 def has_quantiles(cell: Cell) -> None:
@@ -238,7 +292,8 @@ def scores(cell: Cell) -> None:
 
 
 COMMANDS: list[Callable[[Cell], None]] = [
-    evaluates, predicts_one, predicts_many, rolls, resumes, exports, has_quantiles, searches, serves, forecasts, scores,
+    evaluates, predicts_one, predicts_many, rolls, resumes, exports, exports_onnx, has_quantiles, searches, serves,
+    forecasts, scores,
 ]  # fmt: skip
 
 

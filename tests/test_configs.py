@@ -9,7 +9,7 @@ from entry_points import SMALL
 from hydra import compose, initialize_config_dir
 from published_files import published_folder
 
-from informer.build import build_data, build_model, dims_of, resolve_decoder
+from informer.build import build_data, build_model, dims_of, read_dataset, resolve_decoder
 from informer.config import conversion
 from informer.config.model import InformerConfig, Shortening
 from informer.config.schema import TrainConfig
@@ -17,6 +17,7 @@ from informer.models.base import ModelDims, model_output
 from informer.runtime import resource
 from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer
+from informer.training.transform import with_transform
 
 CONF = resource("conf")
 SLOTS = ("attn", "attn@decoder_attn", "attn@cross_attn")
@@ -36,7 +37,10 @@ def composed(*overrides: str, entry: str = "train") -> TrainConfig:
 def step(settings: TrainConfig) -> None:
     """Build all that the configuration names, and learn from one batch; twice, as a head may start at zero."""
     torch.manual_seed(0)
-    data = build_data(settings, torch.device("cpu"))
+    cpu = torch.device("cpu")
+    source = read_dataset(settings, settings.sizes)
+    settings, _ = with_transform(settings, source, cpu)
+    data = build_data(settings, cpu, source=source)
     decoder_attn, _ = resolve_decoder(settings.attn, settings.decoder_attn)
     slots = {"attn": settings.attn, "decoder_attn": decoder_attn, "cross_attn": settings.cross_attn}
     model = build_model(settings.model, dims_of(data), **slots, quantiles=settings.loss.quantiles)

@@ -104,7 +104,7 @@ def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]
 
 
 def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
-    """Red if futures are matched by their order; c has too short a one, and prices of others lie next to them."""
+    """Red if futures are matched by their order; that of c is too short, and there are prices of other files."""
     frame = driven[1]
     ends = {"a": 1500, "b": 1200, "c": 900}
     for place in ("in", "ahead"):

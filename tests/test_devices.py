@@ -48,7 +48,7 @@ def test_a_gpu_that_is_not_there(machine: pytest.MonkeyPatch) -> None:
         pick_device("cuda:2")
     machine.setenv("LOCAL_RANK", "1")
     assert str(pick_device("cuda")) == "cuda:1"
-    with pytest.raises(InputError, match="torchrun gives each process a GPU of its own"):
+    with pytest.raises(InputError, match="torchrun assigns a GPU to each process"):
         pick_device("cuda:0")
 
 

@@ -144,7 +144,7 @@ def test_forecasts_are_complete(runs: Path, folder: Path) -> None:
         table = pd.read_csv(Path(run, "new.forecast.csv"))
         assert len(table) == 6
         assert np.isfinite(table.drop(columns="date").to_numpy()).all()
-        warns = "new: gaps in heat, load, which had none in training: the model reads the last observed value there"
+        warns = "new: gaps in heat, load, which had none in training; filled with the last observed value"
         assert (warns in outcome.out) is (run == "tiny_mask")
     outcome = call(
         "predict", f"checkpoint={runs / 'linear_holes'}", "input=new.csv", "output=roll", "mode=rolling",

@@ -1,4 +1,4 @@
-"""Forecasts from Python: one table or many, any horizon, and what is said when it cannot be done."""
+"""Forecasts from Python: one table or many, any horizon, and errors."""
 
 from pathlib import Path
 
@@ -217,7 +217,7 @@ def test_the_horizon_from_the_command_line(trained: Trained, forecaster: Forecas
 
 
 def test_times_of_a_place_keep_their_place(folder: Path) -> None:
-    """Red if a change of summer time in the table is refused, or the forecast stands in another zone."""
+    """Red if a clock change in the table is an error, or the forecast is in another zone."""
     pytest.importorskip("pyarrow")
     times = pd.date_range("2024-03-20", periods=400, freq="h", tz="Europe/Berlin", name="date")
     frame = pd.DataFrame({"y": np.sin(np.arange(400) / 4)}, index=times)

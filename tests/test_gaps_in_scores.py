@@ -18,6 +18,7 @@ from informer.inference.coverage import IntervalScores
 from informer.inference.intervals import Residuals, Variation, differences, rank
 from informer.metrics import Errors, MaseScale, seasonal_scale
 from informer.training.loss import build_loss, observed_share
+from informer.units import Units
 
 QUANTILES = (0.1, 0.5, 0.9)
 
@@ -71,7 +72,7 @@ def test_metrics_count_what_is_observed() -> None:
     errors = Errors(MaseScale(scale, scale))
     for part in (slice(0, 3), slice(3, 7)):
         ones = torch.ones(len(actual[part]), 2, dtype=torch.float64)
-        errors.add(forecast[part], actual[part], center=0 * ones, scale=ones)
+        errors.add(forecast[part], actual[part], Units(0 * ones, ones))
 
     def mean(metric: str, chosen: list[tuple[int, ...]]) -> float:
         values = []
@@ -107,7 +108,7 @@ def test_a_window_of_which_nothing_is_observed_has_no_weight() -> None:
     actual = torch.randn(2, 3, 1)
     actual[1] = torch.nan
     errors, ones = Errors(MaseScale(torch.ones(1), torch.ones(1))), torch.ones(2, 1, dtype=torch.float64)
-    errors.add(torch.zeros(2, 3, 1), actual, center=0 * ones, scale=ones)
+    errors.add(torch.zeros(2, 3, 1), actual, Units(0 * ones, ones))
     assert errors.scaled.overall()["mse"] == pytest.approx(actual[0].square().mean().item())
     assert errors.shares().tolist() == [1.0, 0.0]
     assert errors.by_window()[1].tolist() == [0, 0, 0]

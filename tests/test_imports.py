@@ -49,7 +49,7 @@ ROOMS = (
     ("console", "metrics", "plots", "quantiles", "locking"),
     ("runtime",),
     ("files",),
-    ("errors", "start", "progress"),
+    ("errors", "start", "progress", "units"),
 )
 """Modules and folders of the package; each imports from rooms further down only, `models` and `data` not each other."""
 

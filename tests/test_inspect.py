@@ -115,7 +115,7 @@ def test_what_repairs_did_is_told(folder: Path) -> None:
     table().drop(index=[20, 21]).to_csv("gap.csv", index=False)
     outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=2")
     assert outcome.status == 0
-    assert "repaired: gap.csv: fill=zero put 2 missing rows in, first 2021-01-01 20:00:00 before row 22" in outcome.out
+    assert "gap.csv: fill=zero inserted 2 missing rows, first 2021-01-01 20:00:00 before row 22" in outcome.out
     assert command(outcome)[2:] == ["dataset.fill=zero", "dataset.max_gap=2"]
     trains(outcome)
 
@@ -200,7 +200,7 @@ def test_files_that_no_setting_mends(text: str, parts: list[str], folder: Path) 
 
 @pytest.fixture
 def many(folder: Path) -> list[str]:
-    """A folder: a sound file, one that wants repairs, a short one; names of its files."""
+    """A folder with a valid file, one that needs repairs, a short one; returns the names of its files."""
     Path("in").mkdir()
     table().to_csv("in/a.csv", index=False)
     table().drop(index=[20, 21]).iloc[::-1].to_csv("in/b.csv", index=False)
@@ -215,7 +215,7 @@ def rows_of(outcome: Outcome) -> list[list[str]]:
 
 @pytest.mark.parametrize("asked", ["in", "in/*.csv", "input=in"])
 def test_a_folder_or_pattern_is_a_report_each_and_a_table(asked: str, many: list[str]) -> None:
-    """Red if a report differs from that of the file alone, or the command does not train on them all."""
+    """Red if a report differs from that of the single file, or the command does not train on all of them."""
     outcome = call("inspect", asked, "seq_len=24", "label_len=12", "pred_len=6")
     assert (outcome.status, outcome.err) == (2, "")
     for name in many:

@@ -120,3 +120,20 @@ def test_predicting_a_file_imports_only_what_a_forecast_needs(trained: Trained, 
     assert (tmp_path / "sample.forecast.csv").exists()
     assert "torch" in found
     assert found & (HEAVY - {"torch", "pandas", "jaxtyping"}) == set()
+
+
+def test_training_steps_import_no_compiler() -> None:
+    """Red when a method of the optimiser imports torch's compiler, and with it sympy."""
+    found = modules_of(
+        "import torch\n"
+        "from informer.training.optim import GuardedAdam\n"
+        "layer = torch.nn.Linear(2, 1)\n"
+        "optimizer = GuardedAdam(layer.parameters(), lr=0.1, weight_decay=0.0)\n"
+        "layer(torch.ones(3, 2)).sum().backward()\n"
+        "optimizer.step_while_finite(torch.zeros(()))\n"
+        "optimizer.zero_grad()\n"
+        "optimizer.load_state_dict(optimizer.state_dict())\n"
+        "import colorsys\n"  # a module that nothing else imports: the end was reached
+    )
+    assert {"torch", "colorsys"} <= found
+    assert "sympy" not in found

@@ -20,7 +20,7 @@ SCALES = {"north": 1.0, "south": 1000.0, "west": 30.0}
 
 
 def series(name: str) -> pd.DataFrame:
-    """A daily wave in units of its own."""
+    """A daily wave in different units."""
     rng = np.random.default_rng(len(name))
     t = np.arange(400)
     wave = SCALES[name] * (5 + np.sin(2 * np.pi * t / 24) + 0.1 * rng.normal(size=400))
@@ -97,7 +97,7 @@ def long(run: Path, folder: Path) -> dict[str, pd.DataFrame]:
 
 
 def by_itself(run: Path, tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Each series forecast alone, by a model without a column of names."""
+    """Each series forecast by itself, by a model without a series column."""
     model = Forecaster.load(run, device="cpu")
     return {name: model.predict_many({name: table.drop(columns="id")})[name] for name, table in tables.items()}
 
@@ -133,7 +133,7 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     rolled = model.backtest(pd.read_csv("long.csv"), stride=50)
     assert list(rolled.columns) == ["id", "origin", "step", "date", "column", "forecast", "actual"]
     source = ["checkpoint=own", "input=long.csv", "output=out"]
-    assert call("predict", *source, "mode=rolling", "stride=50", "from=2000-01-01").status == 0
+    assert call("predict", *source, "mode=rolling", "stride=50", "from=2000-01-01", "digits=null").status == 0
     written = pd.read_csv("out/long.rolling.csv", parse_dates=["origin", "date"])
     pd.testing.assert_frame_equal(written, rolled, check_dtype=False)
     assert dict(written["id"].value_counts()) == dict.fromkeys(SCALES, len(range(24, 395, 50)) * 6)
@@ -194,7 +194,7 @@ def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path)
 
 
 def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
-    """The model of the folder skips them; west is too short for any forecast, south for a rolling one alone."""
+    """The model of the folder skips them; west is too short for any forecast, south only for a rolling one."""
     pd.concat([long["north"], long["south"][:26], long["west"][:23]]).to_csv("short.csv", index=False)
     source = [f"checkpoint={run}", "input=short.csv", "output=out", "dataset.series_col=id"]
     outcome = call("predict", *source)
@@ -242,7 +242,7 @@ def test_a_map_of_a_file_gives_the_same_model(run: Path, folder: Path) -> None:
 
 
 def test_a_backtest_scales_a_new_series_by_what_came_before(run: Path) -> None:
-    """Red if rows after the first origin tell its scale."""
+    """Red if rows after the first origin determine its scale."""
     rows = series("south").iloc[:60].assign(load=lambda frame: frame["load"] / 30)
     later = rows.copy()
     later.loc[40:, "load"] *= 100

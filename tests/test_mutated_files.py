@@ -1,4 +1,4 @@
-"""A thousand damaged files: each ends in a whole forecast or in a line that says why not."""
+"""A thousand damaged files: each gives a complete forecast or a one-line error."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ def columns_dropped(text: bytes, rng: np.random.Generator) -> bytes:
 
 
 def cell_replaced(text: bytes, rng: np.random.Generator) -> bytes:
-    """A cell, of the header too, holds something else."""
+    """Replace a cell, possibly of the header."""
     rows = [line.split(b",") for line in text.splitlines()]
     row = rows[rng.integers(len(rows))]
     cells = [
@@ -74,7 +74,7 @@ def binary(text: bytes, rng: np.random.Generator) -> bytes:
 
 
 def emptied(text: bytes, rng: np.random.Generator) -> bytes:
-    """Nothing, blanks, or the header alone."""
+    """Nothing, blanks, or only the header."""
     return [b"", b"\n\n  \n", text.splitlines(keepends=True)[0]][rng.integers(3)]
 
 
@@ -83,7 +83,7 @@ DAMAGES: list[Damage] = [flipped, cut, rows_cut, columns_dropped, cell_replaced,
 
 @pytest.mark.slow
 def test_a_damaged_file_ends_in_a_forecast_or_in_a_message(trained: Trained, folder: Path) -> None:
-    """Red on an exception but InputError, a warning, an output that is not whole, damage that reaches a sound file."""
+    """Red on an exception except InputError, a warning, an incomplete output, or an effect on a valid file."""
     rng = np.random.default_rng(0)
     lines = resource("data/sample.csv").read_bytes().splitlines(keepends=True)
     sound = b"".join(lines[:61])

@@ -33,7 +33,7 @@ def run(folder: Path) -> Path:
     settings = ["dataset=csv", "dataset.path=f.csv", "model=linear", "seq_len=28", "pred_len=14"]
     outcome = call("train", *settings, "run_dir=run")
     assert outcome.status == 0, outcome.err
-    assert "forecasts of sales do not go below zero" in outcome.out
+    assert "forecasts of sales are at least zero" in outcome.out
     return Path("run")
 
 
@@ -92,7 +92,7 @@ def test_an_entry_that_names_no_target_is_refused(run: Path) -> None:
 
 
 def test_baselines_have_the_bound_of_the_model(folder: Path) -> None:
-    """Few sales after many: ridge by itself goes below zero, and is scored as if it said zero there."""
+    """Few sales after many: ridge by itself goes below zero, and is scored as if it forecast zero there."""
     rng, days = np.random.default_rng(0), np.arange(700)
     level = np.where(days < 560, 20 + 15 * np.sin(days / 20), 1.0)
     table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=700, freq="D"), "sales": rng.poisson(level)})

@@ -53,7 +53,7 @@ def installed(folder: Path, *what: str | Path) -> Path:
 
 
 def home(scripts: Path, cwd: Path) -> Path:
-    """Where the installed package lies."""
+    """Folder of the installed package."""
     return Path(ran(scripts / "python", "-c", "import informer; print(informer.__path__[0])", cwd=cwd).strip())
 
 

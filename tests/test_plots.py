@@ -46,7 +46,7 @@ def test_forecast_panels_show_each_column_at_its_own_times():
 
 
 def test_losses_are_curves_and_baselines_are_levels():
-    """Red if a curve is shifted by an epoch, or a baseline stands at another value than its loss."""
+    """Red if a curve is shifted by an epoch, or a baseline is drawn at another value than its loss."""
     training, validation, baselines = {1: 0.5, 2: 0.3}, {0: 0.45, 1: 0.4, 2: 0.42}, {"naive": 0.6, "ridge": 0.41}
     figure = plot_losses(training, validation, baselines, units="MSE, scaled", note="of a test")
     (axes,) = figure.axes

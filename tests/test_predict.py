@@ -118,7 +118,7 @@ def test_counts_since_1970_go_on_as_counts(unit: str, trained: Trained, folder: 
 
 
 def test_an_hour_at_midnight_keeps_its_time_of_day(trained: Trained, folder: Path) -> None:
-    """pred_len=1 alone would leave a column of midnights, which is written without hours unless told otherwise."""
+    """pred_len=1 would give a column of midnights, which pandas writes without hours by default."""
     cut = sample().iloc[: 24 * 30 + 18]
     cut.to_csv("cut.csv", index=False)
     forecast(trained, "cut.csv", "plots=false")
@@ -140,7 +140,7 @@ def test_a_step_with_another_calendar_is_refused(trained: Trained, folder: Path)
     frame.to_csv("daily.csv", index=False)
     refusal = call("predict", f"checkpoint={trained.run_dir}", "input=daily.csv", "dataset.frequency=D")
     assert refusal.status == 2
-    assert "dataset.frequency=D: daily has steps with another calendar than the h" in refusal.err
+    assert "dataset.frequency=D: daily has other calendar features than the step h" in refusal.err
     frame.assign(date=pd.date_range("2020-01-01", periods=6000, freq="2h")).to_csv("slow.csv", index=False)
     forecast(trained, "slow.csv", "plots=false", "dataset.frequency=2h")
     stamps = pd.to_datetime(pd.read_csv("out/slow.forecast.csv")["date"])

@@ -1,4 +1,4 @@
-"""Many files from the command line: each forecast as it would be alone, bad files told, jobs resumed."""
+"""Many files from the command line: each forecast as by itself, invalid files reported, jobs resumed."""
 
 import gc
 import io

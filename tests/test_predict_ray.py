@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, Trained, call
+from entry_points import ROOT, Trained, call, launch
 
+from informer import Forecaster
 from informer.inference.jobs import ray_engine
 from informer.runtime import resource
 
@@ -43,7 +45,7 @@ def job(trained: Trained, folder: Path) -> list[str]:
 
 
 class Running:
-    """`informer.predict` as a process with those that it starts, which all know a word of its own."""
+    """`informer.predict` as a process with its children, which all have a marker in their environment."""
 
     def __init__(self, arguments: list[str]) -> None:
         word = uuid.uuid4().hex
@@ -128,6 +130,31 @@ def test_a_killed_actor_loses_nothing(job: list[str], tree: Tree) -> None:
 
 @needs_ray
 @pytest.mark.slow
+def test_gaps_stay_in_all_workers(folder: Path, tree: Tree) -> None:
+    """Red if an actor fills, refuses or reads gaps otherwise than the local engine, or than Python does."""
+    draw = np.random.default_rng(0)
+    times = pd.date_range("2024-01-01", periods=200)
+    frame = pd.DataFrame({"date": times, "x": draw.normal(size=200), "y": np.arange(200) % 7 + draw.normal(size=200)})
+    frame.loc[draw.choice(np.arange(1, 199), 20, replace=False), "y"] = np.nan
+    frame.to_csv("own.csv", index=False)
+    settings = ["dataset=csv", "dataset.path=own.csv", "dataset.fill=mask", "targets=[y]", "past_covariates=[x]"]
+    sizes = ["model=tiny", "seq_len=14", "label_len=7", "pred_len=7", "trainer.max_steps=3", "run_dir=run"]
+    assert call("train", *settings, *sizes).status == 0
+    Path("in").mkdir()
+    for k in range(4):
+        frame[: 150 + 10 * k].to_csv(f"in/s{k}.csv", index=False)
+    job = ["checkpoint=run", "input=in", "batch_size=2", "digits=null"]
+    assert call("predict", *job, "output=local").status == 0
+    outcome = launch("predict", *job, "output=out", "engine=ray", "workers=2", cwd=folder)
+    assert outcome.status == 0, outcome.err
+    assert tree(Path("out")) == tree(Path("local"))
+    for k in range(4):
+        expected = Forecaster.load("run", device="cpu").predict(frame[: 150 + 10 * k])
+        np.testing.assert_allclose(pd.read_csv(f"out/s{k}.forecast.csv")["y"], expected["y"], rtol=1e-5)
+
+
+@needs_ray
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_what_is_left_is_done_later(job: list[str], tree: Tree) -> None:
     with long_instead(STUCK):
         running = Running(job)
@@ -172,4 +199,20 @@ def test_a_wrong_job_is_one_line(
     assert outcome.status == 2
     assert outcome.err.startswith("error: ")
     assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@needs_ray
+def test_a_cluster_that_does_not_start_is_one_line(job: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if Ray's own error, which is of no narrower type, is shown."""
+    import ray
+
+    def late(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup. This could happen because some\nfailed to startup")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "init", late)
+    outcome = call("predict", *job)
+    assert outcome.status == 2
+    assert outcome.err.startswith("error: engine=ray: expected Ray to start on RAY_ADDRESS=local, it did not (The ")
     assert outcome.err.count("\n") == 1

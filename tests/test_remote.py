@@ -189,7 +189,7 @@ def test_training_from_the_web_saves_no_signature(server: Server, store: Any, tm
     assert outcome.status == 0, outcome.err
     assert server.asked == 1
     facts = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert facts["data"]["path"] == address
+    assert facts["data"]["path"] == facts["data"]["absolute"] == address
     assert address in (tmp_path / "run" / "config.yaml").read_text()
     written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert SECRET.encode() not in written
@@ -263,6 +263,31 @@ def test_python_reads_an_address(run: Path, store: Any, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(fitted.predict("memory://in/own.csv"), here.predict(tmp_path / "own.csv"))
 
 
+@pytest.mark.parametrize("wanted", ["memory://in", "memory://in/*.csv"])
+def test_the_facts_of_a_run_name_the_address(wanted: str, store: Any, tmp_path: Path) -> None:
+    """Red if run.json or a checkpoint name the copy, which is gone afterwards, or the address with a single slash."""
+    for name in ("a", "b"):
+        store.pipe_file(f"/in/{name}.csv", BODY)
+    outcome = call("train", *RUN, f"dataset.path={wanted}", f"run_dir={tmp_path}/run")
+    assert outcome.status == 0, outcome.err
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    for found in (facts["data"], content_of(tmp_path / "run" / "best.pt")["data"]):
+        assert (found["path"], found["absolute"]) == (wanted, wanted)
+    refused(call("eval", f"checkpoint={tmp_path}/run"), f"{wanted}: training data not found; set dataset.path=FILE")
+
+
+def test_python_forecasts_many_addresses(run: Path, store: Any, tmp_path: Path) -> None:
+    """As the files themselves; red if an address is not copied, or a path is no table."""
+    store.pipe_file("/in/own.csv", BODY)
+    (tmp_path / "own.csv").write_bytes(BODY)
+    model = Forecaster.load(run)
+    expected = model.predict(tmp_path / "own.csv")
+    for found in model.predict_many(["memory://in/own.csv", tmp_path / "own.csv"]):
+        pd.testing.assert_frame_equal(found, expected)
+    (found,) = model.predict_many({"one": "memory://in/own.csv"}).values()
+    pd.testing.assert_frame_equal(found, expected)
+
+
 def test_inspect_reads_an_address(server: Server, store: Any, tmp_path: Path) -> None:
     """The report of the same file on this machine, with the address in its commands, without the signature."""
     store.pipe_file("/in/own.csv", BODY)
@@ -305,7 +330,7 @@ def test_report_reads_addresses(run: Path, store: Any, tmp_path: Path) -> None:
     store.pipe_file("/in/own.csv", BODY)
     assert predicted(run, "input=memory://in/own.csv", "output=memory://out").status == 0
     page = tmp_path / "page.html"
-    refused(call("report", "memory://out"), "output: expected a page to write for input=memory://out")
+    refused(call("report", "memory://out"), "output: expected the path of a page for input=memory://out")
     outcome = call("report", "memory://out", "history=memory://in/own.csv", f"output={page}")
     assert outcome.status == 0, outcome.err
     content = page.read_text()

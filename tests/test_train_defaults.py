@@ -1,4 +1,4 @@
-"""What training takes where a key is not given, and what it says to somebody who may not know better ones."""
+"""Defaults of training, and its advice on better settings."""
 
 import io
 import logging
@@ -59,9 +59,9 @@ def test_two_files_are_refused(my_csv: Path) -> None:
 
 
 def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
-    """An untrained network loses; the command that is named can be composed."""
+    """An untrained network is worse than a baseline; the suggested command can be composed."""
     outcome = call("train", "my.csv", *SMALL, "trainer.max_steps=1")
-    (line,) = (line for line in outcome.out.splitlines() if line.startswith("better here: "))
+    (line,) = (line for line in outcome.out.splitlines() if line.startswith("try: "))
     assert "informer train dataset=csv dataset.path=my.csv dataset.split.kind=rows dataset.split.train=200 " in line
     assert "pred_len=6 model=auto" in line
     settings = compose("train", {"dataset": "csv", "dataset.path": "my file.csv", "target": "demand"})
@@ -91,7 +91,7 @@ def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(caplog: pytest.L
             now[0] += 1.0
             tracker.advance()
     (warning,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
-    assert warning.startswith("about 2.8 hours of training are ahead at most; model=auto")
+    assert warning.startswith("training may take up to about 2.8 hours; model=auto")
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step ")]
     assert lines == [f"step {EVERY:.0f} of 10000"]
 
@@ -100,4 +100,4 @@ def test_an_overwritten_forecast_is_announced(my_csv: Path) -> None:
     assert call("train", "my.csv", *SMALL, "trainer.max_steps=1").status == 0
     first, second = (call("predict", "input=my.csv", "plots=false") for _ in range(2))
     assert "overwritten" not in first.out
-    assert "my.forecast.csv (the one before is overwritten)" in second.out
+    assert "my.forecast.csv (overwritten)" in second.out

@@ -1,4 +1,4 @@
-"""What a run says of itself in run.json: where it came from, its data, who continued it, the digests of its files."""
+"""Entries of run.json: the origin of a run, its data, the runs that resumed it and the digests of its files."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,9 @@ from informer.config.plain import read_json
 from informer.errors import InputError
 
 KINDS = {"data": dict, "search": dict, "digests": dict, "parent": dict, "resumed": list}
-"""Entries that are read again; the others are for people."""
+"""Entries that the program reads, with their types; the others are only for people."""
 PARTS = {"digests": (str, type(None)), "resumed": dict}
-"""What these hold."""
+"""Types of the values in these entries."""
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -51,6 +51,10 @@ CATEGORIES = "categories"
 STATIC = "static_covariates"
 """Entry of `Checkpoint.data`: inputs that are constant within a series."""
 
+ATTRIBUTES = "attributes"
+"""Entry of `Checkpoint.data`: attributes of the training series, if they came from a table of their own. In run.json:
+the names of their columns."""
+
 REFITTED = "refit"
 """Entry of `Checkpoint.data`: number of windows of the second fit, on all rows."""
 

@@ -10,9 +10,10 @@ from informer.files import expanded, write_atomic
 BEST, LAST, REFIT = "best.pt", "last.pt", "refit.pt"
 """Model that is scored on the test part; last state of training; model fitted again on all rows."""
 KEPT, ROWS = "kept.pt", "rows.csv"
-"""What `informer update` continues from: moments and errors; the last rows of each series."""
+"""Files `informer update` continues from: moments and errors; the last rows of each series."""
 CONFIG, FACTS, LOG = "config.yaml", "run.json", "train.log"
-REPORT = ("metrics.json", "metrics.csv")
+METRICS = "metrics.json"
+REPORT = (METRICS, "metrics.csv")
 BY_SERIES = "metrics_by_series.csv"
 SEARCH = "search.csv"
 EVENTS = "events.out.tfevents.run"

@@ -13,11 +13,12 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from informer.build import attention_class, build_model
-from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.format import ATTRIBUTES, Checkpoint
 from informer.checkpoint.weights import check_numbers, differing_shape
 from informer.config.conversion import model_of
 from informer.config.model import ModelConfig
 from informer.config.schema import SLOTS
+from informer.data.attributes import Attributes
 from informer.data.read.frequency import Frequency
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, reason_of
@@ -100,6 +101,16 @@ def _no_network(error: Exception) -> InputError:
     return InputError(f"checkpoint: no network fits its configuration: {type(error).__name__}: {reason_of(error)}")
 
 
+def attributes_in(checkpoint: Checkpoint) -> Attributes | None:
+    """Attributes of the training series; None if there are none, or they came with the rows.
+
+    Raises:
+        InputError: the entry is not valid.
+    """
+    plain = checkpoint.data.get(ATTRIBUTES)
+    return None if plain is None else Attributes.from_plain(plain)
+
+
 def dims_in(checkpoint: Checkpoint) -> ModelDims:
     """Sizes that depend on the data.
 
@@ -132,6 +143,7 @@ def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
     found = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
     found += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
     found += _series_problems(checkpoint.series, dims) + _category_problems(checkpoint, dims)
+    found += _attribute_problems(checkpoint)
     if found:
         raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
     return config, dims
@@ -142,6 +154,12 @@ def _series_problems(names: Any, dims: ModelDims) -> list[str]:
         return ["names of series: expected a list of text"]
     number = max(len(names), 1)
     return [] if number == dims.n_series else [f"series: expected {dims.n_series}, found the names of {number}"]
+
+
+def _attribute_problems(checkpoint: Checkpoint) -> list[str]:
+    attributes = attributes_in(checkpoint)
+    columns, static = [] if attributes is None else attributes.columns, checkpoint.static_covariates
+    return [f"attribute {name!r} is no static covariate" for name in columns if name not in static]
 
 
 def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:

@@ -6,12 +6,14 @@ from typing import Any
 SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
 
 TAKEN_BY = {
-    "TrainConfig": ("dataset.path",),
-    "EvalConfig": ("dataset.path",),
-    "PredictConfig": ("input", "future", "output"),
-    "InspectConfig": ("input",),
-    "ForecastConfig": ("input",),
-    "ReportConfig": ("input", "history", "actuals", "dataset.path"),
+    "TrainConfig": ("dataset.path", "dataset.attributes"),
+    "EvalConfig": ("dataset.path", "dataset.attributes"),
+    "PredictConfig": ("input", "future", "output", "dataset.attributes"),
+    "InspectConfig": ("input", "dataset.attributes"),
+    "ForecastConfig": ("input", "dataset.attributes"),
+    "ReportConfig": ("input", "history", "actuals", "dataset.path", "dataset.attributes"),
+    "UpdateConfig": ("dataset.attributes",),
+    "WatchConfig": ("dataset.attributes",),
 }
 """By configuration: the keys that may be addresses."""
 

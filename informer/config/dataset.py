@@ -64,7 +64,7 @@ class SplitConfig:
     test: int | float | str | None = 0.2
 
 
-PLACES = ("path", "file", "packaged", "url", "sha256", "hint", "cache_dir")
+PLACES = ("path", "attributes", "file", "packaged", "url", "sha256", "hint", "cache_dir")
 """Fields of `DatasetConfig` that locate the data; the other fields say how to read them."""
 
 
@@ -109,6 +109,8 @@ class DatasetConfig:
         categorical: columns with categories, as text or numbers; those not named in future_covariates are past
             covariates.
         static_covariates: columns that are constant within each series, numeric or categorical.
+        attributes: file with one row per series, which has `series_col` and static covariates: those that
+            `static_covariates` names, by default all other columns.
         split: sizes of the training, validation and test part.
         url: address from which a missing `file` is downloaded; needs `sha256`.
         sha256: checksum of the published file; a download must match it, an existing file that differs is only
@@ -144,6 +146,7 @@ class DatasetConfig:
     target: str | None = None
     categorical: list[str] = field(default_factory=list)
     static_covariates: list[str] = field(default_factory=list)
+    attributes: str | None = None
     split: SplitConfig = field(default_factory=SplitConfig)
     url: str | None = None
     sha256: str | None = None
@@ -235,10 +238,22 @@ class ScalerKind(Enum):
     none = "none"
 
 
+class Transform(Enum):
+    """Transform of the targets before scaling, of those whose training values are at least 0; forecasts are converted
+    back. A root fits data whose fluctuations grow with their level. none: no transform. sqrt, fourth_root: the root
+    (of a negative value: minus the root of its absolute value). auto: chosen on validation data."""
+
+    none = "none"
+    sqrt = "sqrt"
+    fourth_root = "fourth_root"
+    auto = "auto"
+
+
 @dataclass(kw_only=True, slots=True)
 class ScalerConfig:
     """The node `scaler`."""
 
     kind: ScalerKind = ScalerKind.standard
+    transform: Transform = Transform.none
     per_series: bool = False
     """Scale each series by its own training rows instead of by those of all series."""

@@ -11,6 +11,7 @@ class InputFormat:
     """Format of a table to forecast, if different from the training data; null: as in training."""
 
     series_col: str | None = None
+    attributes: str | None = None
     short: Short | None = None
     time_col: str | None = None
     clock_col: str | None = None

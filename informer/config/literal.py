@@ -9,7 +9,7 @@ from informer.config.plain import escaped
 
 PATHS = {
     *("input", "output", "future", "checkpoint", "data_dir", "run_dir", "resume", "init_from"),
-    *("dataset.path", "dataset.cache_dir", "forecasts", "actuals", "history"),
+    *("dataset.path", "dataset.attributes", "dataset.cache_dir", "forecasts", "actuals", "history"),
 }
 """Keys whose value is a single path."""
 

@@ -15,23 +15,28 @@ from informer.config.schema import SLOTS
 from informer.errors import InputError
 
 OTHER_NAMES = {
-    "learning_rate": "optim.lr",
-    "rate": "optim.lr",
-    "epochs": "trainer.max_epochs",
-    "num_epochs": "trainer.max_epochs",
-    "train_epochs": "trainer.max_epochs",
-    "steps": "trainer.max_steps",
-    "batch": "trainer.batch_size",
-    "horizon": "pred_len",
-    "lookback": "seq_len",
-    "input_len": "seq_len",
-    "context_length": "seq_len",
-    "prediction_length": "pred_len",
-    "freq": "dataset.frequency",
-    "heads": "model.n_heads",
-    "budget": "trainer.time_budget_minutes",
+    "learning_rate": ("optim.lr",),
+    "rate": ("optim.lr",),
+    "epochs": ("trainer.max_epochs",),
+    "num_epochs": ("trainer.max_epochs",),
+    "train_epochs": ("trainer.max_epochs",),
+    "steps": ("trainer.max_steps",),
+    "batch": ("trainer.batch_size",),
+    "horizon": ("pred_len",),
+    "pred_len": ("horizon",),
+    "lookback": ("seq_len",),
+    "input_len": ("seq_len",),
+    "context_length": ("seq_len",),
+    "prediction_length": ("pred_len", "horizon"),
+    "freq": ("dataset.frequency",),
+    "heads": ("model.n_heads",),
+    "budget": ("trainer.time_budget_minutes",),
+    "time_budget_minutes": ("budget",),
 }
-"""Names of keys in other programs -> the name here."""
+"""Names of keys in other programs, or in other commands -> the names here, of which a command has one."""
+
+ARGUMENTS = ("input", "dataset.path", "forecasts", "checkpoint")
+"""Keys that a path without a key is meant for."""
 
 NOISE = ("full_key", "object_type", "reference_type", "See ", "Config search path", "provider=")
 """Prefixes of lines in messages of Hydra and OmegaConf that do not help a user."""
@@ -41,6 +46,9 @@ def explained(name: str, error: BaseException) -> str:
     """The message for an error of Hydra or OmegaConf in a command's configuration."""
     if isinstance(error, InputError):  # the message is already clear
         return one_line(error)
+    if isinstance(error, OverrideParseException) and "=" not in error.override:
+        key = next((key for key in ARGUMENTS if key in conversion.known_keys(name)), "KEY")
+        return f"{error.override!r}: expected key=value, such as {key}={error.override}"
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(error, MissingConfigException) and error.options:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
@@ -89,8 +97,9 @@ def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: lis
     for name in known:
         by_last.setdefault(name.rpartition(".")[2], []).append(name)
     last = key.rpartition(".")[2]
-    if OTHER_NAMES.get(last) in known:
-        return f"unknown key {key!r}: expected one such as {OTHER_NAMES[last]} (list them with --cfg job)"
+    for other in OTHER_NAMES.get(last, ()):
+        if other in known:
+            return f"unknown key {key!r}: expected one such as {other} (list them with --cfg job)"
     alike = [name for one in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[one]]
     close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *known], n=3), *alike][:4] or groups
     return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (list them with --cfg job)"

@@ -1,7 +1,8 @@
 """Python values as overrides of Hydra, key=value."""
 
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -28,6 +29,22 @@ def written(value: Any) -> str:
     # a backslash escapes only before a quote or the end
     text = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), str(value))
     return f"'{text}'"
+
+
+def unwritten(word: str) -> str:
+    """`key='text'` as `written` quotes it for Hydra, without these quotes; other words unchanged."""
+    found = re.fullmatch(r"([\w.@/+]+=)'((?:[^'\\]|\\.)*)'", word)
+    if found is None:
+        return word
+    return found[1] + re.sub(r"(\\+)('|$)", lambda end: end[1][: len(end[1]) // 2] + end[2], found[2])
+
+
+def command_line(words: Sequence[str]) -> str:
+    """A command as a shell reads it. Words with apostrophes are in double quotes, where `shlex.join` writes five signs
+    for each."""
+    return " ".join(
+        f'"{word}"' if "'" in word and not re.search(r'["$`\\!]', word) else shlex.quote(word) for word in words
+    )
 
 
 def readable(value: Any) -> str:

@@ -6,6 +6,12 @@ from pathlib import Path
 
 from informer.config.addresses import is_address
 
+TAKE_A_VALUE = (
+    *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
+    *("--experimental-rerun", "--info", "-i"),
+)
+"""Hydra's options that are followed by a value; behind others, such as `--multirun`, a path may follow."""
+
 
 def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate paths and addresses from all other arguments: `key=value` (unless a file has this name), options and
@@ -14,7 +20,7 @@ def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     others: list[str] = []
     for place, argument in enumerate(arguments):
         is_key = "=" in argument and not is_address(argument) and not Path(argument).exists()
-        is_option = argument.startswith("-") or (place > 0 and arguments[place - 1].startswith("-"))
+        is_option = argument.startswith("-") or (place > 0 and arguments[place - 1] in TAKE_A_VALUE)
         (others if is_key or is_option else paths).append(argument)
     return paths, others
 

@@ -73,6 +73,8 @@ class ScoreConfig:
         for name in ("forecasts", "actuals", "history"):
             if not getattr(self, name):
                 found.append(f"{name}: expected a file, found none; set {name}=FILE.csv")
+        if self.dataset.attributes is not None:
+            found.append("dataset.attributes: expected none, scores need no attributes; leave it out")
         if self.season is not None and self.season < 1:
             found.append(f"season: expected at least 1, found {self.season}")
         return found

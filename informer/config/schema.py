@@ -109,6 +109,8 @@ class TrainConfig:
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
                 "none, which reads no calendar"
             )
+        if self.model.n_cycles > 1 and self.optim.ema:
+            found.append("model.snapshots: expected 1 with optim.ema, which averages weights over all steps")
         if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
             found.append(
                 f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "
@@ -151,6 +153,7 @@ SEARCHED = (
     *(f"model.{name}" for name in ("d_model", "n_heads", "d_ff", "dropout", "embed")),
     *(f"model.{name}" for name in ("patch_len", "channel_independent")),
     "optim.lr",
+    "optim.ema",
     *(f"trainer.{name}" for name in ("max_epochs", "max_steps", "patience")),
 )
 """Keys that a search can choose."""

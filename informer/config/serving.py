@@ -36,6 +36,8 @@ class ServeConfig:
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         found = self.dataset.problems() + device_problems(self.device)
+        if self.dataset.attributes is not None:
+            found.append("dataset.attributes: expected none; requests contain the attributes of new series")
         if not 0 <= self.port <= 65535:
             found.append(f"port: expected 0 to 65535, found {self.port}")
         for name in ("batch_size", "max_series", "max_horizon", "max_requests"):

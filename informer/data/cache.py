@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from informer.config.dataset import DatasetConfig
+from informer.data.attributes import Attributes
 from informer.errors import InputError
 from informer.files import expanded, write_atomic
 
@@ -108,8 +109,8 @@ def _write(path: Path, blocks: Iterable[bytes]) -> None:
     write_atomic(_checksum(path), digest.hexdigest())
 
 
-def dataset_cache(dataset: DatasetConfig, data_dir: Path, sha256: str) -> Cache:
-    """The cache for files with this checksum, read with these settings."""
+def dataset_cache(dataset: DatasetConfig, data_dir: Path, sha256: str, attributes: Attributes | None = None) -> Cache:
+    """The cache for files with this checksum, read with these settings and attributes."""
     keys = (
         "time_col",
         "time_format",
@@ -127,4 +128,5 @@ def dataset_cache(dataset: DatasetConfig, data_dir: Path, sha256: str) -> Cache:
     )
     reading = {key: getattr(dataset, key) for key in keys}
     folder = expanded(dataset.cache_dir) if dataset.cache_dir else data_dir / "cache"
-    return Cache.below(folder, {"sha256": sha256, **reading})
+    more = {} if attributes is None else {"attributes": attributes.to_plain()}
+    return Cache.below(folder, {"sha256": sha256, **reading, **more})

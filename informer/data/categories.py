@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from informer.data.attributes import Attributes
 from informer.data.read.categories import Labels
 from informer.data.read.source import Series
 from informer.data.split import Split
@@ -21,6 +22,8 @@ class Trained(NamedTuple):
     """Categories of each categorical column, in the order of their codes."""
     masked: tuple[int, ...] | None = None
     """Positions of the inputs that have a mask column; None: the network does not read gaps."""
+    attributes: Attributes | None = None
+    """Attributes of the training series; None: they came with the rows, or there are none."""
 
 
 NUMBERS_ONLY = Trained((), {})

@@ -1,7 +1,7 @@
 """Covariates known ahead: a table of their future values."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from informer.config.dataset import DatasetConfig
 from informer.data.read.checks import check_cells, check_doubts, check_times
 from informer.data.read.examine import read_cells
 from informer.data.read.report import Report
+from informer.data.read.source import Series
 from informer.data.read.table import Table
 from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
 from informer.errors import InputError, listed
@@ -59,6 +60,27 @@ class Future:
                 f"{name}: expected future covariates for {len(timestamps)} times, {timestamps[0]} to {timestamps[-1]}; "
                 f"missing: {listed([str(time) for time in absent])}"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Futures:
+    """Future covariates of one table: shared by all series, or one table per series name."""
+
+    name: str
+    shared: Future | None = None
+    own: Mapping[str, Future] = field(default_factory=dict)
+
+    def of(self, series: Series) -> Future:
+        """The future covariates of a series.
+
+        Raises:
+            InputError: there are none.
+        """
+        if self.shared is not None:
+            return self.shared
+        if series.name not in self.own:
+            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
+        return self.own[series.name]
 
 
 def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:

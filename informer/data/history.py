@@ -41,8 +41,8 @@ def history_batch(
     Args:
         series: each with the input columns, in any order; additional columns are allowed.
         columns, sizes, calendar: as in training.
-        scaler: of training. With one scaler per series, a series with a new name is scaled by its own last seq_len
-            rows.
+        scaler: scaler fitted in training. With one scaler per series, a series with a new name is scaled by its own
+            last seq_len rows.
         device: device of the batch.
         futures: one per series, with the future covariates of the pred_len forecast times; None if the model has none.
         pad: extend a shorter history by repeating its first row.
@@ -63,7 +63,7 @@ def history_batch(
 
 
 def check_futures(columns: Columns, *, given: bool) -> None:
-    """Raise the InputError of future covariates that are missing or not used by the model."""
+    """Raise InputError if future covariates are missing or not used by the model."""
     if columns.future_covariates and not given:
         raise InputError(f"future: expected future values of {listed(columns.future_covariates)}, found none")
     if given and not columns.future_covariates:

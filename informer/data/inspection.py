@@ -1,6 +1,5 @@
 """`informer inspect`: reports on files and their problems, and commands that train on them."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,8 +12,9 @@ from rich.text import Text
 from informer.config.commands import InspectConfig
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
-from informer.config.overrides import changed_settings
+from informer.config.overrides import changed_settings, command_line
 from informer.console import logging_to, say
+from informer.data.attributes import read_attributes
 from informer.data.long import LongTable
 from informer.data.proposals import NOTHING, Proposal, gap_lines, season_lines
 from informer.data.read.advice import fitting_sizes, repaired_config
@@ -105,7 +105,10 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
     """Findings on a file, or on each of its series; if `alone`, an unreadable file raises InputError."""
     dataset = settings.dataset
     try:
-        table, dataset = CategoryReader().coded(table_of_file(path, dataset), dataset)
+        table, attributes = table_of_file(path, dataset), read_attributes(dataset)
+        if attributes is not None:
+            table, dataset = attributes.joined(table, dataset.series_col, path.name), attributes.named_in(dataset)
+        table, dataset = CategoryReader().coded(table, dataset)
         settings = replace(settings, dataset=dataset)
         if dataset.series_col is None:
             yield _finding(path, table, name_of(path), settings, console)
@@ -228,8 +231,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> I
         yield f"format:   {table.dialect.uncommon()}"
     if series is None:
         return
-    first, last = series.timestamps[[0, -1]]
-    yield f"time:     {series.time_col}, {first} to {last}, step {series.frequency.code}"
+    yield f"time:     {series.time_col}, {' to '.join(_ends(series.timestamps))}, step {series.frequency.code}"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
     yield from season_lines([one for one in columns if one[0] not in categorical])
@@ -276,7 +278,7 @@ def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | No
 
 
 def _command(name: str, arguments: Sequence[str]) -> str:
-    return shlex.join(["informer", name, *arguments])
+    return command_line(["informer", name, *arguments])
 
 
 def _dataset_settings(dataset: DatasetConfig) -> list[str]:

@@ -1,9 +1,10 @@
 """A panel larger than memory: files are read in pieces, values are stored in a cache file."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from informer.config.dataset import DatasetConfig
+from informer.data.attributes import Attributes
 from informer.data.cache import Cache, is_whole, write_checked
 from informer.data.history import future_index
 from informer.data.long import series_codes
@@ -35,11 +37,14 @@ class _Facts:
     zone: str | None
 
 
-def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> list[Series]:
+def mapped_panel(
+    paths: Sequence[Path], config: DatasetConfig, cache: Cache, attributes: Attributes | None = None
+) -> list[Series]:
     """The series of `read_panel`, with values in a memory map; the rows of a series must be consecutive.
 
     Args:
         cache: the folder for these files and this way of reading them.
+        attributes: columns of numbers that the rows of a series have in addition.
 
     Raises:
         InputError: the first problem in the files.
@@ -55,7 +60,7 @@ def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> 
     facts_file = cache.folder / "panel.json"
     if not is_whole(facts_file):
         cache.forget(VALUES, dtype=np.float64)
-    reader = _Reader(config)
+    reader = _Reader(config, attributes)
     values = cache.array(VALUES, lambda: reader.blocks(paths), dtype=np.float64)
     if reader.first is not None:
         write_checked(facts_file, json.dumps(reader.facts()))
@@ -65,8 +70,8 @@ def mapped_panel(paths: Sequence[Path], config: DatasetConfig, cache: Cache) -> 
 class _Reader:
     """Reads the files; `facts` is complete after all blocks were consumed."""
 
-    def __init__(self, config: DatasetConfig) -> None:
-        self.as_given = config
+    def __init__(self, config: DatasetConfig, attributes: Attributes | None = None) -> None:
+        self.as_given, self._attributes = config, attributes
         self.frequency = config.frequency
         self.first: Series | None = None
         self._last: Series | None = None
@@ -77,7 +82,8 @@ class _Reader:
         for path, file_name in zip(paths, series_names(paths), strict=True):
             # dates of all files use one order of day and month
             known = None if self.first is None else self.first.time_format
-            for own, name, config in _parts(path, file_name, self.as_given, known):
+            pieces = partial(_pieces, path, file_name, self.as_given, self._attributes)
+            for own, name, config in _parts(pieces, file_name, self.as_given, known):
                 series, report = inspect_table(own, replace(config, frequency=self.frequency), name)
                 report.refuse()
                 assert series is not None  # otherwise the report has raised
@@ -121,12 +127,12 @@ class _Reader:
 
 
 def _parts(
-    path: Path, file_name: str, config: DatasetConfig, known_format: str | None
+    pieces: Callable[[], Iterator[Table]], file_name: str, config: DatasetConfig, known_format: str | None
 ) -> Iterator[tuple[Table, str, DatasetConfig]]:
-    """The rows of each series in a file, its name, and how to read them."""
+    """The rows of each series in a file, its name, and how to read them; `pieces` reads the file."""
     # whether a column is text depends on the whole file: read twice, unless dataset.columns names the others
-    text = text_columns(_pieces(path, config), config)
-    for piece in _pieces(path, config):
+    text = text_columns(pieces(), config)
+    for piece in pieces():
         table = piece.without(text)
         with suppress(InputError):  # reported with all other problems of the rows
             # by all rows of a piece: those of one series may be ambiguous
@@ -137,9 +143,10 @@ def _parts(
             yield own, name, config
 
 
-def _pieces(path: Path, config: DatasetConfig) -> Iterator[Table]:
-    pieces = read_pieces(path, config.hints, config.as_text, config.limits)
-    return (prepared(piece, config) for piece in pieces)
+def _pieces(path: Path, name: str, config: DatasetConfig, attributes: Attributes | None) -> Iterator[Table]:
+    for piece in read_pieces(path, config.hints, config.as_text, config.limits):
+        table = prepared(piece, config)
+        yield table if attributes is None else attributes.joined(table, config.series_col, name)
 
 
 def _runs(table: Table, series_col: str) -> Iterator[tuple[Table, str]]:

@@ -14,6 +14,7 @@ from pandas.api.types import is_datetime64_any_dtype
 
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
+from informer.data.read.cells import is_kept_once
 from informer.data.read.checks import are_sound
 from informer.data.read.numeric import are_plain, numbers
 from informer.data.read.source import Series
@@ -48,10 +49,11 @@ class LongTable:
             InputError: no such column, an empty cell in it, or no rows.
         """
         codes, names = series_codes(table, series_col)
-        counts = np.bincount(codes, minlength=len(names))
-        together = np.count_nonzero(np.diff(codes)) == len(names) - 1
-        order = None if together else np.argsort(codes, kind="stable")
-        return cls(table.without([series_col]), series_col, names, order, np.cumsum(counts))
+        table, borders = table.without([series_col]), np.flatnonzero(codes[1:] != codes[:-1]) + 1
+        if len(borders) == len(names) - 1:
+            return cls(table, series_col, names, None, np.append(borders, len(codes)))
+        order, counts = np.argsort(codes, kind="stable"), np.bincount(codes, minlength=len(names))
+        return cls(table, series_col, names, order, np.cumsum(counts))
 
     def rows(self, k: int) -> slice:
         """Rows of series number `k`, as a slice of `order`."""
@@ -78,12 +80,24 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[
         raise table.missing("dataset.series_col", column)
     if not len(table.frame):
         raise table.without_rows()
-    codes, found = pd.factorize(table.frame[column])
+    codes, found = _factorized(table.frame[column])
     names = [str(name) for name in found]
     empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
     if empty.any():
         raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
     return codes, names
+
+
+def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object]]:
+    """The number of each cell's text in the order of their first rows, and the texts."""
+    if is_kept_once(cells):  # numbered in this order already, unless these are a part of the rows
+        codes, texts = cells.cat.codes.to_numpy(), list(cells.cat.categories)
+        firsts = np.maximum.accumulate(codes[np.append(True, codes[1:] != codes[:-1])])
+        numbers = np.unique(firsts[firsts >= 0])
+        if len(numbers) == len(texts) and (np.diff(firsts, prepend=-1) <= 1).all():
+            return codes, texts
+    codes, found = pd.factorize(cells)
+    return codes, list(found)
 
 
 @dataclass(frozen=True, slots=True)

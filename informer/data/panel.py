@@ -13,9 +13,11 @@ import pandas as pd
 
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
+from informer.data.attributes import Attributes, read_attributes
 from informer.data.long import LongTable, SoundSeries
 from informer.data.read.categories import CategoryReader
 from informer.data.read.dialect import Dialect
+from informer.data.read.memory import give_back
 from informer.data.read.report import Report
 from informer.data.read.source import Series, column_values, series_from_table, table_of_file, text_columns
 from informer.data.read.table import Table, name_of
@@ -33,7 +35,11 @@ MOST_KEPT = 1 << 20
 
 
 def read_panel(
-    paths: Sequence[Path], config: DatasetConfig, sizes: WindowSizes, categories: CategoryReader | None = None
+    paths: Sequence[Path],
+    config: DatasetConfig,
+    sizes: WindowSizes,
+    categories: CategoryReader | None = None,
+    attributes: Attributes | None = None,
 ) -> list[Series]:
     """Read the series of these files; all must have the columns and step of the first.
 
@@ -42,32 +48,40 @@ def read_panel(
         config: how to read them.
         sizes: sizes of a window; with short=error, series that are too short are an error.
         categories: converts the cells of categorical columns to codes; None: only of the columns in `config`.
+        attributes: columns that the rows of a series have in addition.
 
     Raises:
         ReportError: problems in any of the files, or differences from the first.
     """
-    return _panel(zip(paths, series_names(paths), strict=True), config, sizes, categories)
+    reader = _Reader(categories=categories or CategoryReader(), attributes=attributes)
+    return _panel(zip(paths, series_names(paths), strict=True), config, sizes, reader)
 
 
 def table_panel(
-    table: Table, config: DatasetConfig, sizes: WindowSizes, categories: CategoryReader | None = None
+    table: Table,
+    config: DatasetConfig,
+    sizes: WindowSizes,
+    categories: CategoryReader | None = None,
+    attributes: Attributes | None = None,
 ) -> list[Series]:
     """The series of a table in memory, checked like those of a file."""
-    return _panel([(table, table.name)], config, sizes, categories)
+    reader = _Reader(categories=categories or CategoryReader(), attributes=attributes)
+    return _panel([(table, table.name)], config, sizes, reader)
 
 
 def _panel(
     tables: Iterable[tuple[Path | Table, str]],
     config: DatasetConfig,
     sizes: WindowSizes,
-    categories: CategoryReader | None,
+    reader: "_Reader",
 ) -> list[Series]:
     panel: list[Series] = []
-    reader, report = _Reader(categories=categories or CategoryReader()), Report()
+    report = Report()
     least = sizes if config.short is Short.error else None
     for origin, name in tables:
         with report.gathering():
-            table, own = reader.whole(origin, config)
+            table, own = reader.whole(origin, name, config)
+            give_back(8 * table.frame.size)  # the text of its times
             if own.series_col is not None:
                 _add_long(panel, LongTable.of(table, own.series_col), own, least, report)
                 continue
@@ -106,7 +120,7 @@ def panel_tables(table: Table, name: str, config: DatasetConfig) -> Iterator[tup
     Raises:
         InputError: no such series column, or no time column.
     """
-    yield from _Reader().tables(table, name, config)
+    yield from _Reader(attributes=read_attributes(config)).tables(table, name, config)
 
 
 def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -> tuple[list[Series], list[Split]]:
@@ -160,23 +174,28 @@ class _Reader:
     time_format: str | None = None
     dialects: set[Dialect] = field(default_factory=set)
     categories: CategoryReader = field(default_factory=CategoryReader)
+    attributes: Attributes | None = None
 
     def tables(
         self, origin: Path | Table, name: str, config: DatasetConfig
     ) -> Iterator[tuple[Table, str, DatasetConfig]]:
         """The rows of each series of a file, its name (`name` for a single series), and how to read them."""
-        table, config = self.whole(origin, config)
+        table, config = self.whole(origin, name, config)
         if config.series_col is None:
             yield table, name, config
         else:
             yield from ((own, one, config) for own, one in LongTable.of(table, config.series_col).tables())
 
-    def whole(self, origin: Path | Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """A file with parsed times and with codes for its categories, and how to read it."""
+    def whole(self, origin: Path | Table, name: str, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
+        """A file with attributes, parsed times and codes for its categories, and how to read it; `name` as in
+        `tables`."""
         table = origin if isinstance(origin, Table) else table_of_file(origin, config)
+        give_back(8 * table.frame.size)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)
+        if self.attributes is not None:
+            table, config = self.attributes.joined(table, config.series_col, name), self.attributes.named_in(config)
         table, config = self.categories.coded(table, config)
         if config.series_col is not None:
             table, config = self._timed(table, config)

@@ -1,7 +1,7 @@
 """From a dataset to windows on the device."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +9,21 @@ import torch
 
 from informer.config.dataset import DatasetConfig, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.data.cache import Cache, dataset_cache
+from informer.data.attributes import Attributes
 from informer.data.calendar import Marks, holiday_marks, mark_sizes
-from informer.data.categories import Trained, check_static, renumbered, trained_labels
+from informer.data.categories import Trained, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.gaps import masks_of
-from informer.data.large import mapped_panel
-from informer.data.panel import divide, read_panel, table_panel
+from informer.data.panel import divide
 from informer.data.parts import Cutter
-from informer.data.provenance import Provenance, panel_sha256, provenance_of
-from informer.data.read.categories import CategoryReader, Labels
-from informer.data.read.download import find_files
+from informer.data.provenance import Provenance
+from informer.data.read.categories import Labels
 from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series
-from informer.data.read.table import Table
 from informer.data.scaler import PanelScaler, Scaler
+from informer.data.sources import Source, read_source
 from informer.data.split import Split
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store
 from informer.data.windows import Windows
 from informer.errors import InputError, listed
 
@@ -50,6 +48,7 @@ class Data:
         provenance: files and checksum.
         choices: cached choices of the linear forecast for these rows.
         masked: positions of the inputs that have a mask column; None: no values may be missing.
+        attributes: of the series, if they came from a table of their own.
     """
 
     panel: list[Series]
@@ -69,6 +68,7 @@ class Data:
     provenance: Provenance
     choices: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
     masked: tuple[int, ...] | None = None
+    attributes: Attributes | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -89,25 +89,6 @@ class Data:
     def holidays(self) -> list[int]:
         """Positions of the calendar marks for holidays."""
         return holiday_marks(self.frequency, self.calendar)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Series of a dataset after reading.
-
-    Args:
-        panel: series of the input columns, in data units.
-        columns: names of the columns by role.
-        labels: by categorical column, the categories in the file, in the order of their codes in `panel`.
-        cache: cache files for arrays too large for memory; None: keep them in memory.
-        provenance: files and checksum.
-    """
-
-    panel: list[Series]
-    columns: Columns
-    labels: Labels
-    cache: Cache | None
-    provenance: Provenance
 
 
 def load_data(
@@ -139,64 +120,6 @@ def load_data(
     )
 
 
-def read_source(dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, data_dir: Path) -> Source:
-    """Read a dataset; `sizes` are those of the shortest windows that will be used.
-
-    Raises:
-        InputError: problems in the files.
-    """
-    paths = find_files(dataset, data_dir)
-    provenance = provenance_of(paths, dataset)
-    cache = dataset_cache(dataset, data_dir, provenance.sha256) if dataset.memmap else None
-    categories = CategoryReader(roles.covariates)
-    panel = mapped_panel(paths, dataset, cache) if cache else read_panel(paths, dataset, sizes, categories)
-    if cache and (lost := [name for name in roles.covariates if name not in panel[0].columns]):
-        raise InputError(
-            f"dataset.memmap: expected covariates of numbers, found no such column {listed(lost)}; leave it out"
-        )
-    return _source(panel, dataset, roles, categories.labels, provenance, cache)
-
-
-def table_source(
-    table: Table, dataset: DatasetConfig, *, sizes: WindowSizes, roles: Roles, provenance: Provenance | None
-) -> Source:
-    """Like `read_source`, for a table in memory.
-
-    Args:
-        provenance: a file with the same content; None if there is none.
-
-    Raises:
-        InputError: problems in the table.
-    """
-    if dataset.memmap:
-        raise InputError("dataset.memmap: expected a file, found a table in memory; leave it out")
-    categories = CategoryReader(roles.covariates)
-    panel = table_panel(table, dataset, sizes, categories)
-    provenance = provenance or Provenance(Path(table.name), panel_sha256(panel, categories.labels))
-    return _source(panel, dataset, roles, categories.labels, provenance, None)
-
-
-def _source(
-    panel: list[Series],
-    dataset: DatasetConfig,
-    roles: Roles,
-    labels: Labels,
-    provenance: Provenance,
-    cache: Cache | None,
-) -> Source:
-    roles = replace(roles, target=roles.target or dataset.target)
-    found = panel[0].columns
-    columns = roles.with_categories([name for name in labels if name in found]).choose(found, name=panel[0].name)
-    check_static(panel, columns.static_covariates, labels)
-    return Source(
-        panel=narrowed(panel, columns.inputs, cache),
-        columns=columns,
-        labels={name: labels[name] for name in columns.inputs if name in labels},
-        cache=cache,
-        provenance=provenance,
-    )
-
-
 def lay_out(
     source: Source,
     dataset: DatasetConfig,
@@ -222,11 +145,10 @@ def lay_out(
     """
     panel, splits = divide(source.panel, dataset, sizes)
     masked = masks_of(panel, splits, keeps_gaps=dataset.keeps_gaps, trained=trained)
-    known, categories, _ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
+    known, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
     store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
-
     windows = Cutter.of(panel, store, source.columns, sizes, dataset)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
@@ -246,6 +168,7 @@ def lay_out(
         known=tuple(known),
         provenance=source.provenance,
         masked=masked,
+        attributes=None if source.attributes is None else source.attributes.of([one.name for one in source.panel]),
     )
 
 
@@ -265,7 +188,8 @@ def _scalers(
     else:
         codes = source.columns.positions(list(source.labels))
         static = [one for one in source.columns.positions(source.columns.static_covariates) if one not in codes]
-        fitted = PanelScaler.fit(scaler, training, codes=codes, static=static)
+        targets = source.columns.positions(source.columns.targets)
+        fitted = PanelScaler.fit(scaler, training, codes=codes, static=static, targets=targets)
         scalers = [one for one in (fitted.shared, *fitted.own.values()) if one is not None]
         if unknown := sorted({source.columns.inputs[place] for one in scalers for place in one.unknown}):
             raise InputError(

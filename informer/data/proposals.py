@@ -1,4 +1,4 @@
-"""What `informer inspect` says of columns: categories and static covariates to name, gaps, seasons."""
+"""Suggestions of `informer inspect` for columns: categories and static covariates to name, gaps, seasons."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

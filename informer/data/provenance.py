@@ -11,7 +11,7 @@ import numpy as np
 
 from informer.config.dataset import DatasetConfig
 from informer.data.read.categories import Labels
-from informer.data.read.download import files_sha256
+from informer.data.read.download import dataset_path, files_sha256
 from informer.data.read.source import Series
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def provenance_of(paths: Sequence[Path], dataset: DatasetConfig) -> Provenance:
     """Provenance of a dataset's files; logs a warning if a file differs from the published one."""
     sha256 = files_sha256(paths)
     if len(paths) > 1:
-        return Provenance(Path(str(dataset.path)), sha256)
+        return Provenance(Path(dataset_path(dataset)), sha256)
     if dataset.path is None and dataset.sha256 not in (None, sha256):
         log.warning("%s: sha256 %s differs from the published file's %s", paths[0], sha256, dataset.sha256)
     return Provenance(paths[0], sha256)

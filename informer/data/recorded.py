@@ -32,13 +32,13 @@ NETWORK = ("//", "\\\\")
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """What a run recorded about the location of its data.
+    """Location of the data as recorded by a run.
 
     Args:
-        name: of the dataset.
+        name: name of the dataset.
         path, file, data_dir: as in the configuration of the run.
         absolute: the same from any working directory.
-        sha256: of the data; None if the run has not recorded it.
+        sha256: digest of the data; None if the run has not recorded it.
     """
 
     name: str | None
@@ -115,10 +115,10 @@ class Recorded:
 def find_again(
     dataset: DatasetConfig, recorded: Recorded, *, named: str | None, default: str, can_differ: bool
 ) -> tuple[DatasetConfig, str]:
-    """Where the data of a run is now: `dataset` with its location, and the folder that it is relative to.
+    """Find the data of a run; return `dataset` with its location and the folder it is relative to.
 
     Args:
-        dataset: of the run, without locations; a `path` in it was given by the user and is kept.
+        dataset: dataset section of the run, without locations; a `path` in it was given by the user and is kept.
         recorded: what the run recorded.
         named: the data folder given by the user, if any.
         default: the data folder otherwise.
@@ -162,7 +162,7 @@ def own_cache(dataset: DatasetConfig, folder: Path) -> Iterator[DatasetConfig]:
 def _placed(dataset: DatasetConfig, shipped: DatasetConfig | None) -> DatasetConfig:
     """`dataset` at the location of the package's own one."""
     places = {} if shipped is None else {name: getattr(shipped, name) for name in PLACES}
-    return replace(dataset, **places | {"cache_dir": dataset.cache_dir})
+    return replace(dataset, **places | {"cache_dir": dataset.cache_dir, "attributes": dataset.attributes})
 
 
 def _has_content(path: Path) -> bool:

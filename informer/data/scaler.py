@@ -1,36 +1,44 @@
 """Scaling per column: fitted by scikit-learn on training rows, stored as plain numbers in the checkpoint."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64
 
-from informer.config.dataset import ScalerConfig, ScalerKind
+from informer.config.dataset import ScalerConfig, ScalerKind, Transform
+from informer.data.scaler_fit import Table, bounds, fitted, units_of
 from informer.errors import InputError, reason_of
 
-Table = Float64[np.ndarray, "_ c"]
-
-Units = Int64[np.ndarray, "c"]
-
-SMALL = 1e-6
-"""Columns whose values are all smaller than this are fitted in units of a power of two."""
-
-BLOCK = 1 << 22
-"""Values read at once from tables that may be larger than memory."""
+POWERS = {Transform.none: 1.0, Transform.sqrt: 0.5, Transform.fourth_root: 0.25}
+ROOTS = {0.5: "square root", 0.25: "fourth root"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scaler:
-    """(x - center) / scale per column, along the last axis. A constant column has scale 1."""
+    """(sign(x) |x|^power - center) / scale per column, along the last axis. A constant column has scale 1.
+
+    `power` is None without a transform; `plain` is the scale of the values without it.
+    """
 
     kind: ScalerKind
     center: Float64[np.ndarray, "c"]
     scale: Float64[np.ndarray, "c"]
+    power: Float64[np.ndarray, "c"] | None = None
+    plain: Float64[np.ndarray, "c"] | None = None
 
     @classmethod
-    def fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
+    def fit(cls, kind: ScalerKind, tables: Sequence[Table], power: Float64[np.ndarray, "c"] | None = None) -> "Scaler":
+        """Fit on the rows of these tables, transformed if there is a power; see `_fit`."""
+        plain = cls._fit(kind, tables)
+        if power is None:
+            return plain
+        found = cls._fit(kind, [_powered(table, power) for table in tables])
+        return replace(found, power=power, plain=plain.scale)
+
+    @classmethod
+    def _fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
         """Fit on the rows of these tables, which may be memory maps and are read in blocks.
 
         Columns with only small values are fitted in units of a power of two, which is exact: squares of 1e-300
@@ -40,11 +48,11 @@ class Scaler:
         n_columns = tables[0].shape[1]
         if kind is ScalerKind.none:
             return cls(kind, np.zeros(n_columns), np.ones(n_columns))
-        low, high = _bounds(tables)
+        low, high = bounds(tables)
         if np.isnan(low).any():
             return cls._fit_observed(kind, tables, np.isnan(low))
-        units = _units(low, high)
-        center, scale = _fitted(kind, tables, units)
+        units = units_of(low, high)
+        center, scale = fitted(kind, tables, units)
         if units.any():
             center, scale = np.ldexp(center, -units), np.ldexp(scale, -units)
             scale = np.where(scale > 0, scale, 1.0)
@@ -59,7 +67,7 @@ class Scaler:
             own = [table[:, group] for table in tables]
             own = [rows[~np.isnan(rows).any(axis=1)] for rows in own]
             if any(map(len, own)):
-                part = cls.fit(kind, own)
+                part = cls._fit(kind, own)
                 found.center[group], found.scale[group] = part.center, part.scale
         return found
 
@@ -70,11 +78,15 @@ class Scaler:
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units."""
-        return (values - self.center) / self.scale
+        return (_powered(values, self.power) - self.center) / self.scale
 
     def inverse(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Scaled units to data units."""
-        return values * self.scale + self.center
+        return _powered(values * self.scale + self.center, None if self.power is None else 1 / self.power)
+
+    def standard(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
+        """Data units to scaled units without the transform, up to a constant; see `Units.standard`."""
+        return self.transform(values) if self.plain is None else values / self.plain
 
     def without(self, columns: Sequence[int]) -> "Scaler":
         """A copy that does not scale these columns."""
@@ -86,11 +98,16 @@ class Scaler:
         """A copy that scales these columns as `other` does."""
         center, scale, own = self.center.copy(), self.scale.copy(), list(columns)
         center[own], scale[own] = other.center[own], other.scale[own]
-        return replace(self, center=center, scale=scale)
+        plain = self.plain
+        if plain is not None and other.plain is not None:
+            plain = plain.copy()
+            plain[own] = other.plain[own]
+        return replace(self, center=center, scale=scale, plain=plain)
 
     def state(self) -> dict[str, Any]:
         """Plain lists for a checkpoint."""
-        return {"kind": self.kind.value, "center": self.center.tolist(), "scale": self.scale.tolist()}
+        parts = {"center": self.center, "scale": self.scale, "power": self.power, "plain": self.plain}
+        return {"kind": self.kind.value, **{name: part.tolist() for name, part in parts.items() if part is not None}}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Scaler":
@@ -100,14 +117,22 @@ class Scaler:
             InputError: invalid content, or values that are not finite.
         """
         try:
-            kind, (center, scale) = ScalerKind(state["kind"]), (_numbers(state[name]) for name in ("center", "scale"))
+            kind, center, scale = ScalerKind(state["kind"]), _numbers(state["center"]), _numbers(state["scale"])
+            power, plain = (_numbers(state[name]) if "power" in state else None for name in ("power", "plain"))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"checkpoint: scaler: expected kind, center and scale, found {reason_of(error)}"
             ) from error
         if not (np.isfinite(center).all() and np.isfinite(scale).all() and (scale > 0).all()):
             raise InputError("checkpoint: scaler: expected finite centers and scales above 0, found others")
-        return cls(kind, center, scale)
+        if power is not None and plain is not None:
+            is_known = power.size == plain.size == center.size and np.isin(power, list(POWERS.values())).all()
+            if not (is_known and np.isfinite(plain).all() and (plain > 0).all()):
+                raise InputError(
+                    f"checkpoint: scaler: expected a power among {sorted(POWERS.values())} and a finite plain scale "
+                    "above 0 for each column, found others"
+                )
+        return cls(kind, center, scale, power, plain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,17 +161,21 @@ class PanelScaler:
         *,
         codes: Sequence[int] = (),
         static: Sequence[int] = (),
+        targets: Sequence[int] = (),
     ) -> "PanelScaler":
         """Fit on the training rows of each series, by name; a single series uses a shared scaler.
 
-        In columns without any observed value a series uses the scale of all series together.
+        In columns without any observed value a series uses the scale of all series together. `config.transform` applies
+        to the targets, by position, without negative values in training.
         """
+        tables = list(training.values())
+        power = _power(config.transform, tables, targets)
         if not config.per_series or len(training) == 1:
-            shared = Scaler.fit(config.kind, list(training.values())).without(codes)
+            shared = Scaler.fit(config.kind, tables, power).without(codes)
             return cls(kind=config.kind, shared=shared, codes=codes)
-        own = {name: Scaler.fit(config.kind, [rows]).without(codes) for name, rows in training.items()}
+        own = {name: Scaler.fit(config.kind, [rows], power).without(codes) for name, rows in training.items()}
         if static or any(scaler.unknown for scaler in own.values()):
-            whole = Scaler.fit(config.kind, list(training.values()))
+            whole = Scaler.fit(config.kind, tables, power)
             own = {name: scaler.taking([*static, *scaler.unknown], whole) for name, scaler in own.items()}
         return cls(kind=config.kind, own=own, codes=codes, static=static)
 
@@ -157,8 +186,13 @@ class PanelScaler:
         if name in self.own:
             return self.own[name]
         known = next(iter(self.own.values()))
-        found = Scaler.fit(self.kind, [rows]).without(self.codes)
+        found = Scaler.fit(self.kind, [rows], known.power).without(self.codes)
         return found.taking([*self.static, *found.unknown], known)
+
+    def root(self, place: int) -> str:
+        """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
+        known = self.shared or next(iter(self.own.values()))
+        return "" if known.power is None else ROOTS.get(float(known.power[place]), "")
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""
@@ -204,66 +238,25 @@ class PanelScaler:
         return found
 
 
+def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, "c"] | None:
+    """Exponent per column; None if no column is transformed."""
+    if transform is Transform.auto:
+        raise ValueError("scaler.transform: expected a choice made before scaling, found auto")
+    power = np.ones(tables[0].shape[1])
+    if transform is not Transform.none and targets:
+        low = np.min([np.fmin.reduce(table[:, list(targets)], axis=0) for table in tables if len(table)], axis=0)
+        power[np.array(targets)[low >= 0]] = POWERS[transform]
+    return None if (power == 1).all() else power
+
+
+def _powered(
+    values: Float64[np.ndarray, "*t c"], power: Float64[np.ndarray, "c"] | None
+) -> Float64[np.ndarray, "*t c"]:
+    return values if power is None else np.copysign(np.abs(values) ** power, values)
+
+
 def _numbers(values: Any) -> Float64[np.ndarray, "c"]:
     """A list of numbers as an array; strings and booleans are refused."""
     if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
         raise TypeError("no list of numbers")
     return np.asarray(values, dtype=np.float64)
-
-
-def _fitted(kind: ScalerKind, tables: Sequence[Table], units: Units) -> tuple[np.ndarray, np.ndarray]:
-    """Center and scale of each column, fitted by scikit-learn in these units."""
-    # imported here because scikit-learn is slow to import and prediction does not fit scalers
-    from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
-
-    if kind is ScalerKind.standard:
-        standard = StandardScaler()
-        for block in _blocks(tables, units):
-            standard.partial_fit(block)
-        return standard.mean_, standard.scale_
-    if kind is ScalerKind.minmax:
-        minmax = MinMaxScaler()
-        for block in _blocks(tables, units):
-            minmax.partial_fit(block)
-        return minmax.data_min_, 1.0 / minmax.scale_
-    # quantiles need all rows, so fit one column at a time
-    robust = [
-        RobustScaler().fit(np.ldexp(np.concatenate([table[:, [column]] for table in tables]), unit))
-        for column, unit in enumerate(units)
-    ]
-    return np.concatenate([one.center_ for one in robust]), np.concatenate([one.scale_ for one in robust])
-
-
-def _bounds(tables: Sequence[Table]) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
-    """The smallest and the largest value of each column; NaN for a column with gaps."""
-    bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]
-    return np.min([one for one, _ in bounds], axis=0), np.max([one for _, one in bounds], axis=0)
-
-
-def _units(low: Float64[np.ndarray, "c"], high: Float64[np.ndarray, "c"]) -> Units:
-    """The power of two that scales a column's largest value to about 1; 0 for usual sizes, or a single value."""
-    largest = np.maximum(np.abs(low), np.abs(high))
-    return np.where((low < high) & (largest < SMALL), -np.frexp(largest)[1], 0).astype(np.int64)
-
-
-def _blocks(tables: Sequence[Table], units: Units | None = None) -> Iterator[Table]:
-    """Rows of all tables in blocks of at most BLOCK values, combining small tables; in these units.
-
-    The blocks do not depend on how rows are divided into tables, because sums over blocks differ in the last digit.
-    """
-    whole = _whole_blocks(tables, max(1, BLOCK // max(1, tables[0].shape[1])))
-    yield from whole if units is None or not units.any() else (np.ldexp(block, units) for block in whole)
-
-
-def _whole_blocks(tables: Sequence[Table], most: int) -> Iterator[Table]:
-    gathered: list[Table] = []
-    n_rows = 0
-    for table in tables:
-        for begin in range(0, len(table), most):
-            piece = table[begin : begin + most]
-            if n_rows + len(piece) > most:
-                yield np.ascontiguousarray(np.concatenate(gathered))
-                gathered, n_rows = [], 0
-            gathered.append(piece)
-            n_rows += len(piece)
-    yield np.ascontiguousarray(np.concatenate(gathered))

@@ -53,6 +53,7 @@ def build_store(
         "first_marks": first_marks,
         "center": np.stack([scaler.center for scaler in scalers]),
         "scale": np.stack([scaler.scale for scaler in scalers]),
+        **_transform_parts(scalers),
         "numbers": series_numbers(panel, known),
     }
     on_device = {name: _placed(torch.from_numpy(part), torch.device(device)) for name, part in parts.items()}
@@ -61,6 +62,12 @@ def build_store(
     has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # cache files never have gaps
     placed = {name: torch.from_numpy(part).to(home) for name, part in large.items()}
     return Store(**on_device, **placed, has_gaps=has_gaps)
+
+
+def _transform_parts(scalers: Sequence[Scaler]) -> dict[str, np.ndarray]:
+    """Power and plain scale of each series; empty if values are not transformed."""
+    parts = [(one.power, one.plain) for one in scalers if one.power is not None]
+    return {name: np.stack(own) for name, own in zip(("power", "plain"), zip(*parts, strict=True), strict=False)}
 
 
 def _placed(part: Tensor, device: torch.device) -> Tensor:
@@ -116,7 +123,8 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
     n_columns = len(panel[0].columns)
     if cache is None:
         return _filled(blocks(), sum(map(len, panel)), n_columns)
-    units = hashlib.sha256(b"".join(part.tobytes() for one in scalers for part in (one.center, one.scale)))
+    parts = (part for one in scalers for part in (one.center, one.scale, one.power) if part is not None)
+    units = hashlib.sha256(b"".join(part.tobytes() for part in parts))
     key = ["scaled", panel[0].columns, [(series.name, len(series)) for series in panel], units.hexdigest()]
     return cache.array(key, blocks, dtype=np.float32).reshape(-1, n_columns)
 

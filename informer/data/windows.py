@@ -9,6 +9,7 @@ code per sample.
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,13 +18,14 @@ from torch import Tensor
 
 from informer.config.lengths import WindowSizes
 from informer.data.columns import Columns
+from informer.units import Units
 
 
 class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
-    `center` and `scale` convert the targets of each window back to data units; `series` is the number of each window's
-    training series, -1 for a new one.
+    `center`, `scale`, `power` and `plain` convert the targets of each window back to data units, see `Units`; `series`
+    is the number of each window's training series, -1 for a new one.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -34,10 +36,17 @@ class Batch(NamedTuple):
     center: Float64[Tensor, "b n"]
     scale: Float64[Tensor, "b n"]
     series: Int[Tensor, "b"]
+    power: Float64[Tensor, "b n"] | None = None
+    plain: Float64[Tensor, "b n"] | None = None
+
+    @property
+    def units(self) -> Units:
+        """Units of the targets."""
+        return Units(self.center, self.scale, self.power, self.plain)
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
-        return scaled.to(self.scale.device).double() * self.scale[:, None] + self.center[:, None]
+        return self.units.original(scaled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +59,7 @@ class Store:
         values: scaled columns.
         marks: calendar marks of the timestamps, shared by series with the same timestamps.
         first_rows, first_marks: where each series starts in `values` (increasing) and in `marks`.
-        center, scale: scaling of each series and column: values * scale + center are data units.
+        center, scale, power, plain: scaling of each series and column, see `Units`.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
     """
@@ -63,6 +72,8 @@ class Store:
     scale: Float64[Tensor, "s c"]
     numbers: Int[Tensor, "s"]
     has_gaps: bool = False
+    power: Float64[Tensor, "s c"] | None = None
+    plain: Float64[Tensor, "s c"] | None = None
 
 
 class Windows:
@@ -91,7 +102,8 @@ class Windows:
         self.starts = starts.to(device)
         self._targets = _columns(targets, store.center)
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
-        self._center, self._scale = (_pick(part, self._targets) for part in (store.center, store.scale))
+        units = Units(store.center, store.scale, store.power, store.plain)
+        self._units = units.mapped(partial(_pick, columns=self._targets))
         self._mark_shift = store.first_marks - store.first_rows
         places = torch.arange(sizes.rows, device=device)
         self._places = torch.cat([places[: sizes.seq_len], places[sizes.first :]])
@@ -120,8 +132,7 @@ class Windows:
             dec_x=torch.cat([history[:, token:], horizon.masked_fill(self._hidden, 0.0)], dim=1),
             dec_mark=marks[:, token:],
             target=_pick(horizon, self._targets),
-            center=self._center[series.to(self._center.device)],
-            scale=self._scale[series.to(self._scale.device)],
+            **self._units.mapped(lambda part: part[series.to(part.device)])._asdict(),
             series=self.store.numbers[series],
         )
 

@@ -1,1 +1,1 @@
-"""Using a trained model: scoring it on windows, forecasting tables."""
+"""Inference with a trained model: forecasts of tables and files, scores on windows, intervals, export."""

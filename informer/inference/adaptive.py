@@ -1,8 +1,7 @@
-"""Intervals of rolling forecasts that follow the coverage they had so far.
+"""Adaptive intervals of rolling forecasts: their widths follow the coverage at earlier origins.
 
-Calibrated widths hold for data like those of calibration. Where a series drifts, forecasts from many origins can be
-corrected as actual values come in: each level's widths are multiplied by m, and after every origin whose actual values
-are all known
+Calibrated widths are valid for data distributed like the calibration windows. When a series drifts, the widths of each
+level are multiplied by a factor m, updated after every origin whose actual values are all known:
 
     m <- m exp(rate (missed - (1 - level)))
 
@@ -22,17 +21,17 @@ from jaxtyping import Float64
 ByColumn = Float64[np.ndarray, "n"]
 
 RATE = 0.2
-"""Of forecasts that share no rows."""
+"""Learning rate for forecasts that do not overlap; divided by `delay` if they do."""
 
 
 @final
 class Tracking:
-    """Factors of half widths, for the origins of one series in order of time.
+    """Factors of half widths for the origins of one series, in time order.
 
     Args:
-        levels: of intervals, in percent.
-        delay: origins until the last actual value of a forecast is known; at least 1. Forecasts that share rows err
-            together, so that each counts 1 / delay.
+        levels: interval levels in percent.
+        delay: origins until the last actual value of a forecast is known, at least 1. Errors of overlapping forecasts
+            are correlated, so each counts 1 / delay.
     """
 
     def __init__(self, levels: Sequence[int], delay: int) -> None:
@@ -43,11 +42,12 @@ class Tracking:
     def __call__(
         self, errors: Float64[np.ndarray, "b h n"], halves: Mapping[int, Float64[np.ndarray, "b h n"]]
     ) -> dict[int, Float64[np.ndarray, "b h n"]]:
-        """The half widths of the next origins, of each level at least those of the levels below.
+        """Half widths of the next origins; they never decrease from one level to the next.
 
         Args:
-            errors: absolute errors of their forecasts, used only once they are known; NaN where nothing is observed.
-            halves: calibrated half widths by level, in the unit of the errors.
+            errors: absolute errors of their forecasts, used only once they are known; NaN where the actual value is
+                missing.
+            halves: calibrated half widths by level, in the units of the errors.
         """
         adapted = {level: np.empty_like(errors) for level in self._levels}
         for origin, error in enumerate(errors):
@@ -60,7 +60,7 @@ class Tracking:
             known = ~np.isnan(error)
             n = np.maximum(known.sum(axis=0), 1)
             missed = {level: (error > adapted[level][origin]).sum(axis=0) / n for level in self._levels}
-            usual = {level: 1 - level / 100 for level in self._levels}  # where nothing is observed, nothing is learnt
+            usual = {level: 1 - level / 100 for level in self._levels}  # no update without an observation
             self._open.append({level: np.where(known.any(axis=0), missed[level], usual[level]) for level in usual})
         return adapted
 

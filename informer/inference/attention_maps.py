@@ -27,9 +27,9 @@ class AttentionMap:
     """One layer on some windows.
 
     Args:
-        place: such as `encoder 1.2`, see `ForecastModel.attention_layers`.
-        lengths: queries and keys.
-        weights: the matrices on the CPU, thinned if long: each cell keeps its largest weight.
+        place: name of the layer, such as `encoder 1.2`; see `ForecastModel.attention_layers`.
+        lengths: number of queries and of keys.
+        weights: on the CPU; see `thinned`.
     """
 
     place: str
@@ -39,10 +39,10 @@ class AttentionMap:
 
 @torch.inference_mode()
 def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
-    """The maps of every layer, in execution order; puts the model into eval mode.
+    """Attention maps of every layer, in execution order; puts the model into eval mode.
 
     A layer that runs several times has the map of its last run, in which the decoder reads its own forecasts; a layer
-    that runs with one query at a time has one row per run.
+    that runs with one query at a time has one row per run. Layers over `MAX_WEIGHTS` are skipped with a warning.
     """
     model.eval()
     inputs: dict[str, list[tuple[Tensor, Tensor]]] = {}
@@ -69,7 +69,7 @@ def _note(
 
 
 def _map(place: str, attention: Attention, inputs: list[tuple[Tensor, Tensor]]) -> AttentionMap | None:
-    """Of the queries and keys of one time, or of all times that had one query each."""
+    """The map of one run, or of all runs with one query each; None if it is too large."""
     q, k = inputs[0]
     n_heads, lengths = q.shape[1], (len(inputs) * q.shape[2], k.shape[2])
     if n_heads * lengths[0] * lengths[1] > MAX_WEIGHTS:
@@ -84,7 +84,7 @@ def _map(place: str, attention: Attention, inputs: list[tuple[Tensor, Tensor]]) 
 
 
 def thinned(weights: Float[Tensor, "w h l s"]) -> Float[Tensor, "w h rows columns"]:
-    """At most MAX_CELLS per side; a cell keeps its weight of largest magnitude, so that single keys remain visible."""
+    """Max-pooled by magnitude to at most MAX_CELLS per side, so that single keys remain visible."""
     cells = min(weights.shape[2], MAX_CELLS), min(weights.shape[3], MAX_CELLS)
     highest, lowest = F.adaptive_max_pool2d(weights, cells), -F.adaptive_max_pool2d(-weights, cells)
     return torch.where(highest >= -lowest, highest, lowest)

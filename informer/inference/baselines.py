@@ -1,4 +1,4 @@
-"""Two baselines that any model should beat: the last season repeated, and a linear map fitted by ridge regression."""
+"""Two baselines for every model: a seasonal naive forecast, and a linear map fitted by ridge regression."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from informer.ops.gaps import carried, history_of
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 MAX_ROWS = 300_000
-"""Histories (windows times columns) that ridge reads per part; larger panels are thinned evenly."""
+"""Maximum number of histories (windows times columns) that ridge reads per part; more are thinned evenly."""
 
 
 @final
@@ -28,15 +28,15 @@ MAX_ROWS = 300_000
 class SeasonalNaive:
     """The last season repeated; a season of 1 repeats the last value.
 
-    Where the value of a season ago is missing, the one of the season before it stands for it, and so on; without any
-    in the history, the last observed value; 0 (the mean of training) without that.
+    A missing value is replaced by that of the most recent earlier season in the history; without any, by the last
+    observed value; without that, by 0 (the training mean).
 
     Args:
         season: steps in one season.
         positions: the index of each target among the inputs.
-        note: what a reader of its scores should know.
+        note: how the baseline was chosen, shown with its scores.
         offset: rows between the history and the forecast.
-        seasons: of each target, where they are not all `season`.
+        seasons: season of each target; empty: `season` for all.
     """
 
     season: int
@@ -69,7 +69,7 @@ class SeasonalNaive:
 
 
 def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: int) -> Float[Tensor, "b h"]:
-    """The values of these rows, of the newest season in which they are observed; NaN where they are in none."""
+    """Values of these rows, each from the most recent season in which it is observed; NaN if none is."""
     found = history[:, rows]
     for back in range(season, history.shape[1], season):
         older = history[:, (rows - back).clamp(min=0)].masked_fill(rows < back, torch.nan)
@@ -78,7 +78,7 @@ def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: in
 
 
 def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offset: int = 0) -> SeasonalNaive:
-    """The season repeated if the history contains one, otherwise the last value; the name says which."""
+    """Repeat the last season if the history contains one, otherwise the last value; `name` and `note` say which."""
     if season == 1:
         return SeasonalNaive(1, positions, "naive: the last value repeated")
     if season <= seq_len:
@@ -90,15 +90,17 @@ def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offse
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class RidgeForecast:
-    """forecast = mean + weight^T (history - mean), for each target from its own history, less and plus what has a known
-    effect; a missing value of the history is the last observed one.
+    """forecast = mean + weight^T (history - mean), for each target from its own history.
+
+    Known effects are subtracted from the history and added to the forecast. Missing values of the history are filled
+    with the last observed one.
 
     Args:
-        weight: the map shared by all columns.
+        weight: linear map shared by all columns.
         positions: the index of each target among the inputs.
-        penalty: the L2 penalty chosen on validation.
-        note: what a reader of its scores should know.
-        known: effects of columns and holidays that are given over the horizon.
+        penalty: L2 penalty chosen on validation.
+        note: how the baseline was fitted, shown with its scores.
+        known: effects of future covariates and holidays.
     """
 
     weight: Float[Tensor, "seq_len pred_len"]
@@ -113,7 +115,7 @@ class RidgeForecast:
         history, steps = batch.enc_x[:, :, list(self.positions)], self.weight.shape[1]
         if not self.known.found:
             return self._mapped(history)
-        # of a missing value of the horizon: the mean of training
+        # missing values of the horizon are set to the training mean
         ahead = self.known(batch.dec_x[:, -steps:].nan_to_num(0.0), batch.dec_mark[:, -steps:])
         return self._mapped(history - self.known(batch.enc_x, batch.enc_mark)) + ahead
 
@@ -129,11 +131,11 @@ FittedBaseline = SeasonalNaive | RidgeForecast
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class NonNegative:
-    """A baseline under the bound of the model it is compared with.
+    """A baseline clipped at zero like the model it is compared with.
 
     Args:
-        baseline: as it is fitted.
-        places: of the targets whose forecasts are at least zero in data units.
+        baseline: the fitted baseline.
+        places: indices of the targets whose forecasts are at least zero in data units.
     """
 
     baseline: FittedBaseline
@@ -146,7 +148,7 @@ class NonNegative:
 
     @property
     def note(self) -> str:
-        """What a reader of its scores should know."""
+        """Note of the baseline, and the clipping."""
         return f"{self.baseline.note}; not below zero where the model is not"
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
@@ -158,7 +160,7 @@ Baseline = FittedBaseline | NonNegative
 
 
 def bounded(baselines: Sequence[FittedBaseline], model: ForecastModel) -> list[Baseline]:
-    """Baselines with the bound at zero that the model has, so that neither is better for the bound alone."""
+    """Baselines clipped at zero where the model is, so that clipping does not decide the comparison."""
     places = model.non_negative
     return [NonNegative(one, places) if places else one for one in baselines]
 
@@ -175,14 +177,14 @@ def fit_ridge(
     """Least squares with an L2 penalty on mean-free histories, in scaled units.
 
     Minimises |X W - Y|^2 + penalty |W|^2 over the rows (window, column) of `train`; the penalty is the one with the
-    least squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) for any number of windows.
+    lowest squared error on `val`. Memory is O(seq_len (seq_len + pred_len)) for any number of windows.
 
     Args:
-        known: effects that histories are taken less of, and that are added to forecasts: the same as in the model, so
-            that the two differ in what they make of the past only.
+        known: known effects, see `RidgeForecast`: the model's own, so that the two differ only in how they use the
+            past.
 
     Raises:
-        InputError: a part without windows.
+        InputError: a part has no windows, or a step of the horizon is never observed.
     """
     fitted, held_out = (_moments(part, known, positions, max_rows) for part in (train, val))
     design, response = fitted.as_rows()
@@ -199,10 +201,10 @@ def fit_ridge(
 
 @final
 class RidgeRefit:
-    """Ridge fitted again on more windows, with the penalty that it has.
+    """Refit of ridge on more windows, with the same penalty.
 
     Args:
-        ridge: without known effects.
+        ridge: must be without known effects.
     """
 
     def __init__(self, ridge: RidgeForecast) -> None:
@@ -210,7 +212,7 @@ class RidgeRefit:
         self._moments: _Moments | None = None
 
     def __call__(self, later: Windows) -> RidgeForecast:
-        """Fitted on these windows and those of the calls before."""
+        """Ridge fitted on these windows and those of all earlier calls."""
         if len(later):
             found = _moments(later, NO_EFFECTS, self._ridge.positions, sys.maxsize)
             self._moments = found if self._moments is None else self._moments + found
@@ -228,7 +230,7 @@ def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarr
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moments:
-    """X^T X and X^T Y over rows of mean-free histories X and futures Y: sufficient for ridge."""
+    """X^T X and X^T Y over rows of mean-free histories X and futures Y: sufficient statistics of ridge."""
 
     gram: np.ndarray
     cross: np.ndarray
@@ -238,7 +240,7 @@ class _Moments:
         return _Moments(self.gram + other.gram, self.cross + other.cross, self.windows + other.windows)
 
     def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """seq_len rows with the same moments, so that fitting them equals fitting all rows."""
+        """seq_len rows with the same moments: fitting these rows equals fitting all of them."""
         values, vectors = np.linalg.eigh(self.gram)
         # Without its mean X lacks one direction, and constant columns remove more: those rows stay zero.
         kept = values > values[-1] * len(values) * np.finfo(float).eps
@@ -247,12 +249,12 @@ class _Moments:
         return root * vectors.T, np.divide(rotated, root, where=root > 0, out=np.zeros_like(rotated))
 
     def rank(self, weight: np.ndarray) -> float:
-        """|X weight - Y|^2 less |Y|^2, a constant."""
+        """|X weight - Y|^2 - |Y|^2; the second term is constant."""
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
 
 
 def _moments(windows: Windows, known: KnownEffects, positions: Sequence[int], max_rows: int) -> _Moments:
-    """Sums over evenly spaced windows, as many as `max_rows` allows, of rows less known effects."""
+    """Moments over evenly spaced windows, as many as `max_rows` allows, after subtracting known effects."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
     thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
@@ -285,7 +287,7 @@ def _moments(windows: Windows, known: KnownEffects, positions: Sequence[int], ma
 
 
 def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:
-    """First row, number and distance of windows of one series that are equally far from each other."""
+    """First row, count and stride of runs of equally spaced windows within one series."""
     starts = np.sort(windows.starts.cpu().numpy())
     series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right")
     steps = np.diff(starts)

@@ -1,9 +1,8 @@
 """Significance of a difference of two mean errors: a paired bootstrap over units, or over blocks of them.
 
 Both forecasters are scored on the same units (windows, series), so units are drawn with replacement and both means use
-the same draw (Efron & Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13). Neighbouring units of one
-series
-share rows; then blocks of neighbours are drawn together (Kuensch 1989, "The Jackknife and the Bootstrap for General
+the same draw (Efron & Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13). Neighbouring windows of a
+series overlap, so blocks of neighbours are drawn together (Kuensch 1989, "The Jackknife and the Bootstrap for General
 Stationary Observations").
 """
 
@@ -17,7 +16,11 @@ from jaxtyping import Float
 DRAWS = 1000
 LEVEL = 0.95
 LEAST_SKILL = 5e-4
-"""Smaller ones are shown as 0 with one decimal of a percentage."""
+"""Smaller skills are shown as 0.0 %."""
+FEWEST_BLOCKS = 3
+"""With fewer, resamples hardly differ, and their interval is much too narrow."""
+CLEAR = 2.0
+"""One error of this many times the other is clear even then."""
 _AT_ONCE = 1 << 16
 """Numbers drawn at a time."""
 
@@ -35,20 +38,21 @@ class Interval(NamedTuple):
 
 
 class Winner(Enum):
-    """Of a comparison of a model with the better baseline."""
+    """Outcome of comparing a model with the better baseline."""
 
     model = "model"
     baseline = "baseline"
     neither = "neither"
     noise = "noise"
+    few = "few"
     unknown = "unknown"
 
     @classmethod
     def of(cls, skill: float, interval: Interval) -> "Winner":
-        """By the skill and its 95 % interval: the one rule of verdicts, tables and pages.
+        """The outcome, from the skill and its 95 % interval; verdicts, tables and pages all use this rule.
 
-        `neither` where the skill is 0 with one decimal of a percentage, `noise` where its interval contains 0,
-        `unknown` where it is nan.
+        `neither` if the skill rounds to 0.0 %, `noise` if its interval contains 0, `few` if there is no interval
+        (too few test windows) and neither error is twice the other, `unknown` if the skill is nan.
         """
         if math.isnan(skill):
             return cls.unknown
@@ -56,6 +60,8 @@ class Winner(Enum):
             return cls.neither
         if math.isfinite(skill) and interval.holds_zero:
             return cls.noise
+        if math.isnan(interval.low) and 1 - CLEAR < skill < 1 - 1 / CLEAR:
+            return cls.few
         return cls.model if skill > 0 else cls.baseline
 
 
@@ -75,10 +81,10 @@ def skill_interval(
         block: neighbouring units drawn together; blocks wrap around from the last unit to the first.
         draws: number of resamples.
         level: share of the draws inside the interval.
-        seed: of the draws, so that the same errors give the same interval.
+        seed: random seed; the same errors give the same interval.
 
     Returns:
-        NaN ends with fewer than two blocks.
+        The interval; its ends are NaN with fewer than two blocks, or if some draw of `others` sums to 0.
     """
     n = len(errors)
     block = max(1, min(block, n))

@@ -16,17 +16,18 @@ MOST_WORST = 5
 def by_series(
     errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
 ) -> pd.DataFrame:
-    """One row per series and forecaster, the series with the highest scaled MSE of the model first; each observed
-    value of a series counts alike, and a series without any is left out.
+    """One row per series and forecaster, sorted by the model's scaled MSE, highest first.
 
-    Columns: series, windows, model, mse_scaled, mae_scaled, mae (in data units, over all targets), and skill, which is
-    1 - MSE / MSE of the series' best baseline, for the model.
+    Every observed value of a series has equal weight; a series without observed values is left out.
+
+    Columns: series, windows, model, mse_scaled, mae_scaled, mae (in data units, over all targets), and for the model
+    skill: 1 - MSE / MSE of the series' best baseline.
 
     Args:
-        errors: of the model and the baselines over the same windows.
-        series: names.
-        owners: place in `series` of each window's series.
-        model: name of the model among the errors.
+        errors: errors of the model and the baselines over the same windows, by name.
+        series: names of the series.
+        owners: index in `series` of each window's series.
+        model: name of the model in `errors`.
     """
     counts = np.bincount(owners, minlength=len(series))
     shares = errors[model].shares()
@@ -55,7 +56,7 @@ def by_series(
 def worst_series(
     errors: Mapping[str, Errors], series: Sequence[str], owners: Int64[np.ndarray, "windows"], model: str
 ) -> str:
-    """A line on the series with the highest errors, and on how many a baseline is better."""
+    """One line: the series with the highest errors, and the number of series for which a baseline is better."""
     table = by_series(errors, series, owners, model)
     own = table[table["model"] == model]
     named = ", ".join(f"{name} {mse:.3g}" for name, mse in own[["series", "mse_scaled"]].head(MOST_WORST).to_numpy())

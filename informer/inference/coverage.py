@@ -1,4 +1,4 @@
-"""Coverage of intervals and quantiles by actual values, and their sharpness, over many windows."""
+"""Coverage and width of intervals, coverage and pinball loss of quantiles, over many windows."""
 
 from collections.abc import Mapping, Sequence
 from typing import final
@@ -11,6 +11,7 @@ from informer.inference.intervals import Calibration
 from informer.metrics import Scores, pinball, to_float64
 from informer.models.base import point
 from informer.quantiles import central_pairs, quantile_name
+from informer.units import Units
 
 REPORTED_LEVELS = (80, 95)
 """Levels of conformal intervals, in percent."""
@@ -18,7 +19,7 @@ REPORTED_LEVELS = (80, 95)
 
 @final
 class Means:
-    """Running means per step and column, by name, over the values that are observed."""
+    """Running means per step and column, by name, over observed values."""
 
     def __init__(self) -> None:
         self.windows = 0
@@ -26,7 +27,7 @@ class Means:
         self._counts: Tensor | float = 0.0
 
     def add(self, parts: Mapping[str, Float[Tensor, "b pred_len n"]], actual: Float[Tensor, "b pred_len n"]) -> None:
-        """Add the windows of one batch; where the actual value is missing, nothing counts."""
+        """Add the windows of one batch; missing actual values are ignored."""
         missing = actual.isnan()
         sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in parts.items()}
         self._sums = {name: self._sums.get(name, 0.0) + own for name, own in sums.items()}
@@ -38,11 +39,11 @@ class Means:
         return {name: values[0] for name, values in self._mean(-2, -1).items()}
 
     def by_step(self) -> Scores:
-        """The same per step."""
+        """Means per step."""
         return self._mean(-1)
 
     def by_column(self) -> Scores:
-        """The same per column."""
+        """Means per column."""
         return self._mean(-2)
 
     def _mean(self, *axes: int) -> Scores:
@@ -53,12 +54,12 @@ class Means:
 
 @final
 class IntervalScores:
-    """Intervals and quantiles of a model against actual values; all in scaled units.
+    """Scores of a model's intervals and quantiles, in scaled units, before any transform of the targets.
 
     Args:
         quantiles: levels that the model forecasts.
-        calibration: of its intervals, if any.
-        intervals: levels to score, in percent, if the calibration has enough windows for them.
+        calibration: calibration of its intervals, if any.
+        intervals: levels to score, in percent; those that need more calibration windows are skipped.
     """
 
     def __init__(
@@ -72,14 +73,14 @@ class IntervalScores:
 
     @property
     def intervals(self) -> dict[str, Means]:
-        """Coverage in percent and width: of conformal intervals by level (`80`), of central ones by quantiles
+        """Coverage in percent and width: conformal intervals by level (`80`), central intervals by their quantiles
         (`q10_q90`)."""
         central = {f"{quantile_name(low)}_{quantile_name(high)}": means for (low, high), means in self._central.items()}
         return {str(level): means for level, means in self._conformal.items()} | central
 
     @property
     def quantiles(self) -> dict[str, Means]:
-        """Pinball loss, and the percentage of actual values not above the quantile (`coverage`), by name."""
+        """Pinball loss and coverage, the percentage of actual values not above the quantile, by name (`q10`)."""
         return {quantile_name(level): means for level, means in self._quantiles.items()}
 
     def add(
@@ -88,15 +89,18 @@ class IntervalScores:
         actual: Float[Tensor, "b pred_len n"],
         history: Float[Tensor, "b seq_len n"],
         halves: Mapping[int, Float[Tensor, "b pred_len n"]] | None = None,
+        units: Units | None = None,
     ) -> None:
         """Add the windows of one batch.
 
         Args:
-            output: of the model.
-            actual: values.
-            history: of the targets.
-            halves: half widths by level, where they are not those of the calibration.
+            output: output of the model.
+            actual: actual values; NaN where missing.
+            history: history of the targets.
+            halves: half widths by level; None: those of the calibration.
+            units: units of the targets; None: not transformed.
         """
+        standard = units.standard if units is not None else lambda values: values
         forecast = point(output, self._levels)
         for level, means in self._conformal.items():
             assert self._calibration is not None
@@ -104,14 +108,15 @@ class IntervalScores:
                 half = self._calibration.half_width(level).to(forecast) * self._calibration.unit(history).to(forecast)
             else:
                 half = halves[level].to(forecast)
-            means.add(_interval((forecast - actual).abs() <= half, 2 * half), actual)
+            width = standard(forecast + half) - standard(forecast - half)
+            means.add(_interval((forecast - actual).abs() <= half, width), actual)
         quantiles = dict(zip(self._levels, output.unbind(-1), strict=True)) if self._levels else {}
         for (low, high), means in self._central.items():
             inside = (quantiles[low] <= actual) & (actual <= quantiles[high])
-            means.add(_interval(inside, quantiles[high] - quantiles[low]), actual)
+            means.add(_interval(inside, standard(quantiles[high]) - standard(quantiles[low])), actual)
         for quantile, values in quantiles.items():
             below = 100.0 * (actual <= values).float()
-            parts = {"pinball": pinball(values, actual, quantile), "coverage": below}
+            parts = {"pinball": pinball(standard(values), standard(actual), quantile), "coverage": below}
             self._quantiles[quantile].add(parts, actual)
 
 

@@ -1,4 +1,4 @@
-"""One checkpoint decoded in one pass and step by step: the same weights and windows, scores and time of each."""
+"""Compare one-pass and step-by-step decoding of one checkpoint: scores and time on the same windows."""
 
 import csv
 import io
@@ -24,18 +24,19 @@ from informer.models.base import model_forecast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """One decoding of the test part; errors are scaled."""
+    """Scores of one decoding on the test part, in scaled units."""
 
     decoding: str
     windows: int
     mse: float
     mae: float
     ms_per_window: float
-    """Wall time of the network, a batch at a time."""
+    """Wall time of the network, measured per batch."""
 
 
 def changed(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
-    """The checkpoint with the decoding and the offset that are wanted; its intervals go, which belong to its own.
+    """The checkpoint with another decoding or offset; if either differs, without its calibration, which is no longer
+    valid.
 
     Raises:
         InputError: the family has no choice of decoding.
@@ -55,7 +56,7 @@ def changed(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
 
 
 def compare_decodings(saved: Checkpoint, data: Data, *, device: torch.device, batch_size: int) -> list[Decoded]:
-    """Score and time both ways on the test part."""
+    """Score and time each decoding on the test part."""
     return [_decoded(saved, decoding, data, device, batch_size) for decoding in Decoding]
 
 
@@ -85,14 +86,14 @@ def _decoded(saved: Checkpoint, decoding: Decoding, data: Data, device: torch.de
 
 
 def _now(device: torch.device) -> float:
-    """Seconds, once all that was asked of the device is done."""
+    """Time in seconds, after synchronizing the device."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 def decodings_csv(decodings: Sequence[Decoded]) -> str:
-    """A header and one row a decoding."""
+    """CSV text: a header and one row per decoding."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([field.name for field in fields(Decoded)])
@@ -101,9 +102,9 @@ def decodings_csv(decodings: Sequence[Decoded]) -> str:
 
 
 def decodings_table(decodings: Sequence[Decoded]) -> Table:
-    """The same for a terminal."""
+    """Table for the terminal."""
     table = Table(title="same weights, scaled errors", title_justify="left", box=SIMPLE_HEAD, padding=0)
-    for place, heading in enumerate(("decoding", "MSE", "MAE", "ms a window")):
+    for place, heading in enumerate(("decoding", "MSE", "MAE", "ms/window")):
         table.add_column(heading, justify="right" if place else "left")
     for one in decodings:
         table.add_row(one.decoding, *(f"{value:.4g}" for value in (one.mse, one.mae, one.ms_per_window)))

@@ -1,4 +1,4 @@
-"""What makes a forecaster an estimator: a method for class and instance, its scores, its skill and its picture."""
+"""Helpers of `Forecaster`: a method for class and instance, settings, scores, skill and figure."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import pandas as pd
 
 from informer.config.compose import compose
-from informer.config.schema import TrainConfig
+from informer.config.conversion import node_of
+from informer.config.input_format import InputFormat
+from informer.config.schema import TrainConfig, check
 from informer.data.future import Future
-from informer.data.read.given import Given, frame_of
+from informer.data.read.given import Given, frame_of, path_of
 from informer.data.read.source import Series
+from informer.data.read.table import name_of
 from informer.errors import InputError, as_given, listed
 from informer.inference.predictor import TrainedModel
 from informer.inference.reader import Reader
@@ -26,7 +29,7 @@ Own = TypeVar("Own")
 
 
 class OnClassOrInstance(Generic[Own]):
-    """A method that creates an instance first where it is called on the class."""
+    """Descriptor of a method that, called on the class, creates an instance first."""
 
     def __init__(self, method: Callable[..., Own]) -> None:
         self.method, self.__doc__ = method, method.__doc__
@@ -36,10 +39,13 @@ class OnClassOrInstance(Generic[Own]):
 
 
 def metrics_table(saved: str | None) -> pd.DataFrame:
-    """Overall scores of a run's metrics.json, a row for each forecaster in scaled and in original units.
+    """Overall scores of a run, one row per units (scaled, original) and forecaster.
+
+    Args:
+        saved: text of its metrics.json; None: there is none.
 
     Raises:
-        InputError: there are none, or the file is damaged.
+        InputError: no scores, or the file is damaged.
     """
     if saved is None:
         raise InputError("metrics: expected a fitted forecaster or one loaded from a run directory, found no scores")
@@ -56,10 +62,10 @@ def metrics_table(saved: str | None) -> pd.DataFrame:
 
 
 def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | None, stride: int | None) -> float:
-    """1 - MSE / MSE of the better baseline over origins after the rows of training.
+    """1 - MSE / MSE of the better baseline, over origins after the training rows.
 
     Raises:
-        InputError: no such origin.
+        InputError: there is no such origin.
     """
     how = Rolling(horizon=horizon, stride=stride)
     kept, firsts, _ = with_origins(model, panel, how)
@@ -70,14 +76,14 @@ def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | Non
 
 
 def levels_of(intervals: int | Sequence[int]) -> Sequence[int]:
-    """One level, or several."""
+    """Levels as a sequence."""
     return (intervals,) if isinstance(intervals, int) else intervals
 
 
 def forecast_figure(
     model: TrainedModel, panel: Sequence[Series], *, series: str | None, horizon: int | None, levels: Sequence[int]
 ) -> "Figure":
-    """History, forecast and intervals of one series, the first unless one is named.
+    """Plot history, forecast and intervals of one series, by default the first.
 
     Raises:
         InputError: no such series, or it cannot be forecast.
@@ -92,16 +98,73 @@ def forecast_figure(
 
 
 def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
-    """The configuration for training on a table, which may be saved as a file."""
-    if isinstance(config.get("dataset"), Mapping):  # of its keys; the choice itself stays
+    """The configuration for training on a table; `path` is its file, if it is saved as one."""
+    if isinstance(config.get("dataset"), Mapping):  # overrides of single keys; the dataset stays `csv`
         rest = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
     kept = {} if path is None else {"dataset.path": as_given(str(path))}
     return compose("train", {"dataset": "csv", **kept, **config})
 
 
+def known_attributes(attributes: Given | None) -> pd.DataFrame | str | None:
+    """Attributes of series that a user passes: a pandas table, or the path or address of a file."""
+    if attributes is None or isinstance(attributes, str | Path):
+        return None if attributes is None else str(attributes)
+    return frame_of(attributes, "attributes")
+
+
+def reader_with(reader: Reader, attributes: Given | None) -> Reader:
+    """The reader, which also knows the given attributes of series.
+
+    Raises:
+        InputError: see `Reader.knowing`.
+    """
+    known = known_attributes(attributes)
+    return reader if known is None else reader.knowing(known)
+
+
+def panel_of(
+    reader: Reader,
+    given: Given,
+    name: str | None = None,
+    *,
+    dataset: Mapping[str, Any] | None = None,
+    ahead: int | None = None,
+) -> list[Series]:
+    """The series of what a user passes to be forecast.
+
+    Args:
+        given: a table, a series, or the path or address of a file.
+        name: name of a single series; None: that of the file, or `frame`.
+        dataset: how the data are written or repaired, if different from training.
+        ahead: see `Reader.frame`.
+
+    Raises:
+        InputError: they cannot be forecast.
+    """
+    written, path = None if dataset is None else check(node_of(InputFormat, dict(dataset))), path_of(given)
+    if path is not None:
+        return reader.file(path, written or InputFormat(), name or name_of(path), ahead=ahead)
+    name = name or "frame"
+    return reader.frame(frame_of(given, name), name, ahead=ahead, written=written)
+
+
+def panels_of(reader: Reader, frames: Mapping[Any, Given] | Sequence[Given]) -> dict[Any, list[Series]]:
+    """The series of each of these, by name; see `panel_of`."""
+    is_named = isinstance(frames, Mapping)
+    return {
+        name: panel_of(reader, given, str(name) if is_named or path_of(given) is None else None)
+        for name, given in by_name(frames).items()
+    }
+
+
+def by_name(frames: Mapping[Any, Given] | Sequence[Given]) -> Mapping[Any, Given]:
+    """Frames by name; those of a sequence are numbered."""
+    return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
+
+
 def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Given]) -> list[Future]:
-    """The future covariates of every series of these tables.
+    """Future covariates of every series of these tables, in order.
 
     Raises:
         InputError: a table has none, or they cannot be read.
@@ -110,5 +173,11 @@ def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures:
     if absent:
         raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
     names = {name: f"future of {name}" for name in panels}
-    known = {name: reader.future_frame(frame_of(futures[name], called), called) for name, called in names.items()}
+    paths = {name: path_of(futures[name]) for name in panels}
+    known = {
+        name: reader.future_frame(frame_of(futures[name], called), called)
+        if (path := paths[name]) is None
+        else reader.future_file(path, InputFormat())
+        for name, called in names.items()
+    }
     return [known[name].of(series) for name, panel in panels.items() for series in panel]

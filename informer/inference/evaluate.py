@@ -1,4 +1,4 @@
-"""Errors of a forecaster over windows, and of two baselines over the same windows."""
+"""Evaluate a forecaster and two baselines on the same windows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from torch import Tensor
 from informer.data.pipeline import Data
 from informer.data.store import row_blocks
 from informer.data.windows import Batch, Windows
-from informer.errors import InputError
+from informer.errors import InputError, listed
 from informer.inference.baselines import Baseline, FittedBaseline, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
@@ -36,8 +36,8 @@ def evaluate(
     """Errors over all windows; the batch size affects speed and memory, not the result.
 
     Args:
-        forecast: from a batch to scaled targets; a model must be in eval mode already.
-        windows: what to forecast.
+        forecast: maps a batch to scaled targets; a model must already be in eval mode.
+        windows: windows to forecast.
         mase_scale: see `training_scale`.
         batch_size: windows per batch.
 
@@ -48,7 +48,7 @@ def evaluate(
         raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
     errors = Errors(mase_scale)
     for batch in windows.batches(batch_size):
-        errors.add(forecast(batch), batch.target, center=batch.center, scale=batch.scale)
+        errors.add(forecast(batch), batch.target, batch.units)
     return errors
 
 
@@ -62,13 +62,13 @@ def training_scale(data: Data) -> MaseScale:
             scaler = data.scaler.of(series.name, training)
             # blocks that overlap by a season, so that each seasonal difference is in one of them
             for block in row_blocks(training, shared=season):
-                yield torch.from_numpy((scaler.transform(block) if scaled else block)[:, targets])
+                yield torch.from_numpy((scaler.standard(block) if scaled else block)[:, targets])
 
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
 def fit_baselines(data: Data) -> list[FittedBaseline]:
-    """The baselines for every model, fitted on the training part, with season and penalty chosen on validation."""
+    """Fit the baselines on the training part; season and penalty are chosen on validation."""
     positions = data.columns.positions(data.targets)
     return [
         best_seasonal_naive(data),
@@ -85,15 +85,16 @@ def compare(
     batch_size: int = 256,
     baselines: Sequence[Baseline] | None = None,
 ) -> Evaluation:
-    """The forecaster next to a seasonal naive and a ridge baseline, all on `windows`.
+    """Compare a forecaster with baselines on the same windows.
 
     Args:
         forecast: the model, in eval mode.
-        windows: what to score on, usually `data.test`.
-        data: its training part fits ridge and the scale of MASE, its validation part selects the penalty.
-        name: of the model in the report.
+        windows: windows to score on, usually `data.test`.
+        data: its training part fits the baselines and the denominators of MASE, its validation part selects season
+            and penalty.
+        name: name of the model in the report.
         batch_size: windows per batch.
-        baselines: of `fit_baselines`; None: fitted here.
+        baselines: fitted baselines; None: `fit_baselines(data)`.
 
     Raises:
         InputError: a part without windows.
@@ -107,11 +108,22 @@ def compare(
         model=name,
         columns=data.targets,
         errors=errors,
-        notes=tuple(baseline.note for baseline in baselines),
+        notes=(*(baseline.note for baseline in baselines), *_roots(data)),
         series=[series.name for series in data.panel] if several else (),
         owners=windows.series(torch.arange(len(windows))).cpu().numpy() if several else np.empty(0, dtype=np.int64),
         block=data.sizes.pred_len,
     )
+
+
+def _roots(data: Data) -> Iterator[str]:
+    """A note if roots of targets are modelled."""
+    positions = data.columns.positions(data.targets)
+    for root in dict.fromkeys(filter(None, map(data.scaler.root, positions))):
+        names = [name for name, place in zip(data.targets, positions, strict=True) if data.scaler.root(place) == root]
+        yield (
+            f"fitted to the {root} of {listed(names)} (scaler.transform), whose fluctuations depend less on the level; "
+            "forecasts, intervals and errors are of the values themselves"
+        )
 
 
 def score(
@@ -122,15 +134,17 @@ def score(
     calibration: Calibration | None = None,
     baselines: Sequence[FittedBaseline] | None = None,
 ) -> Evaluation:
-    """Score the model, its intervals and quantiles, and the baselines, under the bounds of the model, on the test part;
-    sets eval mode."""
+    """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode.
+
+    The baselines are clipped at zero where the model is.
+    """
     model.eval()
     quantiles = quantiles_of(model)
     spread, targets = IntervalScores(quantiles, calibration), data.columns.positions(data.targets)
 
     def forecast(batch: Batch) -> Tensor:
         output = model_output(model, batch)
-        spread.add(output, batch.target, batch.enc_x[:, :, targets])
+        spread.add(output, batch.target, batch.enc_x[:, :, targets], units=batch.units)
         return point(output, quantiles)
 
     others = bounded(fit_baselines(data) if baselines is None else baselines, model)

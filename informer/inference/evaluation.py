@@ -1,4 +1,4 @@
-"""Scores as a table, as JSON and as CSV, and a one-sentence verdict on whether the model is worth using."""
+"""Scores of a model and its baselines as table, JSON and CSV, with a one-sentence verdict."""
 
 import csv
 import io
@@ -14,10 +14,10 @@ from jaxtyping import Int64
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from informer.checkpoint.paths import BY_SERIES
+from informer.checkpoint.paths import BY_SERIES, REPORT
 from informer.errors import compared, counted, signed_percent
 from informer.files import write_atomic
-from informer.inference.bootstrap import Interval, Winner, skill_interval
+from informer.inference.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.inference.by_series import MOST_WORST, by_series, worst_series
 from informer.inference.coverage import Means
 from informer.metrics import METRICS, PERCENT, Errors, ErrorSums
@@ -33,15 +33,15 @@ class Evaluation:
     """Scores of a model and its baselines over the same windows.
 
     Args:
-        model: the model's name.
+        model: name of the model.
         columns: names of the targets.
-        errors: by name, of the model and every baseline.
+        errors: errors of the model and every baseline, by name.
         notes: how the baselines were fitted.
-        intervals: of the model, by level in percent (`80`) or by the quantiles of their ends (`q10_q90`).
-        quantiles: of the model, by name.
-        series: names of the series of a panel; empty for a single one.
-        owners: place among them of the series of each window.
-        block: neighbouring windows that share rows, for the noise of a difference.
+        intervals: scores of the model's intervals, by level in percent (`80`) or quantiles (`q10_q90`).
+        quantiles: scores of the model's quantiles, by name.
+        series: names of the series of a panel; empty for a single series.
+        owners: index in `series` of each window's series.
+        block: number of neighbouring windows that overlap; block length of the bootstrap.
     """
 
     model: str
@@ -77,14 +77,16 @@ class Evaluation:
 
     @property
     def noise(self) -> Interval:
-        """95 % interval of the skill: a paired bootstrap over blocks of windows; nan ends with too few of them."""
-        weights = self.errors[self.model].shares()  # so that each observed value counts alike
+        """95 % interval of the skill by a paired block bootstrap over windows; nan ends with too few windows."""
+        if self.windows < FEWEST_BLOCKS * self.block:
+            return Interval(math.nan, math.nan)
+        weights = self.errors[self.model].shares()  # every observed value has equal weight
         own, rival = (weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
         return skill_interval(own, rival, block=self.block)
 
     @property
     def winner(self) -> Winner:
-        """Of the comparison with the best baseline."""
+        """Outcome of the comparison with the best baseline."""
         return Winner.of(self.skill, self.noise)
 
     @property
@@ -102,6 +104,11 @@ class Evaluation:
             return (
                 f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, {compared(skill)} "
                 f"(95 % interval of the skill {low} to {high})."
+            )
+        if winner is Winner.few:
+            return (
+                f"{self.model} against {rival}, the better baseline: {figures}, {compared(skill)}, which "
+                f"{counted(self.windows, 'test window')} cannot decide: too few."
             )
         if winner is Winner.model:
             return f"{self.model} beats {rival}, the better baseline: {figures}, {compared(skill)}."
@@ -122,9 +129,8 @@ class Evaluation:
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader should know: how the baselines were fitted, the width and coverage of intervals, and what MAPE
-        and
-        MASE exclude."""
+        """Notes on the scores: how the baselines were fitted, width and coverage of intervals, what MAPE and MASE
+        exclude."""
         sums = self.errors[self.model].original
         remarks = list(self.notes)
         if self.quantiles:
@@ -202,8 +208,9 @@ class Evaluation:
 
     def save(self, folder: str | Path) -> None:
         """Write `metrics.json`, `metrics.csv` and, for a panel, `metrics_by_series.csv` into `folder`."""
-        write_atomic(Path(folder) / "metrics.json", json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
-        write_atomic(Path(folder) / "metrics.csv", self.to_csv())
+        metrics, rows = (Path(folder) / name for name in REPORT)
+        write_atomic(metrics, json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_atomic(rows, self.to_csv())
         if self.series:
             table = by_series(self.errors, self.series, self.owners, self.model)
             write_atomic(Path(folder) / BY_SERIES, table.to_csv(index=False))
@@ -211,7 +218,7 @@ class Evaluation:
     def table(self) -> Table:
         """Overall scores, the model first, in scaled and in original units."""
         title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
-        # no rules between columns, so that eight of them fit into a terminal of 80
+        # no rules between columns, so that eight columns fit into 80 characters
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
         for heading in ("units", "model"):
             table.add_column(heading)
@@ -230,7 +237,7 @@ class Evaluation:
         return self.errors[name].scaled.overall()["mse"]
 
     def _by_column(self, interval: Means) -> str:
-        """Coverage of each column, or its range if there are many columns."""
+        """Coverage of each column, or the range if there are more than MAX_COLUMNS."""
         covered = dict(zip(self.columns, interval.by_column()["coverage"], strict=True))
         ordered = sorted(covered, key=covered.__getitem__)
         shown, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")

@@ -1,4 +1,4 @@
-"""Export of a trained network to other formats; each file is checked against the network before it is kept."""
+"""Export a trained network to other formats; outputs are compared with the network's before a file is written."""
 
 import importlib
 import io
@@ -15,7 +15,7 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from informer.checkpoint.format import Checkpoint, load, to_safetensors
+from informer.checkpoint.format import ATTRIBUTES, Checkpoint, load, to_safetensors
 from informer.checkpoint.paths import check_run_stays, locate, newest
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
@@ -30,7 +30,7 @@ from informer.models.base import INPUTS, ForecastModel, inputs_of
 
 OUTPUT = "forecast"
 TOLERANCE = 1e-4
-"""Largest allowed difference from the network's outputs, on random windows of scaled size."""
+"""Largest allowed difference from the network's outputs, on random scaled windows."""
 
 SUFFIXES = {ExportFormat.safetensors: ".safetensors", ExportFormat.onnx: ".onnx", ExportFormat.torch_export: ".pt2"}
 """File name endings."""
@@ -63,9 +63,9 @@ def export(settings: ExportConfig, console: Console) -> Path:
 
 
 def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
-    """A checkpoint as the content of another file, and the largest difference from the network's outputs.
+    """Content of the exported file, and the largest difference from the network's outputs.
 
-    Graphs accept any number of windows.
+    Exported graphs accept any batch size.
 
     Raises:
         InputError: it cannot be converted, its outputs differ, or a library is missing.
@@ -100,7 +100,7 @@ def exported(checkpoint: Checkpoint, form: ExportFormat) -> tuple[bytes, float]:
 
 
 def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -> tuple[Tensor, ...]:
-    """Random windows in scaled units, with marks that are valid for the calendar embedding; one array for each name."""
+    """Random windows in scaled units, with marks that are valid for the calendar embedding; one array per name."""
     dims, draw = checkpoint.dims, torch.Generator().manual_seed(batch)
     sizes = torch.tensor(dims["mark_sizes"])
     linear = checkpoint.calendar.kind is CalendarEmbed.timeF
@@ -121,7 +121,7 @@ def example(checkpoint: Checkpoint, batch: int, names: Sequence[str] = INPUTS) -
 
 
 def _masked(values: Tensor, n_masks: int) -> Tensor:
-    """Windows whose last columns say that every third value of others is missing."""
+    """Sets the mask columns (the last ones) as if every third row were missing."""
     if n_masks:
         values[:, :, -n_masks:] = 1.0
         values[:, ::3, -n_masks:] = 0.0
@@ -129,7 +129,7 @@ def _masked(values: Tensor, n_masks: int) -> Tensor:
 
 
 def description(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What a program that runs the network needs to know: inputs, columns, lengths, scaler, calendar."""
+    """Metadata for programs that run the network: inputs, columns, lengths, scaler, calendar."""
     dims, calendar = checkpoint.dims, checkpoint.calendar
     step, quantiles = Frequency.parse(checkpoint.frequency), checkpoint.quantiles
     dec_len, n_marks = dims["label_len"] + dims["pred_len"], len(dims["mark_sizes"])
@@ -155,21 +155,26 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             for name, own in checkpoint.categories.items()
         },
         "series": checkpoint.series,
+        "attributes": checkpoint.data.get(ATTRIBUTES, {}),
         "lengths": asdict(WindowSizes.of(checkpoint.config)),
         "frequency": checkpoint.frequency,
         "calendar": {"kind": calendar.kind.value, "marks": list(mark_fields(step, calendar))},
         "scaler": checkpoint.scaler,
         "notes": [
-            "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale",
+            "enc_x: the last seq_len rows of the columns, scaled: (x - center) / scale; if the scaler has a power, "
+            "(sign(x) |x|^power - center) / scale",
             "dec_x: the last label_len of these rows, then pred_len rows of zeros (future and static covariates: their "
             "values)",
-            "categories: by column, the number that enc_x and dec_x hold for each category, unscaled; 0 is any other",
-            "with_observed_mask: of these columns enc_x and dec_x hold 0 where a value is missing, and behind all "
-            "columns one for each that is 1 where it is observed and 0 where not (in the horizon of dec_x: 1 only for "
-            "known values of future covariates); other columns have a value in every row",
-            "series: number of a window's series among those of training, from 0; -1 is another",
-            "offset: rows between these two parts of dec_x and dec_mark, which are not included",
-            "forecast: scaled values of the targets; x * scale + center gives original units",
+            "categories: by column, the code of each category in enc_x and dec_x, unscaled; 0 is any other category",
+            "with_observed_mask: in these columns enc_x and dec_x are 0 where a value is missing; a mask per column, "
+            "1 where it is observed and 0 where not, is appended after all columns (in the horizon of dec_x: 1 only "
+            "for known values of future covariates); other columns have a value in every row",
+            "series: index of a window's series among those of training, from 0; -1: a new series",
+            "attributes: static covariates of series by name, in the order of names, if they came from a table of "
+            "their own",
+            "offset: rows between the two parts of dec_x and dec_mark, not included in them",
+            "forecast: scaled values of the targets; u = x * scale + center gives original units; if the scaler has a "
+            "power, sign(u) |u|^(1 / power)",
             "quantiles: levels along a last axis of the forecast; [] means a forecast without that axis",
         ],
     }
@@ -193,7 +198,7 @@ def _need_onnx() -> None:
 def _onnx(program: ExportedProgram, names: Sequence[str]) -> tuple[bytes, Run]:
     import onnxruntime
 
-    # it would report that torchvision, which is not used, is missing
+    # otherwise it warns that torchvision, which is not used, is missing
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     converted = torch.onnx.export(program, input_names=names, output_names=[OUTPUT], dynamo=True, verbose=False)
     assert converted is not None

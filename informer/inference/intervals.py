@@ -1,9 +1,9 @@
 """Intervals around a forecast by conformal prediction with locally scaled errors (Lei et al. 2018, "Distribution-Free
 Predictive Inference for Regression", section 5.2).
 
-Errors of the model on windows used neither for fitting nor for model selection, for each step and column, in units of
-how much the window's own history varies: the interval of a level extends to both sides by the ceil((n + 1) level)-th
-smallest of n absolute errors. It then covers the level's share of actual values if these are distributed as in the
+The half width of a level is, for each step and column, the ceil((n + 1) level)-th smallest of n absolute errors on
+calibration windows, which are used neither for fitting nor for model selection. Errors are divided by how much each
+window's history varies. The interval covers the level's share of actual values if these are distributed as in the
 calibration windows; overlapping windows and drifting series make this approximate. Errors are scaled, so each series
 has intervals in its own units.
 """
@@ -33,26 +33,26 @@ MAX_NUMBERS = 1 << 27
 
 
 POWERS = (0.5, 0.25, 0.75, 0.0, 1.0)
-"""Of a window's variation, to choose from."""
+"""Candidate powers of a window's variation."""
 
 CHOSEN_AT = (80, 95)
-"""Levels whose intervals are scored for it."""
+"""Levels of the intervals whose score selects the power."""
 
 LEAST = 0.05
-"""Variation that is added to that of every window, relative to a usual one: of constant rows, errors are not zero."""
+"""Added to the variation of every window, relative to the usual one: errors after a constant history are not zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """How much a window varies, relative to usual ones: what its errors are measured in.
+    """Unit of a window's errors: how much its history varies, relative to the usual variation.
 
-    unit = ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history, in which
-    seasons cancel: the error of a forecast that repeats.
+    unit = ((mean |x_t - x_(t - lag)| + LEAST usual) / ((1 + LEAST) usual))^power over the window's history. The mean
+    is the error of a seasonal naive forecast, in which seasons cancel.
 
     Args:
-        lag: rows of a season; 1 where the history does not hold two.
-        power: 0: all windows alike; 1: intervals are as wide as the window varies.
-        usual: scaled, of each target, over the calibration windows.
+        lag: rows of a season; 1 if the history does not contain two seasons.
+        power: 0: the same widths for all windows; 1: widths proportional to the variation.
+        usual: median variation of each target over the calibration windows, scaled.
     """
 
     lag: int
@@ -60,14 +60,15 @@ class Variation:
     usual: Float[Tensor, "n"]
 
     def unit(self, found: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
-        """Of windows with these `differences`; 1 for usual ones, and where no difference is observed."""
+        """Units of windows with these `differences`; 1 where none is observed."""
         usual = self.usual.to(found)
         relative = (found + LEAST * usual) / ((1 + LEAST) * usual)
         return torch.where((usual > 0) & ~found.isnan(), relative, 1.0)[:, None] ** self.power
 
 
 def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
-    """Mean absolute difference of rows that are `lag` apart, of those that are both observed; NaN without any."""
+    """Mean absolute difference of observed rows `lag` apart; NaN without any, 0 if the history is not longer than
+    `lag`."""
     if history.shape[1] <= lag:
         return torch.zeros_like(history[:, 0])
     found = (history[:, lag:] - history[:, :-lag]).abs()
@@ -80,9 +81,10 @@ class Calibration:
     """Half widths of conformal intervals.
 
     Args:
-        windows: number n of errors for each step and column, the least of all where some actual values are missing.
-        half_widths: scaled, by level, for a window that varies as usual; infinite if n is too small for the level.
-        variation: of windows; None in files of before it was measured, whose intervals are the same for all.
+        windows: number n of errors per step and column, the minimum if some actual values are missing.
+        half_widths: scaled half widths by level, for a window of usual variation; infinite if n is too small for the
+            level.
+        variation: scales the half widths by window; None in older files: the same widths for all windows.
     """
 
     windows: int
@@ -90,15 +92,15 @@ class Calibration:
     variation: Variation | None = None
 
     def unit(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b 1 n"]:
-        """What `half_width` is multiplied by for windows with this scaled history of the targets."""
+        """Factor of `half_width` for windows with this scaled history of the targets."""
         one = self.variation
         return torch.ones_like(history[:, :1]) if one is None else one.unit(differences(history, one.lag))
 
     def half_width(self, level: int) -> Float[Tensor, "pred_len n"]:
-        """Half width of the interval of a level in percent, for a window that varies as usual.
+        """Scaled half width of the interval of a level in percent, for a window of usual variation.
 
         Raises:
-            InputError: not a whole percentage, or a level that needs more calibration windows.
+            InputError: not a whole percentage, or too few calibration windows for the level.
         """
         if not isinstance(level, Integral) or level not in LEVELS:
             raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
@@ -114,7 +116,7 @@ class Calibration:
         return rank(level, self.windows) <= self.windows
 
     def state(self) -> dict[str, Tensor]:
-        """For a checkpoint."""
+        """Tensors to store in a checkpoint."""
         state = {"windows": torch.tensor(self.windows), "half_widths": self.half_widths}
         if self.variation is None:
             return state
@@ -126,7 +128,7 @@ Count = TypeVar("Count", int, Tensor)
 
 
 def rank(level: int, n: Count) -> Count:
-    """Rank of the half width among n errors, from 1; above n if there are too few."""
+    """Rank of the half width among n errors, from 1; above n if n is too small for the level."""
     return -(-(n + 1) * level // 100)
 
 
@@ -136,7 +138,7 @@ def needed(level: int) -> int:
 
 
 def validation_rows(level: int, pred_len: int, share: float) -> int:
-    """Rows of a validation part of which the last share calibrates an interval of this level.
+    """Minimum number of validation rows so that their last share calibrates an interval of this level.
 
     Args:
         level: in percent.
@@ -181,12 +183,12 @@ def _saved_variation(state: dict[str, Tensor], n_targets: int) -> Variation:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """Errors on windows that a model was not fitted on.
+    """Errors of a model on windows that it was not fitted on.
 
     Args:
-        errors: their sizes, scaled; NaN where the actual value is missing.
-        differences: of the windows' histories; see `differences`.
-        lag: rows between them.
+        errors: absolute errors, scaled; NaN where the actual value is missing.
+        differences: variation of the windows' histories; see `differences`.
+        lag: lag of these differences.
     """
 
     errors: Float[Tensor, "n pred_len c"]
@@ -194,7 +196,7 @@ class Residuals:
     lag: int
 
     def calibration(self) -> Calibration:
-        """With the power of POWERS whose intervals have the least interval score over these windows."""
+        """Calibration with the power of POWERS that has the lowest interval score on these windows."""
         usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
         found = [self._calibration(Variation(self.lag, power, usual)) for power in POWERS]
         return min(found, key=self._interval_score)
@@ -208,8 +210,9 @@ class Residuals:
         return Calibration(int(counts.min()), half_widths, variation)
 
     def _interval_score(self, found: Calibration) -> float:
-        """Half of width + 2 / (1 - level) times what an error is beyond the end, mean over CHOSEN_AT, in units of each
-        column's mean error (T. Gneiting and A. Raftery, "Strictly Proper Scoring Rules", 2007, equation 43)."""
+        """Half the interval score, width + 2 / (1 - level) times the distance outside the interval, summed over
+        CHOSEN_AT, relative to each column's mean error (T. Gneiting and A. Raftery, "Strictly Proper Scoring Rules",
+        2007, equation 43)."""
         assert found.variation is not None, "see `_calibration`"
         unit, size = found.variation.unit(self.differences), self.errors.nanmean(dim=(0, 1))
         total = 0.0
@@ -222,12 +225,16 @@ class Residuals:
 
 @torch.inference_mode()
 def residuals(model: nn.Module, windows: Windows, *, batch_size: int, lag: int, targets: Sequence[int]) -> Residuals:
-    """Of a model, in eval mode, on windows that it was not fitted on; of a quantile model those of its median, so that
-    every level is available and intervals are nested.
+    """Residuals of a model on windows that it was not fitted on.
+
+    Of a quantile model, those of its median, so that every level is available and intervals are nested.
 
     Args:
+        model: in eval mode.
+        windows: thinned evenly above MAX_NUMBERS errors.
+        batch_size: windows per batch.
         lag: see `lag_of`.
-        targets: columns that are forecast.
+        targets: indices of the targets among the inputs.
     """
     per_window = windows.batch(torch.tensor([0])).target.numel()
     errors, found = [], []
@@ -238,12 +245,12 @@ def residuals(model: nn.Module, windows: Windows, *, batch_size: int, lag: int, 
 
 
 def joined(parts: Sequence[Residuals]) -> Residuals:
-    """All of them, of one lag."""
+    """Concatenate residuals of the same lag."""
     return Residuals(
         torch.cat([one.errors for one in parts]), torch.cat([one.differences for one in parts]), parts[0].lag
     )
 
 
 def lag_of(season: int, seq_len: int) -> int:
-    """Rows of a season if a history holds two, else 1."""
+    """Rows of a season if a history contains two seasons, otherwise 1."""
     return season if 2 * season <= seq_len else 1

@@ -1,4 +1,4 @@
-"""From a trained model and new series to forecasts with timestamps, in data units."""
+"""Forecasts of new series by a trained model, with timestamps and in data units."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,12 @@ from informer.runtime import pick_device
 log = logging.getLogger(__name__)
 
 MOST_ROWS, MOST_VALUES = 100_000, 5_000_000
-"""Maximum number of values of one forecast, unless the model returns more at once: all are held in memory."""
+"""Maximum rows and values of one forecast, which is held in memory; pred_len rows are always allowed."""
 
 
 @final
 class TrainedModel:
-    """A network with everything needed to use it: scaler, columns, sizes, a reader of tables.
+    """A network with everything needed to use it: scaler, columns, window sizes, reader of tables.
 
     Args:
         checkpoint: content of a checkpoint file.
@@ -61,19 +61,23 @@ class TrainedModel:
         self.sizes = WindowSizes.of(checkpoint.config)
         self.calendar = checkpoint.calendar
         self.calibration = saved_calibration(checkpoint)
-        self._has_told = False
+        self._has_warned = False
 
     @classmethod
     def load(cls, path: Path, *, device: str = "auto") -> "TrainedModel":
         """Load a checkpoint file or a run directory.
 
         Raises:
-            InputError: there is no readable checkpoint, or device is not available.
+            InputError: no readable checkpoint, or the device is not available.
         """
         return cls(checkpoints.load(path), device=device)
 
     def check_horizon(self, horizon: int | None) -> int:
-        """The number of rows of `forecast`; raises the InputError of a horizon that is too long."""
+        """The number of rows to forecast: `horizon`, or pred_len for None.
+
+        Raises:
+            InputError: the horizon is below 1 or too long.
+        """
         pred_len = self.sizes.pred_len
         if horizon is None:
             return pred_len
@@ -101,12 +105,16 @@ class TrainedModel:
         return horizon
 
     def check_future(self, series: Series, future: Future, horizon: int | None) -> None:
-        """Raise the InputError of future covariates that are too short for a forecast of `series`."""
+        """Raise an InputError if the future covariates are too short for a forecast of `series`."""
         ahead = future_index(series, self.reach(horizon))[self.sizes.offset :]
         future.at(ahead, self.columns.future_covariates)
 
     def reach(self, horizon: int | None) -> int:
-        """Rows after the history needed for a forecast: the horizon rounded up to pred_len; see `check_horizon`."""
+        """Rows after the history that a forecast covers: offset plus the horizon rounded up to a multiple of pred_len.
+
+        Raises:
+            InputError: see `check_horizon`.
+        """
         pred_len = self.sizes.pred_len
         return self.sizes.offset + -(-self.check_horizon(horizon) // pred_len) * pred_len
 
@@ -120,13 +128,13 @@ class TrainedModel:
         futures: Sequence[Future] | None = None,
         pad_to: int | None = None,
     ) -> list[Forecast]:
-        """Forecast the rows after each series.
+        """Forecast the rows after each series; one forecast per series, in order.
 
         Args:
             series: at least seq_len rows each, with the input columns in any order; additional columns are allowed.
-            horizon: rows to forecast, pred_len by default. Rows beyond pred_len come from the model's own output.
-            levels: of intervals, in percent; they cover at most pred_len rows.
-            futures: one per series: future covariates for the horizon rounded up to pred_len.
+            horizon: rows to forecast, pred_len by default; rows beyond pred_len are forecast recursively.
+            levels: interval levels in percent; intervals end after pred_len rows.
+            futures: future covariates of each series, for the horizon rounded up to a multiple of pred_len.
             pad_to: pad the batch to this size, so that no forecast depends on the number of other series (matrix
                 products may round differently for different numbers of rows).
 
@@ -134,11 +142,10 @@ class TrainedModel:
             InputError: too few rows, missing future covariates, a horizon beyond pred_len of a model that reads columns
                 it does not forecast, or a level without calibration.
         """
-        horizon = self.check_horizon(horizon)
-        widths = self.half_widths(levels)
+        horizon, widths = self.check_horizon(horizon), self.half_widths(levels)
         if not series:
             return []
-        self.tell_new([one.name for one in series])
+        self.warn_about_new([one.name for one in series])
         batch = self._batch(series, futures)
         first = self._output(batch, pad_to)
         histories, blocks = list(series), [self.rows(batch, first)]
@@ -162,21 +169,21 @@ class TrainedModel:
             for i, one in enumerate(series)
         ]
 
-    def tell_new(self, names: Sequence[str]) -> None:
+    def warn_about_new(self, names: Sequence[str]) -> None:
         """Warn once about series that training did not have, if each series has its own scaler."""
         new = [name for name in names if self.scaler.is_new(name)]
-        if new and not self._has_told:
-            self._has_told = True
+        if new and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
                 f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.own))}"
             )
 
     def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:
-        """Scaled half widths of the intervals of these levels, for a window that varies as usual.
+        """Scaled half widths of intervals by level, for a window of usual variation.
 
         Raises:
-            InputError: the model was not calibrated, or not for such a level.
+            InputError: the model was not calibrated, or has too few calibration windows for a level.
         """
         calibration = self.calibration
         if levels and calibration is None:
@@ -207,22 +214,22 @@ class TrainedModel:
         output: Float[Tensor, "b pred_len n *q"],
         halves: Mapping[int, Float64[np.ndarray, "b pred_len n"]],
     ) -> dict[str, Float64[np.ndarray, "b pred_len n"]]:
-        """Extra columns of a batch's forecasts, in data units: the quantiles next to the median (q10), if the model has
-        any, and the ends of intervals of these `halves` (lo80, hi80)."""
-        values = self.rows(batch, output)
+        """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
+        ends for these scaled half widths (lo80, hi80)."""
+        center = point(output, self.quantiles).double().cpu()
         parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
         bands = {
             quantile_name(level): self.floored(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
         }
-        unit = _numpy(batch.scale)[:, None]
         for level, half in halves.items():
-            bands |= {f"lo{level}": self.floored(values - half * unit), f"hi{level}": values + half * unit}
+            for name, end in (("lo", center - torch.from_numpy(half)), ("hi", center + torch.from_numpy(half))):
+                bands[f"{name}{level}"] = self.floored(_numpy(batch.in_units(end)))
         return bands
 
     def halves(
         self, batch: Batch, widths: Mapping[int, Float64[np.ndarray, "pred_len n"]]
     ) -> dict[int, Float64[np.ndarray, "b pred_len n"]]:
-        """Scaled half widths of a batch's intervals, from those of windows that vary as usual."""
+        """Scaled half widths for each window of a batch, from those of `half_widths`."""
         if self.calibration is None:
             return {}
         history = batch.enc_x[:, :, self.columns.positions(self.columns.targets)]
@@ -230,7 +237,7 @@ class TrainedModel:
         return {level: width * unit for level, width in widths.items()}
 
     def floored(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
-        """Values in data units, at least zero for targets that are not negative."""
+        """Values in data units, clipped in place at zero for non-negative targets."""
         places = list(self.model.non_negative)
         if places:
             values[..., places] = np.maximum(values[..., places], 0.0)
@@ -240,11 +247,11 @@ class TrainedModel:
         return model_output(self.model, _padded(batch, pad_to or 0))[: len(batch.enc_x)]
 
     def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
-        """The forecasts themselves, in data units."""
+        """Point forecasts in data units."""
         return self.floored(_numpy(batch.in_units(point(output, self.quantiles))))
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
-        """The end of a series extended by its forecast and known covariates, without other columns."""
+        """The last seq_len rows of a series followed by its forecast and known covariates, without other columns."""
         names = [*self.columns.targets, *self.columns.known]
         history = column_values(series, names)[-self.sizes.seq_len :]
         ahead = future_index(series, len(rows))
@@ -261,7 +268,7 @@ class TrainedModel:
 
 
 def reaching(rows: Float64[np.ndarray, "*b pred_len n"], horizon: int) -> Float64[np.ndarray, "*b h n"]:
-    """Cut, or extended by rows of NaN, since the errors of recursive forecasts are not known."""
+    """Cut or pad to `horizon` rows; padding is NaN, since the errors of recursive forecasts are not known."""
     lacking = max(0, horizon - rows.shape[-2])
     widths = [(0, 0)] * (rows.ndim - 2) + [(0, lacking), (0, 0)]
     return np.pad(rows[..., :horizon, :], widths, constant_values=np.nan)
@@ -272,6 +279,9 @@ def _numpy(values: Tensor) -> np.ndarray:
 
 
 def _padded(batch: Batch, n: int) -> Batch:
-    """The batch padded with zeros to n windows."""
+    """Pad a batch with zeros to n windows."""
     lacking = max(0, n - len(batch.enc_x))
-    return Batch(*(torch.cat([part, part.new_zeros(lacking, *part.shape[1:])]) for part in batch)) if lacking else batch
+    if not lacking:
+        return batch
+    parts = {name: part for name, part in batch._asdict().items() if part is not None}
+    return Batch(**{name: torch.cat([part, part.new_zeros(lacking, *part.shape[1:])]) for name, part in parts.items()})

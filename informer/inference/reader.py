@@ -1,8 +1,9 @@
-"""Tables to forecast, read like the training data and checked against the model's inputs."""
+"""Reads tables to forecast like the training data, and checks them against the model's inputs."""
 
+import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import final
@@ -11,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import attributes_in
 from informer.config.conversion import node_of
 from informer.config.dataset import DatasetConfig, Short, without_places
 from informer.config.input_format import InputFormat
 from informer.config.schema import check
+from informer.data.attributes import KnownAttributes, given_attributes
 from informer.data.calendar import mark_fields, mark_sizes
-from informer.data.future import Future, future_of_table
+from informer.data.future import Futures, future_of_table
 from informer.data.gaps import NOT_READ, least_rows
 from informer.data.long import LongTable
 from informer.data.panel import left_padded
@@ -33,28 +36,7 @@ from informer.errors import InputError, listed
 log = logging.getLogger(__name__)
 
 LEFT_OUT = "left out"
-"""Begins the line on series of a table that are too short."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Futures:
-    """Future covariates of one table: shared by all series, or one table per series name."""
-
-    name: str
-    shared: Future | None = None
-    own: Mapping[str, Future] = field(default_factory=dict)
-
-    def of(self, series: Series) -> Future:
-        """The future covariates of a series.
-
-        Raises:
-            InputError: there are none.
-        """
-        if self.shared is not None:
-            return self.shared
-        if series.name not in self.own:
-            raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
-        return self.own[series.name]
+"""Prefix of the message about series of a table that are not forecast."""
 
 
 @final
@@ -62,7 +44,7 @@ class Reader:
     """Reads histories and future covariates for one model.
 
     Args:
-        checkpoint: of the model.
+        checkpoint: the model's checkpoint.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -73,45 +55,59 @@ class Reader:
                 exclude=[],
                 columns=list(checkpoint.inputs),
                 categorical=list(checkpoint.categories),
+                static_covariates=list(checkpoint.static_covariates),
                 frequency=checkpoint.frequency,
-                # found in the offsets of the training data; some rows to forecast may show only one of them
+                # inferred from the UTC offsets in the training data; rows to forecast may contain only one of them
                 timezone=given.timezone or checkpoint.data.get("timezone"),
             )
         )
         self._time_col: str = checkpoint.data["time_col"]
         # older files do not record it
         self._time_format: str | None = checkpoint.data.get("time_format")
-        # settles ambiguous numbers
+        # decimal and thousands marks of the training data, for ambiguous numbers
         self._number_marks: list[str] | None = checkpoint.data.get("marks")
         self._step = Frequency.parse(checkpoint.frequency)
         self._calendar = checkpoint.calendar
         self._marks = mark_fields(self._step, self._calendar)
         self._labels = checkpoint.categories
+        self._attributes = KnownAttributes(attributes_in(checkpoint), self._labels)
         if mark_sizes(self._step, self._calendar) != tuple(checkpoint.dims["mark_sizes"]):
             raise InputError(f"checkpoint: its calendar ({listed(self._marks)}) is not the one that its network reads")
         self._seq_len: int = checkpoint.config["seq_len"]
         self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
-        self._has_told, self._known_times = False, KnownTimes()
+        self._has_warned, self._known_times = False, KnownTimes()
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
         self.min_observed = self._as_trained.min_observed
-        """Share of the rows of a history in which some target is observed."""
+        """Minimum share of rows of a history in which some target is observed."""
         self.most_series: int | None = None
         """Maximum number of series in a table; None: unlimited."""
+
+    def knowing(self, attributes: pd.DataFrame | str) -> "Reader":
+        """A reader that also knows the attributes of series in a table or file with one row for each.
+
+        Raises:
+            InputError: see `informer.data.attributes.attributes_of`.
+        """
+        found = copy.copy(self)
+        found._attributes = self._attributes.knowing(given_attributes(attributes, self._as_trained))
+        return found
 
     def frame(
         self, frame: pd.DataFrame, name: str, *, ahead: int | None = None, written: InputFormat | None = None
     ) -> list[Series]:
-        """The series of a table to forecast; time a column or the index.
+        """Read the series of a table to forecast.
 
-        A single series, unless the table has the column that named the series in training (`dataset.series_col`).
+        The table is a single series, unless it has the column that named the series in training
+        (`dataset.series_col`).
 
         Args:
-            name: its name in errors; if each series has its own scaler, it selects the scaler.
-            written: repairs, if different from the training data.
+            frame: times are a column or the index.
+            name: name of the table in errors; if each series has its own scaler, it selects the scaler.
             ahead: read all rows, to compare with forecasts of this many rows; None: only the last seq_len.
+            written: format and repairs, if different from the training data.
 
         Raises:
             InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
@@ -120,9 +116,10 @@ class Reader:
         return self._series(table_of_frame(frame, name, config.time_col), config, name, ahead=ahead)
 
     def file(self, path: Path, written: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
-        """The same for a file, checked like training data; only the model's columns matter.
+        """Read the series of a file, checked like training data; other columns than the model's are ignored.
 
         Args:
+            path: CSV, parquet or Excel file.
             written: file format, if different from the training data.
             name, ahead: see `frame`.
 
@@ -133,7 +130,7 @@ class Reader:
         return self._series(table, config, name, ahead=ahead, named=written.series_col is not None, lenient=True)
 
     def content(self, content: bytes, written: InputFormat, name: str) -> list[Series]:
-        """The same for CSV text.
+        """Read the series of CSV text.
 
         Raises:
             InputError: see `frame`.
@@ -142,7 +139,7 @@ class Reader:
         return self._series(table, config, name, ahead=None, named=written.series_col is not None)
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
-        """A table of future covariates; time a column or the index.
+        """Read a table of future covariates; times are a column or the index.
 
         Raises:
             InputError: it has no times.
@@ -151,7 +148,7 @@ class Reader:
         return self._futures(table_of_frame(frame, name, config.time_col), config)
 
     def future_file(self, path: Path, written: InputFormat) -> Futures:
-        """A file of future covariates.
+        """Read a file of future covariates.
 
         Raises:
             InputError: it cannot be read, or has no times.
@@ -159,7 +156,7 @@ class Reader:
         return self._futures(*self._read(partial(table_of_file, path), written))
 
     def _read(self, read: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
-        """Cells, and how to read their table: the time column of training if it exists."""
+        """The cells of a table and its settings, with the time column of training if it exists."""
         config = self._reading([], written)
         table = read(config)
         if table.doubts and self._number_marks is not None:
@@ -169,20 +166,15 @@ class Reader:
         return table, config
 
     def _series(
-        self,
-        table: Table,
-        config: DatasetConfig,
-        name: str,
-        *,
-        ahead: int | None,
-        named: bool = False,
+        self, table: Table, config: DatasetConfig, name: str, *, ahead: int | None, named: bool = False,
         lenient: bool = False,
-    ) -> list[Series]:
-        """`named`: the column of series was requested, and must exist.
+    ) -> list[Series]:  # fmt: skip
+        """Split a table into checked series; `named`: `series_col` was set by the user, so it must exist.
 
-        Short ones among several series are padded with short=pad, left out with short=skip or where `lenient`, which
-        the first one then says among its repairs."""
-        table = self._coded(table)
+        Of several series, those that are too short are padded with short=pad, and left out with short=skip or if
+        `lenient`; the repairs of the first series then name them.
+        """
+        table = self._coded(self._attributes.joined(table, config, name))
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(
@@ -192,8 +184,7 @@ class Reader:
                 raise InputError(line)
             return [self._checked(series)]
         found, report, sparse = list[Series](), Report(), list[str]()
-        # by all rows: those of one series may be ambiguous
-        time_col = find_time_column(table, config.time_col)
+        time_col = find_time_column(table, config.time_col)  # from all rows: the dates of one series may be ambiguous
         time_format = find_format(table, time_col, config.time_format, trained=self._time_format)
         config = replace(config, time_col=time_col, time_format=time_format)
         least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
@@ -224,11 +215,11 @@ class Reader:
             raise InputError(f"{name}: expected at most {self.most_series} series, found {n}; send fewer")
 
     def _coded(self, table: Table) -> Table:
-        """The table with numbers for the categories of training."""
+        """The table with the category codes of training; warns about new categories."""
         for column, more in unknown(table, self._labels).items():
             log.warning(
-                f"{table.name}, column {column!r}: training rows did not have {listed(list(map(repr, more)))}; "
-                "the model takes the mean of the categories that they had"
+                f"{table.name}, column {column!r}: {listed(list(map(repr, more)))} not in the training rows; the model "
+                "uses the mean of the categories it was trained on"
             )
         return coded(table, self._labels)
 
@@ -243,48 +234,47 @@ class Reader:
         return Futures(name=table.name, own=own)
 
     def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
-        """How to read a table with these columns: as the training data, unless specified otherwise."""
+        """Settings for a table with these columns: those of the training data, overridden by `written`."""
         time_col = self._time_col if self._time_col in columns else None
         config = (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
         if config.keeps_gaps and not self._reads_gaps:
             raise InputError(NOT_READ)
         return config
 
-    def _tell_of_gaps(self, series: Series) -> None:
-        """Warn once of gaps in columns that had none in training."""
+    def _warn_about_gaps(self, series: Series) -> None:
+        """Warn once about gaps in columns that had none in training."""
         values = column_values(series, self._unmasked)[-self._seq_len :]
         new = [name for name, gap in zip(self._unmasked, np.isnan(values).any(axis=0), strict=True) if gap]
-        if new and not self._has_told:
-            self._has_told = True
+        if new and not self._has_warned:
+            self._has_warned = True
             log.warning(
-                f"{series.name}: gaps in {listed(new)}, which had none in training: the model reads the last observed "
-                "value there"
+                f"{series.name}: gaps in {listed(new)}, which had none in training; filled with the last observed value"
             )
 
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
-        """The error of a history of which too few rows are observed to forecast from it; None: there are enough."""
+        """The error message of a history with too few observed rows; None if there are enough."""
         values = column_values(series, self._targets)[-self._seq_len :]
         observed = int((~np.isnan(values)).any(axis=1).sum())
         if not config.keeps_gaps or observed >= least_rows(len(values), config.min_observed):
             return None
         return (
             f"{series.name}: expected dataset.min_observed={config.min_observed:g} of the last {len(values)} rows with "
-            f"a value of {listed(self._targets)}, found {observed}; lower it to forecast anyway"
+            f"a value of {listed(self._targets)}, found {observed} rows; lower it to forecast anyway"
         )
 
     def _checked(self, series: Series) -> Series:
         # a step different from training is the user's choice (`dataset.frequency`)
         if mark_fields(series.frequency, self._calendar) != self._marks:
             raise InputError(
-                f"dataset.frequency={series.frequency.code}: {series.name} has steps with another calendar than the "
-                f"{self._step.code} that the model was trained on; use a file of that step, or train on this one"
+                f"dataset.frequency={series.frequency.code}: {series.name} has other calendar features than the step "
+                f"{self._step.code} the model was trained on; use a file with that step, or train on this one"
             )
-        self._tell_of_gaps(series)
+        self._warn_about_gaps(series)
         return series
 
 
 def _with_left_out(found: list[Series], lines: Sequence[str], *, is_logged: bool) -> list[Series]:
-    """The series, of which the first says which others were left out."""
+    """The series; the repairs of the first name those that were left out."""
     lines = [f"{LEFT_OUT}: {line}" for line in lines]
     for line in lines if is_logged else []:  # callers from Python see only the series
         log.warning(line)
@@ -292,5 +282,5 @@ def _with_left_out(found: list[Series], lines: Sequence[str], *, is_logged: bool
 
 
 def _and_more(lines: Sequence[str]) -> str:
-    """The first of some lines, and how many others there are."""
+    """The first line, and the number of others."""
     return lines[0] + (f" (and {len(lines) - 1} series more)" if len(lines) > 1 else "")

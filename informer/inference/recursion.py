@@ -1,4 +1,4 @@
-"""Forecasts beyond pred_len: the model's own output becomes its history."""
+"""Recursive forecasts beyond pred_len: the model reads its own output as history."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,12 +10,12 @@ from informer.data.windows import Batch, Windows
 
 
 def continued(batch: Batch, forecast: Float[Tensor, "b h n"], targets: Sequence[int]) -> Batch:
-    """A batch whose last history rows are not known, but replaced by their scaled forecasts.
+    """Replace the last history rows of a batch by their scaled forecasts.
 
     Args:
         batch: windows h rows after the original ones.
-        forecast: of the last h rows before the horizon.
-        targets: its columns among the inputs; all other columns are known ahead.
+        forecast: forecast of the last h rows before the horizon.
+        targets: indices of its columns among the inputs; all other columns are known ahead.
     """
     seq_len, n = batch.enc_x.shape[1], min(forecast.shape[1], batch.enc_x.shape[1])
     positions = torch.tensor(list(targets), device=batch.enc_x.device)
@@ -35,13 +35,15 @@ def go_on(
     targets: Sequence[int],
     horizon: int,
 ) -> tuple[Float[Tensor, "b horizon n"], Float[Tensor, "b horizon n"]]:
-    """Scaled forecasts of `horizon` rows and the actual values.
+    """Scaled recursive forecasts of `horizon` rows, and the actual values.
 
     Args:
         forecast: the model.
         first: its forecast for these windows.
-        windows, chosen: the windows; the series must continue after each for the horizon rounded up to pred_len.
+        windows, chosen: the windows; each must be followed by enough rows for the horizon rounded up to a multiple of
+            pred_len.
         targets: see `continued`.
+        horizon: rows to forecast.
     """
     actual = [windows.batch(chosen).target]
     rows, pred_len = first, first.shape[1]

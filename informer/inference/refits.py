@@ -1,8 +1,7 @@
-"""Linear maps fitted again as the origins of rolling forecasts go on.
+"""Refits of the linear maps during rolling forecasts.
 
-Each refit is the fit of all windows whose last row is at the origin or before it, with the strengths that training
-chose; what a network adds to the maps stays. Moments of windows add up, so that a refit sums only the windows that came
-since the one before.
+Each refit uses all windows that end at or before the origin, with the penalty strengths that training chose; the
+network is not changed. Moments of windows add up, so a refit sums only the windows since the last one.
 """
 
 from collections.abc import Sequence
@@ -28,12 +27,13 @@ from informer.linear.sums import Sums
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Refit:
-    """When linear maps are fitted again, and from what.
+    """Settings of refits.
 
     Args:
-        every: origins from one fit to the next.
-        kept: the strengths of a run; its moments are not used, since they are of later rows too.
-        repeated: row of the history that the seasonal naive in the forecast repeats at each step, if it has any.
+        every: origins between two fits.
+        kept: fit of the run, for its penalty strengths; its moments are not used, since they include later rows.
+        repeated: row of the history that the seasonal naive part of the forecast repeats at each step; None without
+            such a part.
     """
 
     every: int
@@ -43,20 +43,20 @@ class Refit:
 
 @final
 class Refits:
-    """A model whose linear maps are fitted again.
+    """A copy of a model whose linear maps are refitted.
 
     Args:
-        model: it stays as it is.
-        panel: all rows of the series of training; those of others are not fitted on.
-        refit: when, and what the maps follow from.
+        model: the trained model; not modified.
+        panel: all rows of the training series; other series are ignored.
+        refit: settings.
 
     Attributes:
-        model: with the maps of the last fit.
-        sums: the moments that they follow from; None before the first.
-        count: fits so far.
+        model: the copy, with the maps of the last fit.
+        sums: moments of the last fit; None before the first.
+        count: number of fits so far.
 
     Raises:
-        InputError: a series of training is not there, or values are missing.
+        InputError: a training series is missing, or has missing values.
     """
 
     def __init__(self, model: TrainedModel, panel: Sequence[Series], refit: Refit) -> None:
@@ -81,11 +81,11 @@ class Refits:
 
     @property
     def windows(self) -> int:
-        """Of the last fit."""
+        """Number of windows of the last fit."""
         return sum(self._stops)
 
     def until(self, time: pd.Timestamp) -> Windows:
-        """Fit on all windows whose last row is at this time or before; returns those that came since the last fit.
+        """Fit on all windows that end at or before this time; returns the windows added since the last fit.
 
         Raises:
             InputError: there is no window.
@@ -100,21 +100,21 @@ class Refits:
         if not self.windows:
             raise InputError(
                 f"refit_every: expected at least {least} rows (seq_len + pred_len) up to the first origin, {time}, "
-                "found fewer; give the whole history, or begin later (from=DATE)"
+                "found fewer; provide the whole history, or start later (from=DATE)"
             )
         later = self._fit.sums(self._kept.strengths, runs)
         self.sums = later if self.sums is None else self.sums + later
         maps = maps_of(self.model.model)
-        assert maps is not None, "a run keeps moments only of maps"
+        assert maps is not None, "only runs with linear maps save moments"
         fold(self._fit.fit_from(self._kept.strengths, self.sums), maps)
-        apply(maps, self._shares, self._repeated)  # what a network adds has its weight already
+        apply(maps, self._shares, self._repeated)  # the weight of the network is in the checkpoint already
         self.count += 1
         starts = torch.cat([torch.arange(run.first, run.stop) for run in runs]) if runs else torch.zeros(0).long()
         return Windows.of_columns(self._store, self.model.columns, starts=starts, sizes=self.model.sizes)
 
 
 def _ordered(panel: Sequence[Series], names: Sequence[str]) -> list[Series]:
-    """The series of training, in its order."""
+    """The training series, in the order of training."""
     if not names:
         if len(panel) != 1:
             raise InputError(f"refit_every: expected one series as in training, found {len(panel)}")

@@ -1,6 +1,5 @@
 """Score a checkpoint again on the test part of its data, from configuration to report."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_run_stays
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDecoding, Plots
-from informer.config.overrides import readable
+from informer.config.overrides import command_line, readable
 from informer.console import logging_to, say
 from informer.data.pipeline import Data
 from informer.data.read.download import list_files
@@ -37,17 +36,17 @@ BY_STEP, DECODINGS = "error_by_step.png", "decodings.csv"
 
 
 def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
-    """The report of a checkpoint on the test part of its training data.
+    """Score a checkpoint on the test part of its training data, and write the report.
 
     Raises:
-        InputError: no readable checkpoint, or its data is missing or no longer has its columns.
+        InputError: no readable checkpoint, it was fitted on the test part, or its data is missing or has other columns.
     """
     path = checkpoint.locate(Path(settings.checkpoint))
     saved, decodings = changed(checkpoint.load(Path(settings.checkpoint)), settings.model), list[Decoded]()
     if saved.refit:
         raise InputError(
-            f"checkpoint={settings.checkpoint}: fitted on the test part too, so that it cannot be scored there; "
-            f"the one that can is {BEST} in the same folder"
+            f"checkpoint={settings.checkpoint}: fitted on the test part too, so it cannot be scored there; "
+            f"score {BEST} in the same folder"
         )
     device = pick_device(settings.device)
     output = Path(settings.output) if settings.output else path.parent / "eval"
@@ -83,12 +82,12 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     if evaluation.series and not pictures:
         worst = f"plot_series={readable(evaluation.worst_series)}"
         words = ["informer", "eval", f"checkpoint={settings.checkpoint}", worst]
-        say(console, f"pictures of the worst: {shlex.join(words)}")
+        say(console, f"pictures of the worst: {command_line(words)}")
     return evaluation
 
 
 def _draw_series(saved: Checkpoint, data: Data, pictures: Mapping[str, str], settings: EvalConfig, out: Path) -> None:
-    """Forecasts of the test part of each of these series; `pictures` are their files."""
+    """Plot forecasts of the test part, by series; `pictures` are the file names."""
     if pictures:
         model = TrainedModel(saved, device=settings.device)
         for series, picture in pictures.items():
@@ -96,7 +95,7 @@ def _draw_series(saved: Checkpoint, data: Data, pictures: Mapping[str, str], set
 
 
 def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> None:
-    """Maps of the first test windows with non-overlapping horizons: neighbours look alike."""
+    """Plot the maps of the first test windows with non-overlapping horizons, since neighbours look alike."""
     chosen = range(0, len(windows), windows.sizes.pred_len)[:ATTENTION_WINDOWS]
     names = [f"test window {number}" for number in chosen]
     with SummaryWriter(str(output)) as writer:

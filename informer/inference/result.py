@@ -1,4 +1,4 @@
-"""A forecast of one series as a table: timestamps, targets, and further columns."""
+"""A forecast of one series as a table: timestamps, targets, intervals and quantiles."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -13,16 +13,17 @@ from informer.data.read.source import Series
 from informer.errors import InputError
 
 SERIES, TIME = "series", "timestamp"
-"""Columns of tables with one row per value, where the input has no such column."""
+"""Default column names of tables with one row per value, if the input has no such column."""
 ROLLED = "rolled"
-"""Column that marks rows from the model's own output; only in forecasts with such rows."""
+"""Column that marks recursively forecast rows; only in forecasts with such rows."""
 
 
 def key_columns(series: Series, others: Collection[str]) -> tuple[str, str]:
-    """Names of the columns for series and time in a table with one row per value: those of the input.
+    """Names of the series and time columns in a table with one row per value: those of the input if possible.
 
     Args:
-        others: columns that the table has besides; a name of the input that is one of them is not used.
+        series: a series of the input.
+        others: the table's other columns; a name of the input that is one of them is not used.
     """
     time = series.time_col if series.time_col and series.time_col not in others else TIME
     names = (series.series_col, SERIES, "unique_id")
@@ -36,12 +37,12 @@ class Forecast:
     Args:
         series: the history.
         targets: names of the n columns.
-        values: one row per step ahead.
-        pred_len: rows of the model's direct output; later rows come from its own forecasts.
+        values: one row per step of the horizon.
+        pred_len: rows of the model's direct output; later rows are forecast recursively.
         offset: steps between the end of the series and the first row.
-        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN in rows after pred_len, whose
-            errors are not known.
-        main: the target that every picture shows; None: the last one.
+        bands: ends of intervals (lo80, hi80) and quantiles (q10) by column suffix; NaN after pred_len rows, since the
+            errors are not known there.
+        main: the target that plots show; None: the last one.
     """
 
     series: Series
@@ -59,12 +60,12 @@ class Forecast:
 
     @property
     def is_rolled(self) -> bool:
-        """Whether some rows come from the model's own output."""
+        """Whether some rows are forecast recursively."""
         return len(self.values) > self.pred_len
 
     @property
     def rolled(self) -> Bool[np.ndarray, "h"]:
-        """Which rows come from the model's own output."""
+        """Which rows are forecast recursively."""
         return np.arange(len(self.values)) >= self.pred_len
 
     @property
@@ -74,7 +75,7 @@ class Forecast:
         return [*named, self.series.time_col]
 
     def check_finite(self) -> None:
-        """Raise the InputError of a forecast that is not finite; for intervals, within pred_len."""
+        """Raise an InputError if a forecast, or a band within pred_len rows, is not finite."""
         known = (ends[: self.pred_len] for ends in self.bands.values())
         if not all(np.isfinite(part).all() for part in (self.values, *known)):
             raise InputError(
@@ -100,25 +101,34 @@ class Forecast:
         return columns | more
 
     def decimals(self, digits: int | None) -> dict[str, int]:
-        """Decimal places of every column of numbers, so that this many digits remain of the spread of its history.
+        """Decimal places of every numeric column: `digits` significant digits of its standard deviation.
 
-        Digits beyond those are noise of single precision; a column that does not vary is counted by its size.
+        Further digits are rounding noise of single precision. A constant column uses its magnitude instead.
         """
         if digits is None:
             return {}
         found: dict[str, int] = {}
         for i, target in enumerate(self.targets):
             history = self.series.values[:, self.series.columns.index(target)]
-            known = [*history[np.isfinite(history)], *self.values[:, i]]
-            size = float(np.std(known)) or float(np.max(np.abs(known)))
-            places = digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0
+            places = places_of(np.concatenate([history, self.values[:, i]]), digits)
             for name in (target, *(f"{target}_{suffix}" for suffix in self.bands)):
                 found[name] = places
         return found
 
     def frame(self) -> pd.DataFrame:
-        """Names and timestamps under the file's own names (`keys`), then `columns`."""
+        """A table of `keys` and `columns`.
+
+        Raises:
+            InputError: see `columns`.
+        """
         frame = pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
         if self.series.series_col is not None:
             frame.insert(0, self.series.series_col, self.series.name)
         return frame
+
+
+def places_of(values: Float64[np.ndarray, "n"], digits: int) -> int:
+    """Decimal places that leave this many digits of the standard deviation, or of the size of a constant column."""
+    known = values[np.isfinite(values)]
+    size = (float(np.std(known)) or float(np.max(np.abs(known)))) if len(known) else 0.0
+    return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0

@@ -1,7 +1,7 @@
-"""Rolling origin: forecasts from every origin in a series, next to the actual values.
+"""Rolling-origin forecasts of a series, with the actual values and scores.
 
-It uses the same store and windows as evaluation, so equal windows give equal numbers. The output is a tidy table,
-written in pieces so that memory does not grow with the number of origins, and its scores.
+They use the same store and windows as evaluation, so equal windows give equal numbers. The output is a tidy table,
+written in pieces so that memory does not grow with the number of origins.
 """
 
 import logging
@@ -28,8 +28,8 @@ from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
 from informer.inference.recursion import go_on
 from informer.inference.result import ROLLED, TIME, key_columns
-from informer.inference.rolling_scores import Rolling, RollingScores, first_origin, summary_lines
-from informer.inference.rolling_tables import metrics_of, open_table, rolled_of
+from informer.inference.rolling_scores import Rolling, RollingScores, first_origin, log_begins, summary_lines, too_few
+from informer.inference.rolling_tables import decimal_places, metrics_of, open_table, rolled_of
 from informer.models.base import model_forecast, model_output, point
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ROWS, MAX_ORIGINS = 1 << 17, 256
-"""Maximum rows of a table per piece, at least one origin; origins per batch."""
+"""Maximum rows of a piece (which has at least one origin), and maximum origins per batch."""
 
 
 def roll_panel(
@@ -50,12 +50,16 @@ def roll_panel(
     scores: RollingScores | None = None,
     refits: "Refits | None" = None,
 ) -> Iterator[pd.DataFrame]:
-    """Tables of `Origins` for each series; if a column names them, it comes first.
+    """Tables of `Origins` for each series; the column that names the series, if any, comes first.
 
     Args:
-        firsts: first row of the window of the first origin of each; None: row 0.
+        model, panel, how: the model, the series, and the horizon, origins and intervals.
+        firsts: first row of the window of the first origin of each series; None: row 0.
         scores: collects the errors.
-        refits: the model with linear maps that are fitted again; tables then come refit by refit.
+        refits: refit the linear maps; the tables are then ordered by refit.
+
+    Raises:
+        InputError: see `Origins`.
     """
     begins = firsts or [0] * len(panel)
     if refits is None:
@@ -78,7 +82,7 @@ def _refitted(
     scores: RollingScores | None,
     refits: "Refits",
 ) -> Iterator["Piece"]:
-    """The origins of all series between two refits, and the model for them."""
+    """The origins of each series between two refits, with the refitted model."""
     each = [Origins(model, series, how, first=first) for series, first in zip(panel, firsts, strict=True)]
     times = sorted(set().union(*(one.times for one in each)))
     for begin in range(0, len(times), refits.every):
@@ -90,7 +94,7 @@ def _refitted(
             chosen = np.flatnonzero((one.times >= part[0]) & (one.times <= part[-1]))
             if len(chosen):
                 yield one, refits.model, torch.from_numpy(chosen)
-    log.info(f"linear maps: fitted {counted(refits.count, 'time')}, at last on {refits.windows} windows")
+    log.info(f"linear maps: fitted {counted(refits.count, 'time')}, the last time on {refits.windows} windows")
 
 
 @final
@@ -101,8 +105,7 @@ class Origins:
         model: the forecaster.
         series: with the model's columns; the first origin is the seq_len-th row, the last has enough rows after it for
             the horizon rounded up to pred_len.
-        how: horizon, origins and intervals.
-        first: first row of the window of the first origin.
+        how, first: horizon, origins and intervals; first row of the window of the first origin.
 
     Raises:
         InputError: there is no origin, or the model was not calibrated for a level.
@@ -121,15 +124,14 @@ class Origins:
     def tables(
         self, model: TrainedModel, chosen: Int[Tensor, "k"], scores: RollingScores | None
     ) -> Iterator[pd.DataFrame]:
-        """Small tables in data units, of origins that follow those of the call before.
+        """Tables in data units, in pieces; the origins must follow those of the previous call.
 
-        Columns: origin (the last known time), step, the time as the input calls it, column, forecast, the model's
-        quantiles if any (q10), the ends of the intervals (lo80, hi80), actual; with a horizon beyond pred_len also
-        rolled, which marks rows from the model's own output.
+        Columns: origin (the last known time), step, the time column of the input, column, forecast, quantiles (q10),
+        interval ends (lo80, hi80), actual; with a horizon beyond pred_len also rolled, which marks recursively
+        forecast rows.
 
         Args:
-            model: that of the constructor, or one fitted again.
-            chosen: their places.
+            model, chosen: the model of the constructor, or its refit; indices of the origins.
             scores: collects the errors.
 
         Raises:
@@ -164,42 +166,32 @@ class Origins:
 
 
 Piece = tuple[Origins, TrainedModel, Tensor]
-"""Origins of a series, the model for some of them, and the places of these."""
+"""Origins of a series, the model to use, and the indices of the origins to forecast from."""
 
 
 def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0) -> list[int]:
-    """First rows of the windows of the origins, of those with enough observed rows before them.
-
-    Raises:
-        InputError: there is none.
-    """
+    """First rows of the windows of all origins with enough observed rows before them; an InputError if none."""
     sizes = model.sizes
     stride = sizes.pred_len if how.stride is None else how.stride
     if stride < 1:
         raise InputError(f"stride: expected at least 1, found {stride}")
     needed = sizes.seq_len + model.reach(how.horizon)
     if len(series) < needed + first:
-        blocks = (needed - sizes.first) // sizes.pred_len
-        parts = "seq_len + model.offset" if sizes.offset else "seq_len"
-        parts += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
-        raise InputError(
-            f"{series.name}: expected at least {parts} = {needed} rows for one origin, found {len(series) - first}"
-            + (f" after the first {first}, which are only for training" if first else "")
-        )
+        raise InputError(too_few(series, sizes, needed, first, how))
     targets = [series.columns.index(name) for name in model.columns.targets]
     firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], targets)
     found = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
     if not found:
         raise InputError(
-            f"{series.name}: before no origin dataset.min_observed={model.reader.min_observed:g} of "
-            f"{sizes.seq_len} rows are observed"
+            f"{series.name}: no origin has dataset.min_observed={model.reader.min_observed:g} of the {sizes.seq_len} "
+            "rows before it observed; lower it"
         )
     return found
 
 
 def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
     sizes = model.sizes
-    model.tell_new([series.name])
+    model.warn_about_new([series.name])
     kept = narrowed([series], model.columns.inputs)
     store = build_store(
         kept,
@@ -218,11 +210,7 @@ def _table(
     rows: Int64[np.ndarray, "b h"],
     values: Mapping[str, Float64[np.ndarray, "b h n"]],
 ) -> pd.DataFrame:
-    """One row per window, target and step.
-
-    Args:
-        rows: row numbers of each window's steps in the series.
-    """
+    """One row per window, target and step; `rows` are the row numbers of each window's steps in the series."""
     targets = model.columns.targets
     (n_windows, horizon), n = rows.shape, len(targets)
     columns: dict[str, Any] = {
@@ -247,13 +235,16 @@ def write_rolled(
     writer: Writer,
     refit: "Refit | None" = None,
 ) -> tuple[str, list[str]]:
-    """Forecast from every `stride`-th origin of each series of a file; returns the table's path relative to the folder,
-    and a line for each series that is left out.
+    """Forecast from every `stride`-th origin of each series of a file, and write the table and its scores.
 
     Args:
+        model, panel, how: the model, the series of the file, and the horizon, origins and intervals.
         name: file name without endings.
-        how, refit: horizon, origins and intervals; when linear maps are fitted again.
         writer: output folder and format, CSV (UTF-8, times as ISO 8601) or parquet.
+        refit: settings of refits, if any.
+
+    Returns:
+        The table's path relative to the folder, and a message for each series that is left out.
 
     Raises:
         InputError: see `roll_panel`, or the path cannot be written.
@@ -267,8 +258,9 @@ def write_rolled(
         refits = Refits(model, panel, refit)
     panel, firsts, left_out = with_origins(model, panel, how)
     scores = RollingScores(model, panel, firsts, how)
+    places = decimal_places(panel, model.columns.targets, writer.digits)
     pieces = roll_panel(model, panel, how, firsts=firsts, scores=scores, refits=refits)
-    with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format) as append:
+    with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format, places) as append:
         for piece in pieces:
             append(piece)
         found = scores.evaluation()
@@ -282,7 +274,10 @@ def write_rolled(
 def with_origins(
     model: TrainedModel, panel: Sequence[Series], how: Rolling
 ) -> tuple[list[Series], list[int], list[str]]:
-    """The series that have an origin, the first of each, and a line for each of the others."""
+    """The series with an origin, the first row of each one's first window, and a message for each other series.
+
+    It is an InputError if no series has an origin.
+    """
     kept: list[Series] = []
     firsts: list[int] = []
     errors: list[str] = []
@@ -297,4 +292,5 @@ def with_origins(
         firsts.append(first)
     if not kept:
         raise InputError(errors[0] + (f" (and {len(errors) - 1} series more)" if len(errors) > 1 else ""))
+    log_begins(model, kept, firsts, how.start)
     return kept, firsts, [f"{LEFT_OUT}: {line}" for line in errors]

@@ -1,4 +1,4 @@
-"""Which origins of rolling forecasts are scored, next to which baselines: those of rows that training did not see."""
+"""Scores of rolling forecasts and of their baselines, over origins after the training rows."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +12,11 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from informer.checkpoint.restore import dims_in
+from informer.config.lengths import WindowSizes
 from informer.data.read.source import Series
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
-from informer.errors import InputError, counted
+from informer.errors import InputError, counted, listed
 from informer.inference.baselines import FittedBaseline, RidgeForecast, RidgeRefit, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
@@ -28,7 +29,9 @@ from informer.metrics import Errors, MaseScale, seasonal_scale
 log = logging.getLogger(__name__)
 
 VALIDATION = 0.2
-"""Share of the windows before the first origin that the baselines choose season and penalty on."""
+"""Share of the windows before the first origin on which the baselines choose season and penalty."""
+
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +41,9 @@ class Rolling:
     Args:
         horizon: rows to forecast from each origin; None: pred_len.
         stride: rows between origins; None: pred_len.
-        start: first forecast time; None: after the rows that the model was trained on.
-        levels: of intervals, in percent.
-        adaptive: their widths follow the coverage that they had at earlier origins; see `informer.inference.adaptive`.
+        start: first forecast time; None: after the training rows.
+        levels: interval levels in percent.
+        adaptive: widths follow the coverage at earlier origins; see `informer.inference.adaptive`.
     """
 
     horizon: int | None = None
@@ -50,17 +53,17 @@ class Rolling:
     adaptive: bool = False
 
     def delay(self, model: TrainedModel) -> int:
-        """Origins until the last actual value of a forecast, up to pred_len rows of it, is known."""
+        """Number of origins until all actual values of a forecast are known, for its first pred_len rows."""
         sizes = model.sizes
         within = min(model.check_horizon(self.horizon), sizes.pred_len)
         return -(-(sizes.offset + within) // (self.stride or sizes.pred_len))
 
 
 def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
-    """First row of the window of the first origin that is scored; logged where origins are left out.
+    """First row of the window of the first origin that is scored.
 
     Raises:
-        InputError: `start` is no date, or every forecast time is before it, or among the rows of training.
+        InputError: `start` is not a date, or no forecast time is after it or after the training rows.
     """
     first_target = model.sizes.first
     if start is not None:
@@ -74,20 +77,64 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
     row = int(series.timestamps.searchsorted(moment_in(until, series, "trained_until"), side="right"))
     if row >= len(series):
         raise InputError(
-            f"{series.name}: the model was trained on rows up to {until}, and no row is later; to forecast rows of "
-            f"training anyway, set from={series.timestamps[min(first_target, len(series) - 1)]:%Y-%m-%d}"
+            f"{series.name}: no row after the training rows, which end at {until}; to forecast training rows anyway, "
+            f"set from={series.timestamps[min(first_target, len(series) - 1)]:%Y-%m-%d}"
         )
-    first = max(row - first_target, 0)
-    if first:
-        log.info(
-            f"{series.name}: forecasts begin at {series.timestamps[first + first_target]}; earlier rows, up to "
-            f"{until}, are of training and are left out (from=DATE includes them)"
-        )
-    return first
+    return max(row - first_target, 0)
+
+
+def log_begins(model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], start: str | None) -> None:
+    """Log where forecasts start after the training rows, or, with `start`, that they include some; one line for all
+    series alike."""
+    until = model.checkpoint.data.get("trained_until")
+    groups: dict[str, list[str]] = {}
+    for series, first in zip(panel, firsts, strict=True):
+        if not isinstance(until, str) or (model.checkpoint.series and series.name not in model.checkpoint.series):
+            continue
+        begin = series.timestamps[min(first + model.sizes.first, len(series) - 1)]
+        is_seen = begin <= moment_in(until, series, "trained_until")
+        if start is not None and is_seen:
+            line = (
+                f"rows up to {until} are training rows, where errors are too small (without from=, forecasts start "
+                "after them)"
+            )
+        elif start is None and first:
+            line = (
+                f"forecasts start at {begin}, after the training rows, which end at {until} (from=DATE includes them)"
+            )
+        else:
+            continue
+        groups.setdefault(line, []).append(series.name)
+    for line, names in groups.items():
+        who = names[0] if len(names) == 1 else f"{len(names)} series ({listed(names, MOST_NAMED)})"
+        log.info(f"{who}: {line}")
+
+
+def too_few(series: Series, sizes: WindowSizes, needed: int, first: int, how: Rolling) -> str:
+    """What a series lacks whose windows begin at row `first`.
+
+    Args:
+        needed: rows of a window and its horizon.
+    """
+    if len(series) < needed:
+        blocks = (needed - sizes.first) // sizes.pred_len
+        parts = "seq_len + model.offset" if sizes.offset else "seq_len"
+        parts += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
+        return f"{series.name}: expected at least {parts} = {needed} rows for one origin, found {len(series)}"
+    after = f"from {how.start} on" if how.start else "after the training rows"
+    other = "an earlier from=DATE" if how.start else "from=DATE, which also forecasts training rows"
+    return (
+        f"{series.name}: expected at least {counted(needed - sizes.first, 'row')} {after}, found "
+        f"{max(len(series) - first - sizes.first, 0)}; give newer rows, or {other}"
+    )
 
 
 def moment_in(text: str, series: Series, setting: str) -> pd.Timestamp:
-    """A time in the zone of the series, or without one like its times."""
+    """Parse a time into the time zone of the series, or without one if its times have none.
+
+    Raises:
+        InputError: `text` is not a date; names `setting`.
+    """
     try:
         moment = pd.Timestamp(text)
     except ValueError as error:
@@ -105,8 +152,8 @@ class RollingScores:
     Args:
         model: the forecaster.
         panel: the series.
-        firsts: first row of the window of the first origin of each.
-        how: intervals are scored up to pred_len.
+        firsts: first row of the window of each series' first origin.
+        how: horizon, origins and intervals; intervals are scored up to pred_len.
     """
 
     def __init__(self, model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], how: Rolling) -> None:
@@ -135,18 +182,26 @@ class RollingScores:
         chosen: Int[Tensor, "b"],
         halves: Mapping[int, Float64[np.ndarray, "b within n"]],
     ) -> None:
-        """Add windows: the model's output, its final forecast, the actual values and half widths of intervals."""
+        """Add windows.
+
+        Args:
+            output: output of the model.
+            forecast: scaled forecast of the whole horizon.
+            actual: scaled actual values.
+            windows, chosen: the windows.
+            halves: scaled half widths of intervals by level.
+        """
         batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
-        self._own.add(forecast, actual, center=batch.center, scale=batch.scale)
+        self._own.add(forecast, actual, batch.units)
         history, within = batch.enc_x[:, :, positions], slice(self._within)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
-        self._spread.add(output[:, within], actual[:, within], history, tensors)
+        self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
         for one in bounded(self._baselines, self._model.model):
             ahead, _ = go_on(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
-            self._errors[one.name].add(ahead, actual, center=batch.center, scale=batch.scale)
+            self._errors[one.name].add(ahead, actual, batch.units)
 
     def refit(self, later: Windows) -> None:
-        """Fit ridge on these windows and those of the calls before, with the penalty that it has."""
+        """Refit ridge on these windows and those of all earlier calls, with the same penalty."""
         for place, one in enumerate(self._baselines):
             if isinstance(one, RidgeForecast):
                 self._ridge = self._ridge or RidgeRefit(replace(one, note=f"{one.note}; fitted again as the model"))
@@ -167,7 +222,7 @@ class RollingScores:
 
 
 def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[FittedBaseline]:
-    """A seasonal naive, and ridge where the rows suffice for it; none without a window before the first origin."""
+    """A seasonal naive, and ridge if there are windows for training and validation before the first origin."""
     sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
     store = build_store(
         training,
@@ -193,19 +248,19 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[Fi
 
 
 def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:
-    """Denominators of MASE over the rows before the first origin."""
+    """Denominators of MASE, over the rows before the first origin."""
     season, positions = training[0].frequency.season, model.columns.positions(model.columns.targets)
 
     def rows(*, scaled: bool) -> Iterator[Tensor]:
         for one in training:
             scaler = model.scaler.of(one.name, one.values[: model.sizes.seq_len])
-            yield torch.from_numpy(np.array(scaler.transform(one.values) if scaled else one.values)[:, positions])
+            yield torch.from_numpy(np.array(scaler.standard(one.values) if scaled else one.values)[:, positions])
 
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 
 
 def summary_lines(name: str, scores: Evaluation) -> list[str]:
-    """How good the forecasts of a file are."""
+    """Overall scores of a file's forecasts, and the verdict if there are baselines."""
     found = scores.errors[scores.model].scaled.overall()
     line = f"{name}: {counted(scores.windows, 'origin')}, MSE {found['mse']:.4g} and MAE {found['mae']:.4g}"
     mase = f", MASE {found['mase']:.4g}" if np.isfinite(found["mase"]) else ""

@@ -1,6 +1,6 @@
-"""Tables of rolling forecasts as files, written in pieces."""
+"""Write tables of rolling forecasts in pieces."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -8,7 +8,12 @@ import numpy as np
 import pandas as pd
 
 from informer.config.commands import Format
+from informer.data.read.source import Series, column_values
+from informer.inference.result import places_of
 
+ACTUAL = "actual"
+Places = Mapping[str, Mapping[str, int]]
+"""Decimal places of each target of each series; none: all digits."""
 Append = Callable[[pd.DataFrame], None]
 
 
@@ -18,25 +23,50 @@ def rolled_of(name: str, form: Format) -> str:
 
 
 def metrics_of(name: str) -> str:
-    """Path of the scores of a series."""
+    """Path of the scores of a file, relative to the folder."""
     return f"{name}.rolling.metrics.csv"
 
 
-def open_table(path: Path, form: Format) -> AbstractContextManager[Append]:
-    """Appends pieces of a table to a new file."""
-    return _parquet_table(path) if form is Format.parquet else _csv_table(path)
+def open_table(path: Path, form: Format, places: Places) -> AbstractContextManager[Append]:
+    """Open a new file; yields a function that appends a piece, of one series; `places`: decimal places in CSV."""
+    return _parquet_table(path) if form is Format.parquet else _csv_table(path, places)
+
+
+def decimal_places(panel: Sequence[Series], targets: Sequence[str], digits: int | None) -> Places:
+    """Decimal places that leave this many digits of the spread of each target in each series."""
+    if digits is None:
+        return {}
+    return {
+        series.name: {
+            target: places_of(column, digits)
+            for target, column in zip(targets, column_values(series, targets).T, strict=True)
+        }
+        for series in panel
+    }
 
 
 @contextmanager
-def _csv_table(path: Path) -> Iterator[Append]:
+def _csv_table(path: Path, places: Places) -> Iterator[Append]:
     with path.open("w", encoding="utf-8", newline="") as file:
 
         def append(piece: pd.DataFrame) -> None:
             dated = piece.select_dtypes(["datetime", "datetimetz"])
             times = {str(column): _whole_times(piece[column]) for column in dated}
-            piece.assign(**times).to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
+            written = _rounded(piece, places).assign(**times)
+            written.to_csv(file, header=file.tell() == 0, index=False, lineterminator="\n")
 
         yield append
+
+
+def _rounded(piece: pd.DataFrame, places: Places) -> pd.DataFrame:
+    """With forecasts and their ends rounded; actual values keep the digits of the input."""
+    if not places:
+        return piece
+    # of several series the first column has the name
+    own = places[str(piece.iloc[0, 0])] if len(places) > 1 else next(iter(places.values()))
+    factors = 10.0 ** piece["column"].map(own).to_numpy(float).clip(min=0)
+    numbers = [str(name) for name in piece.columns if name != ACTUAL and piece[name].dtype.kind == "f"]
+    return piece.assign(**{name: np.rint(piece[name].to_numpy() * factors) / factors for name in numbers})
 
 
 @contextmanager
@@ -57,6 +87,6 @@ def _parquet_table(path: Path) -> Iterator[Append]:
 
 
 def _whole_times(times: pd.Series) -> np.ndarray:
-    """Each time in full, since pandas writes only dates if a piece has only midnights."""
+    """Times with date and time of day; pandas writes only dates if a piece has only midnights."""
     places, found = pd.factorize(times)
     return np.array(list(map(str, found)), dtype=object)[places]

@@ -1,4 +1,4 @@
-"""The season that the seasonal naive repeats: that of the step, or one found in the training rows."""
+"""Season of the seasonal naive: the default for the step, or one detected in the training rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,17 +17,17 @@ from informer.inference.baselines import SeasonalNaive, seasonal_naive
 from informer.metrics import to_float64
 
 GAIN = 0.02
-"""Share of the validation error that a season found in the data must save, for that of the step to be given up."""
+"""Minimum relative reduction of the validation error for a detected season to replace the default."""
 
 MOST_WINDOWS = 2_000
-"""Validation windows that the seasons are compared on, evenly spaced."""
+"""Maximum number of validation windows on which seasons are compared, evenly spaced."""
 
 MOST_COLUMNS, MOST_SEASONS, MOST_NAMES = 12, 6, 3
-"""Targets whose seasons are looked for, seasons that are compared, and names of targets in a note."""
+"""Maximum number of targets searched for seasons, of seasons compared, and of target names in a note."""
 
 
 def best_seasonal_naive(data: Data) -> SeasonalNaive:
-    """The seasonal naive, for each target with the season whose error on validation windows is lowest."""
+    """Seasonal naive with, for each target, the season of lowest error on the validation windows."""
     parts = (slice(split.train.start, split.train.stop) for split in data.splits)
     training = [
         replace(series, timestamps=series.timestamps[part], values=series.values[part])
@@ -38,7 +38,13 @@ def best_seasonal_naive(data: Data) -> SeasonalNaive:
 
 @torch.inference_mode()
 def seasonal_naive_for(training: Sequence[Series], columns: Columns, val: Windows) -> SeasonalNaive:
-    """The same for training rows of each series, and the windows that the seasons are compared on."""
+    """See `best_seasonal_naive`.
+
+    Args:
+        training: training rows of each series, in which seasons are detected.
+        columns: roles of the columns.
+        val: windows on which seasons are compared.
+    """
     positions, frequency = columns.positions(columns.targets), training[0].frequency
     seq_len, offset = val.sizes.seq_len, val.sizes.offset
     usual = seasonal_naive(frequency.season, positions, seq_len=seq_len, offset=offset)
@@ -56,25 +62,25 @@ def seasonal_naive_for(training: Sequence[Series], columns: Columns, val: Window
 
 
 def _note(usual: SeasonalNaive, chosen: Sequence[int], targets: Sequence[str]) -> str:
-    """Which seasons were found, and for which targets."""
+    """The chosen seasons and their targets, as text."""
     instead = "the last value" if usual.season == 1 else f"the last {usual.season} steps"
     own = {season: [name for name, one in zip(targets, chosen, strict=True) if one == season] for season in chosen}
     own.pop(usual.season, None)
     if len(own) == 1 and len(set(chosen)) == 1:
         return f"seasonal naive: the last {chosen[0]} steps repeated, better on validation than {instead}"
     parts = ", ".join(f"{season} for {listed(names, MOST_NAMES)}" for season, names in own.items())
-    return f"seasonal naive: {instead} repeated, or what is better on validation: {parts}"
+    return f"seasonal naive: {instead} repeated, except where better on validation: {parts}"
 
 
 def _found(training: Sequence[Series], targets: Sequence[str]) -> list[int]:
-    """Seasons of the targets in training rows, and a week for steps of less than a day."""
+    """Seasons detected in the targets' training rows, and a week for steps shorter than a day."""
     found = [season.period for season in seasons_of(training, targets[:MOST_COLUMNS])][:MOST_SEASONS]
     a_day = training[0].frequency.per_day or 1
     return list(dict.fromkeys([*found, *([7 * a_day] if a_day > 1 else [])]))
 
 
 def _errors(baselines: Sequence[SeasonalNaive], val: Windows) -> Float64[Tensor, "baselines n"]:
-    """Sums of squared errors of each target over the same validation windows."""
+    """Sum of squared errors of each baseline and target over the validation windows."""
     n, sums = len(val), torch.zeros(len(baselines), 1, dtype=torch.float64)
     for numbers in torch.arange(0, n, max(1, -(-n // MOST_WINDOWS))).split(256):
         batch = val.batch(numbers)

@@ -1,7 +1,7 @@
-"""The forecast without the network's contribution: its head is zeroed, everything else is unchanged.
+"""Forecast without the network's contribution: the output of its head is set to zero.
 
-For a model with a linear skip that is the linear map; with instance normalisation only, the mean of the window;
-otherwise zero, the mean of the training rows in scaled units.
+For a model with a linear skip this is the linear map; with instance normalisation only, the mean of the window;
+otherwise zero, the training mean in scaled units.
 """
 
 from collections.abc import Iterator

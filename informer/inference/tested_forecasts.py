@@ -1,4 +1,4 @@
-"""Forecasts of the test part next to the actual values, as a picture of each series that is asked for."""
+"""Plots of test-part forecasts with the actual values, for chosen series."""
 
 from collections.abc import Sequence
 
@@ -17,11 +17,11 @@ from informer.plots import Band, plot_forecast
 
 LEVELS = (95, 80)
 MOST_FORECASTS = 4
-"""One after the other, without a gap, up to the end of the test part."""
+"""Maximum number of consecutive forecasts, which end with the test part."""
 
 
 def check_series(data: Data, names: Sequence[str]) -> None:
-    """Raise the InputError of a name that no series of the data has."""
+    """Raise an InputError if a name is not one of the series."""
     known = [series.name for series in data.panel]
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -30,10 +30,10 @@ def check_series(data: Data, names: Sequence[str]) -> None:
 
 @torch.inference_mode()
 def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
-    """The last forecasts of the test part of one series, in data units, with intervals and actual values.
+    """Plot the last forecasts of the test part of one series, in data units, with intervals and actual values.
 
     Raises:
-        InputError: no series of that name, or none of its rows are tested.
+        InputError: no such series, or it has no test window.
     """
     check_series(data, [name])
     place = [series.name for series in data.panel].index(name)
@@ -67,7 +67,7 @@ def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
 
 
 def _last_windows(data: Data, place: int) -> Int[Tensor, "w"]:
-    """Of the test part of one series, without overlap; the oldest first."""
+    """Indices of the last consecutive, non-overlapping test windows of one series, oldest first."""
     first = int(data.test.store.first_rows[place])
     starts = data.test.starts
     own = ((starts >= first) & (starts < first + len(data.panel[place]))).nonzero()[:, 0]

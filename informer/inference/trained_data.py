@@ -1,4 +1,4 @@
-"""The training data of a model, read again to score it."""
+"""Reload the training data of a model."""
 
 import logging
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import torch
 
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.restore import dims_in, made_for
+from informer.checkpoint.restore import attributes_in, dims_in, made_for
 from informer.config.commands import EvalDataset
 from informer.config.conversion import from_plain
 from informer.data.categories import Trained
@@ -32,13 +32,13 @@ def trained_data(
     dataset: EvalDataset | None = None,
     data_dir: str | None = None,
 ) -> Iterator[Data]:
-    """The training data, scaled as in training, found by `data.recorded.find_again`.
+    """The training data, scaled as in training; the file is located by `data.recorded.find_again`.
 
     Args:
+        saved: the model's checkpoint.
         device: device of the rows.
         scratch: folder for temporary arrays if training used memmap, unless the user sets a cache.
-        dataset: where the file is now or how it is written, if different from training.
-        dataset: where the file is now or how it is written, where not as in training.
+        dataset: path and format of the file, if different from training.
         data_dir: folder of the datasets' files; None: as in training.
 
     Raises:
@@ -53,7 +53,7 @@ def trained_data(
     with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as found:
         settings = replace(trained, data_dir=folder, dataset=found)
         scaler = PanelScaler.from_state(saved.scaler)
-        trained_on = Trained(saved.series, saved.categories, dims_in(saved).masked)
+        trained_on = Trained(saved.series, saved.categories, dims_in(saved).masked, attributes_in(saved))
         data = build_data(settings, device, scaler, trained=trained_on)
         path = data.provenance.path
         if not made_for(saved, dims_of(data)) or data.frequency != Frequency.parse(saved.frequency):

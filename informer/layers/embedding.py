@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from informer.config.model import CalendarEmbed
 from informer.ops.dropout import Dropout
-from informer.ops.products import CircularConv3, Linear
+from informer.ops.products import CircularConv3, Linear, product_dtype
 
 
 def sinusoid_table(length: int, width: int) -> Float[Tensor, "length width"]:
@@ -93,4 +93,7 @@ class Embedding(nn.Module):
     def forward(self, x: Float[Tensor, "b l c"], marks: Float[Tensor, "b l m"]) -> Float[Tensor, "b l d"]:
         """Embed values and marks of the same rows."""
         embedded = self.value(x) + self.position
-        return self.dropout(embedded if self.calendar is None else embedded + self.calendar(marks))
+        if self.calendar is not None:
+            embedded = embedded + self.calendar(marks)
+        # under autocast the layers that follow read and write its dtype, so that nothing is cast between them
+        return self.dropout(embedded.to(product_dtype(embedded)))

@@ -2,10 +2,11 @@
 
 The hidden layer is four times as wide as the model, so storing it would take most of the memory of a training step. On
 the CPU rows are processed in blocks, and the backward pass recomputes the hidden layer: for the first blocks from the
-first product, for the others from the rows. So storage other than the rows is bounded, except for one byte per element.
+first product, for the others from the rows. So storage other than the rows is bounded, except for dropped positions.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import torch
@@ -15,8 +16,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from informer.config.model import Activation
-from informer.ops.dropout import Dropout, dropout, kept_mask, masked
-from informer.ops.products import Linear, linear, product
+from informer.ops.dropout import Dropout, dropout, dropped, zero_
+from informer.ops.products import Linear, add_product_, linear, product, product_dtype
 
 BLOCK_ROWS = 2048
 """Rows per block; the hidden values of a block fit roughly into a processor's cache."""
@@ -26,21 +27,30 @@ KEPT_BLOCKS = 2
 
 
 class _Formulas(NamedTuple):
-    """An activation, and the gradient of its input from the gradient of its output and the input."""
+    """An activation into `out`, and the gradient of its input from the gradient of its output, in place."""
 
     forward: Callable[[Tensor], Tensor]
-    backward: Callable[[Tensor, Tensor], Tensor]
+    forward_into: Callable[..., Tensor]
+    backward_: Callable[[Tensor, Tensor], Tensor]
+
+
+def _gelu_backward_(grad: Tensor, x: Tensor) -> Tensor:
+    return torch.ops.aten.gelu_backward(grad, x, grad_input=grad)
+
+
+def _relu_backward_(grad: Tensor, x: Tensor) -> Tensor:
+    return torch.ops.aten.threshold_backward(grad, x, 0, grad_input=grad)
 
 
 FORMULAS = {
-    Activation.gelu: _Formulas(F.gelu, torch.ops.aten.gelu_backward),
-    Activation.relu: _Formulas(F.relu, lambda grad, x: torch.ops.aten.threshold_backward(grad, x, 0)),
+    Activation.gelu: _Formulas(F.gelu, torch.ops.aten.gelu.out, _gelu_backward_),
+    Activation.relu: _Formulas(F.relu, partial(torch.clamp, min=0), _relu_backward_),
 }
 
 
 @final
 class FeedForward(nn.Module):
-    """linear -> activation -> dropout -> linear -> dropout, row by row."""
+    """linear -> activation -> dropout -> linear, row by row."""
 
     def __init__(self, *, d_model: int, d_ff: int, activation: Activation, dropout: float) -> None:
         super().__init__()
@@ -63,59 +73,65 @@ def feed_forward(
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         inside = FORMULAS[activation].forward(linear(x, *weights[:2]))
         return linear(dropout(inside, p, training=True), *weights[2:])
-    if torch.is_autocast_enabled("cpu"):
-        x = x.to(torch.get_autocast_dtype("cpu"))
-    return _Blocks.apply(x.flatten(0, 1), *weights, FORMULAS[activation], p).view(x.shape)
+    rows = x.to(product_dtype(x)).flatten(0, 1)
+    return _Blocks.apply(rows, *weights, FORMULAS[activation], p).view(x.shape)
 
 
 class _Blocks(torch.autograd.Function):
-    """Stores the rows, the dropout mask of each block, and the first product of the first blocks."""
+    """Stores the rows, the dropped positions, and the first product of the first blocks.
+
+    The arrays of a block are allocated once. The factor 1 / (1 - p) of dropout is applied to smaller arrays than that
+    of the inner width: to w2, and to the gradient of the output.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, formulas: _Formulas, p: float
     ) -> Tensor:
-        ctx.weight_type = w1.dtype
-        w1, b1, w2, b2 = (x.to(rows.dtype) for x in (w1, b1, w2, b2))
-        spans = _spans(len(rows))
+        ctx.spans, ctx.formulas, ctx.scale = _spans(len(rows)), formulas, 1.0 / (1.0 - p)
+        positions = _dropped_in(ctx.spans, len(w1), p)
         out = rows.new_empty(len(rows), len(w2))
         # one array for all blocks: many small arrays with different lifetimes would fragment the heap
-        kept = rows.new_empty(spans[:KEPT_BLOCKS][-1].stop, len(w1))
-        mask = torch.empty(len(rows), len(w1), dtype=torch.bool) if p else None
-        for i, span in enumerate(spans):
-            expanded = product(rows[span], w1, b1)
-            if i < KEPT_BLOCKS:
-                kept[span] = expanded
-            if mask is not None:
-                mask[span] = kept_mask(expanded, p)
-            out[span] = product(_inside(expanded, mask, span, formulas, p), w2, b2)
-        ctx.save_for_backward(rows, w1, b1, w2, kept, mask)
-        ctx.formulas, ctx.p = formulas, p
+        kept = rows.new_empty(ctx.spans[:KEPT_BLOCKS][-1].stop, len(w1))
+        ctx.save_for_backward(rows, w1, b1, w2, kept, *positions)
+        w1, b1, w2, b2 = (x.to(rows.dtype) for x in (w1, b1, w2 * ctx.scale, b2))
+        inside = rows.new_empty(ctx.spans[0].stop, len(w1))
+        for i, span in enumerate(ctx.spans):
+            block = inside[: span.stop - span.start]
+            expanded = product(rows[span], w1, b1, out=kept[span] if i < KEPT_BLOCKS else block)
+            formulas.forward_into(expanded, out=block)
+            product(zero_(block, positions[i]), w2, b2, out=out[span])
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, w1, b1, w2, kept, mask = ctx.saved_tensors
-        grad_rows = torch.empty_like(rows)
+        rows, w1, b1, w2, kept, *positions = ctx.saved_tensors
+        grad_rows, scaled = torch.empty_like(rows), grad * ctx.scale
         # in the dtype of the parameters: sums over blocks would lose digits in bfloat16
-        grad_w1, grad_b1, grad_w2 = (torch.zeros_like(x, dtype=ctx.weight_type) for x in (w1, b1, w2))
-        for i, span in enumerate(_spans(len(rows))):
-            expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1)
-            grad_w2 += product(grad[span].t(), _inside(expanded, mask, span, ctx.formulas, ctx.p).t())
-            grad_inside = product(grad[span], w2.t())
-            if mask is not None:
-                grad_inside = masked(grad_inside, mask[span], ctx.p)
-            grad_expanded = ctx.formulas.backward(grad_inside, expanded)
-            grad_w1 += product(grad_expanded.t(), rows[span].t())
-            grad_b1 += grad_expanded.sum(0, dtype=ctx.weight_type)
-            grad_rows[span] = product(grad_expanded, w1.t())
-        return grad_rows, grad_w1, grad_b1, grad_w2, grad.sum(0, dtype=ctx.weight_type), None, None
+        grad_w1, grad_b1, grad_w2 = (torch.zeros_like(x) for x in (w1, b1, w2))
+        grad_b2 = grad.sum(0).to(b1.dtype)
+        w1, b1, w2 = (x.to(rows.dtype) for x in (w1, b1, w2))
+        again, inside = (rows.new_empty(ctx.spans[0].stop, len(w1)) for _ in range(2))
+        for i, span in enumerate(ctx.spans):
+            n = span.stop - span.start
+            expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1, out=again[:n])
+            ctx.formulas.forward_into(expanded, out=inside[:n])
+            add_product_(grad_w2, scaled[span].t(), zero_(inside[:n], positions[i]))
+            grad_inside = zero_(product(scaled[span], w2.t(), out=inside[:n]), positions[i])
+            grad_expanded = ctx.formulas.backward_(grad_inside, expanded)
+            add_product_(grad_w1, grad_expanded.t(), rows[span])
+            grad_b1 += grad_expanded.sum(0)
+            product(grad_expanded, w1.t(), out=grad_rows[span])
+        return grad_rows, grad_w1, grad_b1, grad_w2, grad_b2, None, None
 
 
-def _inside(expanded: Tensor, mask: Tensor | None, span: slice, formulas: _Formulas, p: float) -> Tensor:
-    activated = formulas.forward(expanded)
-    return activated if mask is None else masked(activated, mask[span], p)
+def _dropped_in(spans: list[slice], width: int, p: float) -> list[Tensor]:
+    """Dropped positions of each block; one draw for all blocks, so that their size does not change it."""
+    positions = dropped(spans[-1].stop * width, p)
+    ends = torch.searchsorted(positions, torch.tensor([span.stop * width for span in spans[:-1]])).tolist()
+    parts = positions.tensor_split(ends)
+    return [part - span.start * width for part, span in zip(parts, spans, strict=True)]
 
 
 def _spans(n_rows: int) -> list[slice]:

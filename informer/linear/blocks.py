@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
+from jaxtyping import Int64
 
 from informer.linear.moments import Run
 
@@ -37,6 +38,11 @@ def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
             fold.fitted.extend(_away_from(own, held, pred_len) if held else own)
             fold.between.extend(_next_to(own, held, pred_len) if held else [])
     return made
+
+
+def starts_of(runs: Sequence[Run]) -> Int64[np.ndarray, "windows"]:
+    """Store rows at which the windows start."""
+    return np.concatenate([np.arange(run.first, run.stop) for run in runs])
 
 
 def _numbered(runs: Sequence[Run], first: int, stop: int) -> list[Run]:

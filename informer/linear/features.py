@@ -87,7 +87,7 @@ class OriginFeatures:
         return self.compose(rows - history.mean(dim=1, keepdim=True), mark)
 
     def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
-        """The same, from the recent rows after subtracting the means."""
+        """Features from the recent rows minus the window means, and the marks of the last rows."""
         parts = [recent.new_ones(len(recent), 1)]
         for cycle in self.cycles:
             angle = 2 * pi * self.turns(mark.to(recent.dtype), cycle)
@@ -116,7 +116,7 @@ class OriginFeatures:
             return field["dayofyear"] + hours / 24
         if "week" in field:
             return field["week"] * 7
-        # months of average length: wrong by at most four days
+        # with months of average length: off by at most four days
         return field["month"] * (_DAYS["year"] / 12) + field.get("day", zero) + hours / 24
 
     def _field(self, mark: Float[Tensor, "b m"], name: str) -> Float[Tensor, "b"]:

@@ -1,4 +1,4 @@
-"""Linear forecasts from windows: what is offered, what is chosen, and the maps that come of it."""
+"""Fit linear forecasts: candidates, choice of penalty strengths, and the maps."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -33,22 +33,23 @@ log = logging.getLogger(__name__)
 
 BLOCKS = 5
 NO_SEASON = 24
-"""Rows that age is counted in where the frequency has no season."""
+"""Unit of age in rows if the frequency has no season."""
 
 START = 3
-"""Seasons of the lookback that the search begins with, where the horizon is not longer."""
+"""The search starts with a lookback of this many seasons, or of pred_len rows if that is longer."""
 STEPS = 24
-"""Steps of the horizon that strengths are chosen on, evenly spaced."""
+"""Maximum number of steps of the horizon on which strengths are chosen, evenly spaced."""
 SELECTION_BYTES, SELECTION_FLOPS = 1_500_000_000, 1e10
-"""Of the moments that strengths are chosen from, and of one trial; columns are thinned evenly beyond."""
+"""Maximum size of the moments from which strengths are chosen, and cost of one trial; more columns are thinned
+evenly."""
 
 MOST_CHANNELS = 48
-"""Columns, of all series together, that strengths are chosen on."""
+"""Maximum number of columns, over all series, on which strengths are chosen."""
 KEPT_BYTES = 1_000_000_000
-"""Of moments that are kept for the second reading."""
+"""Maximum size of the moments kept in memory for a second use."""
 
 MOST_FLOPS = 2e12
-"""Of solving for all maps: beyond this or MOST_WEIGHTS, all columns share one."""
+"""Maximum cost of solving for all maps; beyond this or MOST_WEIGHTS, all columns share one map."""
 
 MomentsOf = Callable[[Channel], Moments]
 
@@ -62,7 +63,13 @@ def prepare(
     calendar: Marks,
     config: LinearConfig,
 ) -> "LinearFit":
-    """What the data allow to be fitted.
+    """The fit that the data allow.
+
+    Args:
+        train, val: windows.
+        positions: columns to forecast.
+        frequency, calendar: step and calendar marks of the rows.
+        config: candidates.
 
     Raises:
         InputError: a part without windows.
@@ -95,19 +102,17 @@ def prepare(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LinearFit:
-    """What the maps are fitted from.
+    """Data and candidates of linear maps.
 
     Args:
         store: rows of all series.
-        sizes: of a window; its history is the longest lookback.
-        train, val: windows.
-        positions: columns that are forecast.
-        features: what is read at the last row of a window.
-        season: rows of one season, the unit of age.
-        repeated: rows that the seasonal naive repeats.
-        config: what to offer.
-        weights: of each channel in the shared map; none: `series_weights` of the training windows.
-        known: effects that the rows are without.
+        sizes: sizes of a window; its history is the longest lookback.
+        train, val, positions: windows, and the columns to forecast.
+        features: features of a window at its last row.
+        season, repeated: rows of one season, the unit of age; rows that the seasonal naive repeats.
+        config: candidates.
+        weights: weight of each channel in the shared map; empty: `series_weights` of the training windows.
+        known: effects already subtracted from the rows.
     """
 
     store: Store
@@ -124,30 +129,33 @@ class LinearFit:
 
     @property
     def channels(self) -> list[Channel]:
-        """(series, column) of each map; a series without a window gets the shared one."""
+        """(series, column) of each map; a series without windows uses the shared map."""
         return [(series, column) for series in range(len(self.store.first_rows)) for column in self.positions]
 
     def strengths(
         self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf
     ) -> tuple[list[Strengths], str]:
-        """Those of the maps to average, and why; chosen by leave-one-block-out unless they are given.
+        """Strengths of the maps to average, and the reason as text; chosen by leave-one-block-out unless given.
 
         Args:
-            left: seconds until what is best so far is taken.
-            most_seconds: that fitting all maps once may take; lookbacks that take longer are not offered.
+            left: returns the seconds left; the search then stops with the best so far.
+            most_seconds: maximum time for fitting all maps once; lookbacks that take longer are not candidates.
         """
         if self.config.chosen:
             return list(self.config.chosen), ""
         choice, best = self.choose(left, most_seconds)
         kept, loss = best_mean(choice, best, self.config.average)
-        cut = ", cut short by the time there was" * choice.was_cut
+        cut = ", stopped early: time budget used up" * choice.was_cut
         return kept, (
-            f"; root mean squared error {loss:.4g} over {BLOCKS} blocks of training and validation, chosen from "
-            f"{choice.n_trials} choices and means of them{cut}"
+            f"; root mean squared error {loss:.4g} over {BLOCKS} blocks of training and validation, best of "
+            f"{choice.n_trials} candidates and their means{cut}"
         )
 
     def choose(self, left: Callable[[], float] = lambda: inf, most_seconds: float = inf) -> tuple[Choice, Strengths]:
-        """Strengths by leave-one-block-out, on some steps of the horizon and, where there are many, some columns."""
+        """Search strengths by leave-one-block-out on some steps of the horizon, and on some columns if there are many.
+
+        See `strengths` for the arguments. Returns the finished search, and its best strengths.
+        """
         steps = np.unique(np.linspace(0, self.sizes.pred_len - 1, STEPS).round().astype(int))
         source = self._source(steps)
         channels = self._thinned(len(source.kept) + len(self.features.groups))
@@ -179,26 +187,23 @@ class LinearFit:
         return self._fit(strengths, Once(lambda channel: self._of(source, runs, channel), self._room), note)
 
     def sums(self, strengths: Sequence[Strengths], runs: Sequence[Run]) -> Sums:
-        """The moments that maps of these strengths, fitted on `runs`, follow from."""
+        """Moments of `runs`, from which maps of these strengths are fitted."""
         source, keeps = self._source(np.arange(self.sizes.pred_len)), has_own_maps(strengths)
         return Sums.over(
             self.channels, self.channel_weights(self.channels), keeps, lambda one: self._of(source, runs, one)
         )
 
     def fit_from(self, strengths: Sequence[Strengths], sums: Sums, note: str = "") -> LinearForecast:
-        """The same as `fit`, from the `sums` of the runs."""
+        """The result of `fit`, from the `sums` of the runs."""
         return self._fit(strengths, sums.own.__getitem__, note, sums.pooled)
 
     def fit_without(
         self, strengths: Sequence[Strengths], blocks: Sequence[Fold]
     ) -> Iterator[tuple[Fold, LinearForecast]]:
-        """Each block that holds windows and leaves some, with maps fitted on what it leaves.
+        """Each fold with held-out and fitted windows, and the maps fitted without its held-out ones.
 
-        Where blocks are longer than windows, and there is room for all moments, each window is summed once, not for
-        every block.
-
-        Args:
-            blocks: all folds of the same windows.
+        Blocks longer than windows whose moments all fit into memory are summed once, not for every fold; `blocks` are
+        all folds of the same windows.
         """
         channels, usable = self.channels, [bool(block.held and block.fitted) for block in blocks]
         least = self.sizes.rows * len(blocks) * len(self.store.first_rows)
@@ -215,7 +220,7 @@ class LinearFit:
             yield block, self._fit(strengths, own.__getitem__, "")
 
     def _seconds(self, source: MomentSource, left: Callable[[], float]) -> float:
-        """Of the moments of all channels for the longest lookback, from those of one, whose features are known."""
+        """Estimated seconds for all moments at the longest lookback, from one channel with cached features."""
         self._of(source, self.train, self.channels[0])
         before = left()
         self._of(source, self.train, self.channels[0])
@@ -223,13 +228,13 @@ class LinearFit:
 
     @property
     def _room(self) -> int:
-        """Moments that may be kept."""
+        """Number of moments that fit into KEPT_BYTES."""
         return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
 
     def _fit(
         self, strengths: Sequence[Strengths], moments: MomentsOf, note: str, pooled: Moments | None = None
     ) -> LinearForecast:
-        """From the moments of each channel; `pooled` is their weighted sum, if it is known."""
+        """Fit from the moments of each channel; `pooled` is their weighted sum, if known."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
         pooled = pooled or total(map(moments, channels), self.channel_weights(channels))
         shared = [fit_shared(pooled, layout, one) for one in strengths]
@@ -255,7 +260,7 @@ class LinearFit:
         )
 
     def channel_weights(self, channels: Sequence[Channel]) -> list[float]:
-        """How much each of them counts in the shared map."""
+        """Weight of each channel in the shared map."""
         if known := dict(zip(self.channels, self.weights, strict=False)):
             return [known[channel] for channel in channels]
         return series_weights(self.store, self.sizes, self.train, channels, period=self.repeated)
@@ -272,7 +277,7 @@ class LinearFit:
         offered = [Group.bias, *(Group[cycle] for cycle in self.features.cycles)]
         if self.features.recent and self._affordable():
             offered.append(Group.recent)
-        # within a year the mean of a window says where in the year it is, which the next year does not repeat
+        # with less than two years, the mean of a window would encode the time of year, which does not generalise
         return [*offered, Group.level] if self.config.level and "year" in self.features.cycles else offered
 
     def _affordable(self) -> bool:

@@ -1,4 +1,4 @@
-"""The fit for `model.family=linear`: its maps laid out as the network's weights, whatever was chosen."""
+"""The fit for `model.family=linear`, and its maps as weights of the network."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from informer.linear.solve import Strengths, in_words
 from informer.models.linear import HARMONICS, Linear, LinearModelConfig
 
 EFFECTS = "known effects"
-"""Their name among what was chosen on the rows of a dataset."""
+"""Key of the known effects in `Data.choices`."""
 
 
 def fit_linear(
@@ -33,7 +33,14 @@ def fit_linear(
     calendar: Marks,
     config: LinearConfig | None = None,
 ) -> LinearForecast:
-    """Fit; everything is chosen on blocks of `train` and `val`.
+    """Fit linear maps; everything is chosen by cross-validation on blocks of `train` and `val`.
+
+    Args:
+        train, val: windows.
+        positions: columns to forecast.
+        frequency: step of the rows.
+        calendar: calendar marks.
+        config: candidates, and which windows to fit on.
 
     Raises:
         InputError: a part without windows.
@@ -48,15 +55,18 @@ def fit_linear(
 
 
 def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: Sequence[int] = ()) -> LinearFit:
-    """What can be fitted for the network.
+    """The fit for a network, with known effects subtracted from the rows.
 
     Args:
-        lookbacks: rows of history to choose from; none: see `informer.linear.offered.lookback_grid`.
+        model: the network.
+        config: its configuration.
+        data: the data.
+        lookbacks: candidate rows of history; empty: see `informer.linear.offered.lookback_grid`.
 
     Raises:
         InputError: see `prepare` and `Strengths.from_plain`.
     """
-    static = data.columns.static_covariates  # constant over a window, so that they say nothing there
+    static = data.columns.static_covariates  # constant over a window, so its features would be zero
     offered = LinearConfig(
         own_maps=model.has_own_maps,
         other_columns=model.recent > 0,
@@ -75,7 +85,7 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
 
 
 def effects_of(data: Data) -> KnownEffects:
-    """Of the columns and holidays that are given over the horizon; fitted once for the maps, intervals and ridge."""
+    """Effects of future covariates and holidays; fitted once and shared by the maps, intervals and ridge."""
     if EFFECTS not in data.choices:
         data.choices[EFFECTS] = fit_known(
             data.train,
@@ -90,7 +100,7 @@ def effects_of(data: Data) -> KnownEffects:
 
 
 def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
-    """Fit the maps and give them to the network; returns what was chosen, in words.
+    """Fit the maps and set them as weights of the network; returns a description of the choice.
 
     Raises:
         InputError: see `linear_fit`.
@@ -102,16 +112,16 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     fold_known(fit.known, model)
     notes = [f"linear: {words}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
     if config.own_maps and not model.has_own_maps:
-        notes.append("one map for all: maps of their own for series and columns would have too many weights")
+        notes.append("one map for all: separate maps for series and columns would have too many weights")
     if data.categories:
-        notes.append(f"not read: {', '.join(data.categories)}, whose cells are categories")
+        notes.append(f"not read: {', '.join(data.categories)} (categorical)")
     if fit.known.weight.size:
         notes.append(known_in_words(fit.known, data))
     return "; ".join(notes)
 
 
 def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
-    """`fit.strengths`, made once for the same data and the same offer."""
+    """`fit.strengths`, cached by data and candidates."""
     key = repr((fit.config, fit.features, fit.positions))
     if key not in data.choices:
         data.choices[key] = fit.strengths()
@@ -119,7 +129,7 @@ def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
 
 
 def known_in_words(known: KnownEffects, data: Data) -> str:
-    """Which columns and holidays have an effect."""
+    """The columns and holidays with an effect, as text."""
     fields = mark_fields(data.frequency, data.calendar)
     names = [data.inputs[place] for place in known.columns] + [fields[place] for place in known.marks]
     found = [names[place] for place in known.found]
@@ -127,14 +137,14 @@ def known_in_words(known: KnownEffects, data: Data) -> str:
 
 
 def all_runs(data: Data) -> list[Run]:
-    """The windows of all parts, and those between them."""
+    """The windows of all parts and those that span two parts."""
     parts = [part for part in (data.train, data.val, data.calibration, data.test) if part is not None]
     return joined([], [run for part in parts for run in runs_of(part)])
 
 
 @torch.no_grad()
 def fold_known(known: KnownEffects, model: Linear) -> None:
-    """Give the network the effects."""
+    """Set the known effects as weights of the network."""
     if model.effects is not None:
         model.effects.zero_()
         weight = torch.from_numpy(known.weight).to(model.effects)
@@ -143,13 +153,13 @@ def fold_known(known: KnownEffects, model: Linear) -> None:
 
 @torch.no_grad()
 def fold(fitted: LinearForecast, model: Linear) -> None:
-    """Make the network forecast what `fitted` does.
+    """Set the weights of the network so that it forecasts like `fitted`.
 
-    forecast = last + W^T (history - last) + level mean(history) + features is linear in the history, so that one map of
-    it holds all but the features: W with 1 - sum W added at the last row and level / seq_len at every row.
+    forecast = last + W^T (history - last) + level mean(history) + features is linear in the history, so one map of the
+    history represents all but the features: W, plus 1 - sum W at the last row and level / seq_len at every row.
 
     Raises:
-        InputError: the network has no place for the maps.
+        InputError: the maps' shape differs from the network's.
     """
     maps = 1 if fitted.by_series and not model.reads_series else len(fitted.weight)
     weight, level, extra = (part[:maps].double() for part in (fitted.weight, fitted.level, fitted.extra))

@@ -1,4 +1,4 @@
-"""The fitted maps as a torch module."""
+"""Fitted linear maps as a torch module."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -14,17 +14,18 @@ from informer.linear.solve import Strengths
 
 @final
 class LinearForecast(nn.Module):
-    """forecast = last + weight^T (history - last) + level mean(history) + extra^T features, for each column its own.
+    """forecast = last + weight^T (history - last) + level mean(history) + extra^T features, for each column.
 
     Args:
-        positions: columns of a window that are forecast.
-        features: what is read at the last row.
-        weight: one map shared by all, or one a column, or the shared one and then one per series and column.
-        level: weight of the mean of the history.
-        extra: weight of the features.
-        by_series: maps are by series; the first is shared, for series never seen.
+        positions: columns to forecast.
+        features: features of a window at its last row.
+        weight: one map shared by all columns, one per column, or with `by_series` the shared map followed by one per
+            series and column.
+        level: weights of the mean of the history.
+        extra: weights of the features.
+        by_series: maps are separate for each series; the shared one is for new series.
         chosen: strengths of the maps that were averaged.
-        note: the same in words.
+        note: description of the fit.
     """
 
     weight: Tensor
@@ -50,7 +51,7 @@ class LinearForecast(nn.Module):
             self.register_buffer(name, part)
 
     def to_plain(self) -> dict[str, object]:
-        """What `from_plain` needs, next to the state dict, to make this module again; plain values only."""
+        """Plain values from which `from_plain` makes a module of the same shape."""
         return {
             "positions": list(self.positions),
             **self.features.to_plain(),
@@ -61,7 +62,7 @@ class LinearForecast(nn.Module):
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "LinearForecast":
-        """A module of the same shape whose weights are zero, for `load_state_dict`."""
+        """A module with the shape of `to_plain` and zero weights, for `load_state_dict`."""
         features = OriginFeatures(
             plain["n_columns"],
             plain["recent"],
@@ -90,9 +91,9 @@ class LinearForecast(nn.Module):
         """Forecast in scaled units.
 
         Args:
-            history: of all columns.
+            history: history of all columns.
             mark: calendar marks of its last row.
-            series: place of each window's series among those that maps were fitted for, -1 for another; None: another.
+            series: index of each window's series among those fitted, -1 for a new one; None: all new.
         """
         own = history[:, :, list(self.positions)]
         last, mean = own[:, -1:], own.mean(dim=1)
@@ -108,14 +109,14 @@ class LinearForecast(nn.Module):
         return forecast.transpose(1, 2) + last
 
     def _of_series(self, rows: Tensor, mean: Tensor, features: Tensor, series: Tensor | None) -> Tensor:
-        """Map 0 is shared, then n a series."""
+        """Forecast with separate maps: map 0 is shared, then n maps per series."""
         n = len(self.positions)
         if series is None:
             maps = torch.zeros(len(rows), n, dtype=torch.long, device=rows.device)
         else:
             maps = (1 + series[:, None] * n + torch.arange(n, device=rows.device)).masked_fill(series[:, None] < 0, 0)
         out = []
-        # one window at a time: a batch of maps would be copied otherwise
+        # one window at a time, since indexing the maps for a batch would copy them
         for window, chosen in enumerate(maps):
             out.append(
                 torch.stack(

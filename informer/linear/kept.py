@@ -1,4 +1,4 @@
-"""What a linear fit keeps, so that later rows can be added to it without the earlier ones."""
+"""Saved state of a linear fit, to which later rows can be added without the earlier ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from informer.linear.solve import Strengths
 from informer.linear.sums import Sums, packed, unpacked
 
 MOST_BYTES = 1 << 26
-"""Of the moments that are kept: 64 MiB; of more nothing is kept."""
+"""Maximum size of saved moments, 64 MiB; larger ones are not saved."""
 
 ENTRIES: dict[str, type | tuple[type, ...]] = {
     "features": dict, "season": int, "repeated": int, "strengths": list, "weights": Tensor, "windows": Tensor,
@@ -39,9 +39,9 @@ class Reads:
     """What a model reads and forecasts.
 
     Args:
-        sizes: of a window.
+        sizes: sizes of a window.
         channels: series and column of each map.
-        n_columns: of a window.
+        n_columns: number of columns of a window.
     """
 
     sizes: WindowSizes
@@ -50,7 +50,7 @@ class Reads:
 
     @classmethod
     def of(cls, sizes: WindowSizes, *, n_series: int, inputs: Sequence[str], targets: Sequence[str]) -> "Reads":
-        """Of a model with these columns; a single series counts as one."""
+        """For a model with these columns; `n_series` is 0 for a single series."""
         columns = [list(inputs).index(name) for name in targets]
         return cls(sizes, [(one, column) for one in range(max(n_series, 1)) for column in columns], len(inputs))
 
@@ -62,9 +62,9 @@ class KeptFit:
     Args:
         features: what the maps read at the last row of a window.
         season, repeated: see `LinearFit`.
-        strengths: of the maps that are averaged.
-        weights: of each channel in the shared map.
-        sums: over the windows.
+        strengths: strengths of the maps that are averaged.
+        weights: weight of each channel in the shared map.
+        sums: moments of the windows.
     """
 
     features: OriginFeatures
@@ -76,7 +76,7 @@ class KeptFit:
 
     @classmethod
     def of(cls, fit: LinearFit, strengths: Sequence[Strengths], runs: Sequence[Run]) -> "KeptFit":
-        """Of a fit on runs."""
+        """From a fit on runs of windows."""
         sums, weights = fit.sums(strengths, runs), fit.channel_weights(fit.channels)
         return cls(fit.features, fit.season, fit.repeated, list(strengths), weights, sums)
 
@@ -89,7 +89,7 @@ class KeptFit:
         )  # fmt: skip
 
     def to_plain(self) -> dict[str, Any]:
-        """Plain containers and tensors."""
+        """State as plain containers and tensors."""
         own = [packed(one.products) for one in self.sums.own.values()]
         return {
             "features": self.features.to_plain(),
@@ -105,14 +105,15 @@ class KeptFit:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], of: Reads, where: str) -> "KeptFit":
-        """What `to_plain` gave, checked.
+        """Restore and check the state from `to_plain`.
 
         Args:
+            plain: the saved state.
             of: what the model reads and forecasts.
-            where: names the file in errors.
+            where: name of the file in errors.
 
         Raises:
-            InputError: it is something else, or does not fit the model.
+            InputError: the state is invalid, or does not fit the model.
         """
         _check(plain, ENTRIES, where)
         features, strengths = _features(plain["features"], of, where), _strengths(plain["strengths"], of, where)
@@ -141,7 +142,7 @@ class KeptFit:
 
 
 def bytes_of(fit: LinearFit, strengths: Sequence[Strengths]) -> int:
-    """Of the moments that `KeptFit` would hold."""
+    """Size of the moments that `KeptFit` would hold, in bytes."""
     size = fit.sizes.seq_len + fit.sizes.pred_len + len(fit.features.groups)
     return 4 * size * (size + 1) * (1 + len(fit.channels) * has_own_maps(strengths))
 
@@ -164,7 +165,7 @@ def _features(plain: Mapping[str, Any], of: Reads, where: str) -> OriginFeatures
     try:
         kind = CalendarEmbed(plain["kind"])
         found = OriginFeatures(plain["n_columns"], plain["recent"], tuple(cycles), tuple(fields), kind, tuple(left_out))
-        found.groups  # noqa: B018 (made to be checked)
+        found.groups  # noqa: B018 (raises KeyError for an unknown cycle)
     except (ValueError, KeyError) as error:
         raise InputError(f"{where}: features: expected those of a linear fit, found {plain!r:.80}") from error
     return found

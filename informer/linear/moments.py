@@ -1,8 +1,8 @@
-"""Sums of products over windows: all that least squares needs to know of them.
+"""Sums of products over windows, the sufficient statistics of least squares.
 
-With z = [history, future, features] of a window, the moments are sum z z^T. Windows that follow each other share all
-rows but one, so that the products of history and future come from running sums along the diagonals, at a cost of
-O((seq_len + pred_len)^2) whatever the number of windows, instead of from a matrix product over all of them.
+With z = [history, future, features] of a window, the moments are sum z z^T. Consecutive windows share all rows but one,
+so the products of history and future are running sums along diagonals: a cost of O((seq_len + pred_len)^2) after one
+correlation over the rows, instead of a matrix product over all windows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,13 +22,14 @@ _SIZE = 8192
 """Rows of a Fourier transform, unless a window is longer than an eighth of that."""
 
 _MOST_STRIDE = 8
-"""Rows between windows up to which sums along diagonals are faster than a matrix product."""
+"""Largest stride of windows for which running sums are faster than a matrix product."""
 
 FEW = 3
-"""Features are few if this many times their number is at most the rows of a window: products of many are faster."""
+"""The Fourier transform is used if FEW times the number of features is at most the rows of a window; with more
+features a matrix product is faster."""
 
 _KEPT_BYTES = 256_000_000
-"""Of transformed features that are kept for other columns."""
+"""Maximum size of the cache of transformed features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,13 @@ def runs_of(windows: Windows) -> list[Run]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Moments:
-    """sum z z^T over windows of one column, z = [history, future, features]; sums of several add up.
+    """sum z z^T over windows of one column, z = [history, future, features]; moments of disjoint windows add up.
 
-    `observed`: in how many of the windows each row of the future is observed, where it is 0 in the others; None: in
-    all. See `informer.linear.observed`.
+    Args:
+        products: the sum; a missing value of the future counts as 0.
+        windows: number of windows.
+        observed: number of windows in which each row of the future is observed; None: all. See
+            `informer.linear.observed`.
     """
 
     products: Float64[np.ndarray, "z z"]
@@ -69,13 +73,13 @@ class Moments:
     observed: Float64[np.ndarray, "h"] | None = None
 
     def complete(self, first: int) -> Float64[np.ndarray, "z z"]:
-        """The products as if all rows of the future, from place `first` on, were observed in every window."""
+        """The products scaled as if all rows of the future, from index `first` on, were observed in every window."""
         if self.observed is None:
             return self.products
         return scaled_up(self.products, self.windows, self.observed, first)
 
     def times(self, weight: float) -> "Moments":
-        """As if each window counted so many times."""
+        """The moments with each window weighted."""
         observed = None if self.observed is None else weight * self.observed
         return self if weight == 1 else Moments(weight * self.products, weight * self.windows, observed)
 
@@ -103,9 +107,9 @@ class MomentSource:
 
     Args:
         store: rows of all series, scaled, and their marks.
-        seq_len, reach: rows of a window: of history, and from there to the end of the forecast.
-        features: what is read at its last row.
-        steps: steps of the future to keep; None: all.
+        seq_len, reach: rows of a window's history, and rows from there to the end of the forecast.
+        features: features of a window at the last row of its history.
+        steps: rows of the future to keep; None: all.
     """
 
     store: Store
@@ -120,13 +124,13 @@ class MomentSource:
 
     @property
     def kept(self) -> np.ndarray:
-        """Positions of a window that are kept."""
+        """Rows of a window that are kept: its history and `steps`."""
         steps = np.arange(self.reach) if self.steps is None else self.steps
         return np.concatenate([np.arange(self.seq_len), self.seq_len + steps])
 
     def of_series(self, runs: Sequence[Run], series: int) -> list[Run]:
-        """Those of one series; `runs` must not change."""
-        key = id(runs)  # which stays its own, because the list is kept
+        """The runs of one series; `runs` must not change."""
+        key = id(runs)  # unique, because the list is kept alive
         if key not in self._grouped:
             own: dict[int, list[Run]] = {}
             for run in runs:
@@ -135,7 +139,7 @@ class MomentSource:
         return self._grouped[key][1].get(series, [])
 
     def feature_products(self, runs: Sequence[Run]) -> Float64[np.ndarray, "e e"]:
-        """sum e e^T: the same for all columns."""
+        """sum e e^T over the features e, which are the same for all columns."""
         key = tuple(runs)
         if key not in self._squares:
             size = len(self.features.groups)
@@ -147,7 +151,7 @@ class MomentSource:
         return self._squares[key]
 
     def of(self, column: int, runs: Sequence[Run], feature_products: Float64[np.ndarray, "e e"]) -> Moments:
-        """Moments of one column over runs; `feature_products` is that of the same runs."""
+        """Moments of one column over runs of one series; `feature_products` must be of the same runs."""
         rows = self._rows_of(column, runs)
         if rows is not None:
             return self._observed(rows, runs)
@@ -160,7 +164,7 @@ class MomentSource:
         return Moments(products, sum(map(len, runs)))
 
     def _observed(self, rows: ObservedRows, runs: Sequence[Run]) -> Moments:
-        """The same of a column with gaps, of the series that runs are of."""
+        """Moments of a column with gaps; empty if some row of the future is never observed."""
         kept = self.kept
         total = np.zeros((len(kept) + len(self.features.groups),) * 2)
         windows, counts = 0, np.zeros(len(kept) - self.seq_len)
@@ -174,7 +178,7 @@ class MomentSource:
         return found if found.is_known else Moments(np.zeros_like(total), 0)
 
     def _rows_of(self, column: int, runs: Sequence[Run]) -> ObservedRows | None:
-        """Rows of a column of the series that runs are of; None where nothing is missing."""
+        """Rows of a column, of the series of `runs`; None if nothing is missing."""
         if not self.store.has_gaps or not runs:
             return None
         key = runs[0].series, column
@@ -186,8 +190,8 @@ class MomentSource:
         return self._latest[key]
 
     def _mixed(self, column: int, runs: Sequence[Run]) -> Float64[np.ndarray, "e n"]:
-        """sum e z^T over windows z: where many follow each other a correlation, which the Fourier transform makes a
-        product; its sum is transformed back once."""
+        """sum e z^T over windows z. For long runs it is a correlation, computed by Fourier transforms whose products
+        are summed and transformed back once."""
         n, size = self.seq_len + self.reach, self._size
         mixed = np.zeros((len(self.features.groups), n))
         total: np.ndarray | None = None
@@ -202,11 +206,11 @@ class MomentSource:
 
     @property
     def _size(self) -> int:
-        """Rows of a Fourier transform, so that seven eighths of them are windows."""
+        """Rows of a Fourier transform, of which at least seven eighths start a window."""
         return max(_SIZE, 1 << (8 * (self.seq_len + self.reach) - 1).bit_length())
 
     def _spectrum(self, part: Run) -> np.ndarray:
-        """The features of a run, transformed along its windows, conjugate; kept for other columns."""
+        """Conjugate Fourier transform of a run's features along its windows, cached for other columns."""
         if part in self._spectra:
             return self._spectra[part]
         found = np.fft.rfft(self._features(part).numpy(), self._size, axis=0).conj()
@@ -215,12 +219,12 @@ class MomentSource:
         return found
 
     def _rows(self, run: Run, column: int) -> Float64[np.ndarray, "t"]:
-        """Of one column, all that windows of a run hold."""
+        """All rows of one column that the windows of a run contain."""
         last = run.stop + self.seq_len + self.reach - 1
         return self.store.values[run.first : last, column].double().cpu().numpy()
 
     def _chunks(self, runs: Sequence[Run]) -> Iterator[Run]:
-        """The same windows in runs whose rows fit into a Fourier transform."""
+        """The windows as runs whose rows fit into one Fourier transform."""
         most = self._size - self.seq_len - self.reach + 1
         for run in runs:
             for first in range(run.first, run.stop, most):
@@ -234,7 +238,7 @@ class MomentSource:
             return self.features.compose(
                 torch.empty(len(run), 0, len(self.features.columns), dtype=torch.float64), mark
             )
-        # of gaps, also the rows before, from which a value may be carried
+        # with gaps, also earlier rows, from which values may be carried forward
         first = max(run.first - self.seq_len, int(store.first_rows[run.series])) if store.has_gaps else run.first
         rows = store.values[first : run.stop + self.seq_len - 1].double().cpu()
         rows = torch.from_numpy(carried_rows(rows.numpy()))[run.first - first :] if store.has_gaps else rows
@@ -248,11 +252,10 @@ class MomentSource:
 def window_products(
     rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray | None = None, *, stride: int = 1
 ) -> Float64[np.ndarray, "n n"]:
-    """X^T X of the windows of n rows that begin at rows 0, stride, 2 stride, ..., X being [windows n]; only the
-    positions `kept`.
+    """X^T X of the windows of n rows that begin at rows 0, stride, 2 stride, ..., with X [windows n]; only the rows and
+    columns `kept`.
 
-    Entry (i + stride, j + stride) is entry (i, j) with a product of rows taken away at the beginning and one added at
-    the end.
+    Entry (i + stride, j + stride) is entry (i, j) minus the first product of rows plus one after the last.
     """
     kept = np.arange(n) if kept is None else kept
     every = sliding_window_view(rows, n)[::stride]
@@ -283,7 +286,7 @@ def window_products(
 
 
 def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:
-    """Runs of both parts with the windows between, whose futures lie in both."""
+    """Runs of both parts, and of the windows between them that span both."""
     made: list[Run] = []
     for run in in_order([*train, *val]):
         if made and made[-1].series == run.series:
@@ -293,5 +296,5 @@ def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:
-    """In the order of the store."""
+    """Runs in the order of the store."""
     return sorted(runs, key=lambda run: run.first)

@@ -8,14 +8,13 @@ part at the end may cover only one season, whose errors need not be typical.
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 
-import numpy as np
 import torch
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.linear.blocks import folds
+from informer.linear.blocks import folds, starts_of
 from informer.linear.fold import choice, fold, linear_fit
-from informer.linear.moments import Run, joined, runs_of
+from informer.linear.moments import joined, runs_of
 from informer.models.linear import Linear, LinearModelConfig
 
 MOST_WINDOWS = 2000
@@ -49,8 +48,4 @@ def held_out_blocks(
     for block, fitted in fit.fit_without(strengths, folds(runs, n_blocks, data.sizes.pred_len)):
         fold(fitted, scratch)
         finish(scratch)
-        yield scratch, data.train.at(torch.from_numpy(_starts(block.held))).thinned(MOST_WINDOWS // n_blocks)
-
-
-def _starts(runs: list[Run]) -> np.ndarray:
-    return np.concatenate([np.arange(run.first, run.stop) for run in runs])
+        yield scratch, data.train.at(torch.from_numpy(starts_of(block.held))).thinned(MOST_WINDOWS // n_blocks)

@@ -19,7 +19,7 @@ class Shares:
     """Weights of the average; they add up to 1.
 
     Args:
-        network, linear, naive: of each forecast; `network` is the whole model, linear part included.
+        network, linear, naive: weight of each forecast; `network` is the whole model, linear part included.
     """
 
     network: float = 0.0
@@ -32,15 +32,15 @@ class Shares:
             raise InputError(f"combination: expected weights of at least 0 that add up to 1, found {parts}")
 
     def to_plain(self) -> dict[str, float]:
-        """For a checkpoint."""
+        """Return the weights as written to a checkpoint."""
         return {"network": self.network, "linear": self.linear, "naive": self.naive}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Shares":
-        """What `to_plain` gave.
+        """Read the weights written by `to_plain`.
 
         Raises:
-            InputError: it is something else.
+            InputError: other names, or values that are not floats.
         """
         names = ("network", "linear", "naive")
         if set(plain) != set(names) or not all(isinstance(part, float) for part in plain.values()):
@@ -55,7 +55,7 @@ class Shares:
 
 
 def maps_of(model: ForecastModel) -> Linear | None:
-    """The closed-form maps of a network, or the network that is nothing else; None where there are none."""
+    """Return the closed-form maps of a model: its linear part, or the model itself if it is `Linear`; None without."""
     if isinstance(model, Linear):
         return model
     return model.maps if isinstance(model, Informer) else None

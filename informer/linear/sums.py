@@ -1,7 +1,7 @@
-"""Moments of all channels over the same windows, which maps of given strengths follow from.
+"""Moments of all channels over the same windows, sufficient statistics of maps with given strengths.
 
-Moments of disjoint windows add up: those of later windows added to those of earlier ones are, but for rounding, those
-of all windows, so that a fit on all rows needs only the later rows.
+Moments of disjoint windows add up, except for rounding, so a fit on all rows needs only the earlier moments and the
+later rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +19,8 @@ class Sums:
     """Moments of channels over windows.
 
     Args:
-        pooled: of all channels together, each with its weight.
-        own: of each channel; empty where all channels share one map.
+        pooled: weighted sum over all channels.
+        own: moments of each channel; empty if all channels share one map.
     """
 
     pooled: Moments
@@ -30,12 +30,12 @@ class Sums:
     def over(
         cls, channels: Sequence[Channel], weights: Sequence[float], keeps: bool, moments: Callable[[Channel], Moments]
     ) -> "Sums":
-        """From the moments of each channel, one after the other.
+        """Sum the moments of each channel, one channel at a time.
 
         Args:
-            channels, weights: all of them, at least one.
-            keeps: those of each channel by itself, too.
-            moments: of a channel.
+            channels, weights: all channels, at least one, and their weights.
+            keeps: also keep the moments of each channel.
+            moments: returns the moments of a channel.
         """
         pooled, own = None, {}
         for channel, weight in zip(channels, weights, strict=True):
@@ -60,7 +60,7 @@ def packed(products: Float64[np.ndarray, "z z"]) -> Float64[np.ndarray, "t"]:
 
 
 def unpacked(triangle: Float64[np.ndarray, "t"], size: int) -> Float64[np.ndarray, "z z"]:
-    """The matrix of `packed`."""
+    """The symmetric matrix of `size` rows whose `packed` upper triangle is `triangle`."""
     products = np.zeros((size, size))
     rows, columns = np.triu_indices(size)
     products[rows, columns] = triangle

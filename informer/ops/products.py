@@ -45,11 +45,35 @@ def _is_eager_float32(x: Tensor, weight: Tensor) -> bool:
     )
 
 
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype that products of x have: that of autocast where it is enabled, otherwise x's own."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
 def product(
-    x: Float[Tensor, "*batch i"], weight: Float[Tensor, "o i"], bias: Float[Tensor, " o"] | None = None
+    x: Float[Tensor, "*batch i"],
+    weight: Float[Tensor, "o i"],
+    bias: Float[Tensor, " o"] | None = None,
+    *,
+    out: Float[Tensor, "n o"] | None = None,
 ) -> Float[Tensor, "*batch o"]:
-    """x weight^T + bias, for callers that compute the gradient themselves."""
-    return onednn(x, weight, bias) if ONEDNN and _is_eager_float32(x, weight) else F.linear(x, weight, bias)
+    """x weight^T + bias, for callers that compute the gradient themselves; `out` receives it if x has two axes."""
+    if ONEDNN and _is_eager_float32(x, weight):
+        found = onednn(x, weight, bias)
+        return found if out is None else out.copy_(found)
+    if out is None:
+        return F.linear(x, weight, bias)
+    if bias is None:
+        return torch.mm(x, weight.t(), out=out)
+    return torch.addmm(bias, x, weight.t(), out=out)
+
+
+def add_product_(total: Float[Tensor, "m o"], a: Float[Tensor, "m n"], b: Float[Tensor, "n o"]) -> Float[Tensor, "m o"]:
+    """total += a b, where `total` may have more digits than a and b."""
+    if total.dtype == a.dtype and not (ONEDNN and _is_eager_float32(a, b)):
+        return total.addmm_(a, b)
+    return total.add_(product(a, b.t()))
 
 
 class _OneDnnLinear(torch.autograd.Function):
@@ -103,32 +127,41 @@ class CircularConv3(nn.Module):
     def forward(self, x: Float[Tensor, "b l i"]) -> Float[Tensor, "b l o"]:
         """Convolve along l."""
         weight = self.weight.transpose(1, 2).flatten(1)
-        if _is_eager_float32(x, weight):
-            return _CircularProduct.apply(x, weight, self.bias)
+        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+            return _CircularProduct.apply(x, weight, self.bias, product_dtype(x))
         return linear(_taps(x), weight, self.bias)
 
 
 def _taps(x: Tensor) -> Tensor:
     """Every row concatenated with the rows before and after it, [b l 3i]."""
-    return torch.cat((x.roll(1, dims=1), x, x.roll(-1, dims=1)), dim=-1)
+    around = torch.cat((x[:, -1:], x, x[:, :1]), dim=1)
+    return around.unfold(1, 3, 1).transpose(2, 3).flatten(2).contiguous()  # flatten alone keeps a view
 
 
 class _CircularProduct(torch.autograd.Function):
     """`linear` of the taps, which take three times the memory of x and are recomputed in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.dtypes = x.dtype, weight.dtype
+        x, weight, bias = (each.to(dtype) for each in (x, weight, bias))
         ctx.save_for_backward(x, weight)
         return product(_taps(x), weight, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
         x, weight = ctx.saved_tensors
+        x_dtype, weight_dtype = ctx.dtypes
         rows = grad.reshape(-1, grad.shape[-1])
         grad_weight = product(rows.t(), _taps(x).flatten(0, 1).t())
         grad_x = None
         if ctx.needs_input_grad[0]:
             before, at, after = product(rows, weight.t()).view(*x.shape[:2], -1).split(x.shape[2], dim=-1)
-            grad_x = at + before.roll(-1, dims=1) + after.roll(1, dims=1)
-        return grad_x, grad_weight, rows.sum(0)
+            grad_x = torch.empty_like(x)
+            torch.add(at[:, :-1], before[:, 1:], out=grad_x[:, :-1])
+            torch.add(at[:, -1], before[:, 0], out=grad_x[:, -1])
+            grad_x[:, 1:] += after[:, :-1]
+            grad_x[:, 0] += after[:, -1]
+            grad_x = grad_x.to(x_dtype)
+        return grad_x, grad_weight.to(weight_dtype), rows.sum(0).to(weight_dtype), None

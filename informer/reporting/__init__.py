@@ -1,1 +1,1 @@
-"""HTML reports: their content as plain data, collecting it from runs and forecasts, and writing one page."""
+"""HTML reports: content as plain data, collected from runs and forecasts, and written as one page."""

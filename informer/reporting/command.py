@@ -1,4 +1,4 @@
-"""The page about a run, an evaluation or forecasts, from the checked configuration to the file."""
+"""Write the page about a run, an evaluation or forecasts, from the checked configuration to the file."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def report(settings: ReportConfig, console: Console) -> Path:
     """Write the page; returns its path.
 
     Raises:
-        InputError: there is no run, evaluation or forecast, or it cannot be read.
+        InputError: no run, evaluation or forecasts, or they cannot be read.
     """
     path = followed(settings.input)
     output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
@@ -38,9 +38,9 @@ def report(settings: ReportConfig, console: Console) -> Path:
 
 
 def _content(path: Path, settings: ReportConfig) -> Content:
-    is_run = path.is_dir() and (path / checkpoint.BEST).exists()  # which may hold its forecasts, too
+    is_run = path.is_dir() and (path / checkpoint.BEST).exists()  # a run directory may also contain forecasts
     if holds_forecasts(path) and not is_run:
-        return forecast_content(path, history=settings.history, actuals=settings.actuals)
+        return forecast_content(path, history=settings.history, actuals=settings.actuals, written=settings.dataset)
     folder = path if path.is_dir() else path.parent
     if not any((place / checkpoint.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():
         raise InputError(

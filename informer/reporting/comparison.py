@@ -1,4 +1,4 @@
-"""Comparison of runs, from the checked configuration to the table and the page."""
+"""Compare runs, from the checked configuration to the table and the page."""
 
 from pathlib import Path
 

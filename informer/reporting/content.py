@@ -1,6 +1,6 @@
-"""What a report shows, as plain data: no HTML and no model.
+"""Content of a report as plain data, without HTML or models.
 
-Units of numbers are given per field; NaN means "not known" and is omitted from the page.
+Units are given per field; NaN means unknown and is omitted from the page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from enum import Enum
 from informer.errors import signed_percent
 
 Lines = Mapping[str, Sequence[float]]
-"""Values by the name of a forecaster."""
+"""Values by name of the forecaster."""
 
 START = "without the network"
 """Name of the forecast without the network's contribution: the linear start, if the model has one."""
@@ -48,8 +48,8 @@ class ScoreRow:
     """Overall scores of one forecaster.
 
     Args:
-        name: of the forecaster.
-        metrics: by the names of `informer.metrics.METRICS`, all in the same units.
+        name: name of the forecaster.
+        metrics: values by the names of `informer.metrics.METRICS`, all in the same units.
         skill: 1 - MSE / MSE of the model's best baseline; NaN for the model without one.
     """
 
@@ -65,10 +65,10 @@ class Profile:
     Args:
         key: short name, used as an identifier in the page.
         title: heading.
-        axis: what the labels are.
-        labels: one per value; numbers draw a line, text draws bars.
-        mse, mae: by forecaster.
-        units: of the errors.
+        axis: title of the axis.
+        labels: one per value; numbers are plotted as a line, text as bars.
+        mse, mae: errors by forecaster.
+        units: units of the errors.
         note: how it was measured, one sentence.
     """
 
@@ -84,10 +84,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """How often actual values are inside an interval.
+    """Coverage of an interval.
 
     Args:
-        name: such as `80 %`.
+        name: name of the interval, such as `80 %`.
         expected: nominal coverage in percent.
         overall: actual coverage in percent.
         by_step, by_column: coverage by step and by column.
@@ -105,8 +105,8 @@ class Residuals:
     """Forecast minus actual value, scaled.
 
     Args:
-        edges: of the histogram's bins, one more than counts; values beyond are counted in the outer bins.
-        counts: of each bin.
+        edges: edges of the histogram's bins, one more than counts; values outside are counted in the outer bins.
+        counts: count of each bin.
         bias_by_step: mean residual by step ahead.
         bias_by_column: mean residual by column.
     """
@@ -122,10 +122,10 @@ class LossCurves:
     """Losses of training.
 
     Args:
-        training, validation: epochs and the loss of each; epoch 0 is before the first step.
+        training, validation: epochs and their losses; epoch 0 is before the first step.
         baselines: validation losses by name.
-        units: what the losses are.
-        note: what a reader of them should know.
+        units: label of the losses.
+        note: note on the baselines' losses.
     """
 
     training: tuple[Sequence[int], Sequence[float]]
@@ -140,8 +140,8 @@ class AttentionPicture:
     """Weights of one layer on one window.
 
     Args:
-        place: such as `encoder 1.2`.
-        lengths: queries and keys.
+        place: name of the layer, such as `encoder 1.2`.
+        lengths: number of queries and of keys.
         heads: one matrix per head, thinned if long.
     """
 
@@ -152,13 +152,13 @@ class AttentionPicture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Forecasts made at one time.
+    """Forecasts from one origin.
 
     Args:
-        row: index in the track's rows of the first step; may be one past the last row.
-        times: of the steps, if beyond the track's rows; else empty.
+        row: index of the first step in the track's rows; may be one past the last row.
+        times: times of the steps if they are beyond the track's rows, otherwise empty.
         lines: forecasts in data units by forecaster.
-        bands: low and high ends by name (`80 %`), in data units.
+        bands: lower and upper ends in data units by name (`80 %`).
     """
 
     row: int
@@ -172,13 +172,13 @@ class Track:
     """One column of one series with its forecasts, for display.
 
     Args:
-        series: name of the series; empty where there is only one.
+        series: name of the series; empty for a single series.
         column: name of the column.
-        times: index in `Content.times` of its rows' timestamps.
-        actual: values in data units, one per row.
-        origins: oldest first.
-        mse: of the model, scaled; NaN where no actual values are known.
-        skill: against the best baseline of this track.
+        times: index of its rows' timestamps in `Content.times`.
+        actual: actual values in data units, one per row.
+        origins: origins, oldest first.
+        mse: scaled MSE of the model; NaN without actual values.
+        skill: skill against the best baseline of this track.
     """
 
     series: str
@@ -192,9 +192,13 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesScore:
-    """Errors of one column of one series, for the table of all.
+    """Scores of one column of one series, for the table of all.
 
     Args:
+        series, column: names.
+        windows: number of scored windows of the series.
+        mse: scaled MSE of the model.
+        skill: skill against the best baseline.
         track: index of its track; -1 if the page does not contain its values.
     """
 
@@ -212,29 +216,29 @@ class Content:
 
     Args:
         title: heading of the page.
-        subtitle: what was forecast from which data, one line.
+        subtitle: the forecasting task, one line.
         verdict: one sentence.
-        tone: of the verdict.
+        tone: colour of the verdict.
         model: name of the model among the forecasters.
         cards: figures at the top.
         scaled, original: score tables in both units.
         tables: further tables.
-        remarks: what a reader of the scores should know.
+        remarks: notes on the scores.
         profiles: errors along each axis.
         columns: names of the forecast columns.
-        main: the one that every chart of columns shows; empty: the last one.
-        coverage: of intervals.
-        residuals: of the model.
-        losses: of its training.
-        times: timestamps that tracks refer to, each as ISO 8601 text.
+        main: the column that every chart of columns shows; empty: the last one.
+        coverage: coverage of intervals.
+        residuals: residuals of the model.
+        losses: losses of its training.
+        times: timestamps of the tracks, as ISO 8601 text.
         tracks: series that can be displayed.
-        shown: which tracks these are and why, one sentence.
+        shown: how the tracks were selected, one sentence.
         series: scores of every series and column.
-        attention: maps of one window.
-        attention_window: which window that is.
-        problems: found in the data.
+        attention: attention maps of one window.
+        attention_window: description of that window.
+        problems: problems found in the data.
         command: the command of the run.
-        settings: key and value of the configuration.
+        settings: configuration by key.
         facts: versions, data, commit.
     """
 
@@ -267,7 +271,7 @@ class Content:
 
 
 def signed(share: float) -> str:
-    """`+14.4 %` for 0.144, with the minus sign that the page's script writes."""
+    """`+14.4 %` for 0.144, with the same minus sign as the page's script."""
     return signed_percent(share).replace("-", "\u2212")
 
 

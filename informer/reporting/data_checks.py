@@ -1,4 +1,4 @@
-"""What a reader of a forecast should know about the data: drift, constant columns, repeated values, outliers."""
+"""Checks of the data for a report: drift, constant columns, repeated values, outliers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,11 +14,11 @@ OUTLIER = 10.0
 STUCK = 0.2
 """Minimum share of rows that repeat the previous row, in a column with many different values."""
 MOST = 12
-"""Problems listed; the rest are counted."""
+"""Maximum number of problems listed; the rest are counted."""
 
 
 def data_problems(data: Data) -> list[str]:
-    """One sentence per problem, worst first; nothing is changed."""
+    """One sentence per problem, worst first."""
     found = sorted((each for one in _all(data) for each in one), key=lambda each: -each[0])
     lines = [line for _, line in found[:MOST]]
     if len(found) > MOST:
@@ -31,7 +31,7 @@ def _all(data: Data) -> Iterator[list[tuple[float, str]]]:
     for series, split in zip(data.panel, data.splits, strict=True):
         for c, column in enumerate(data.inputs):
             if column in (*data.categories, *data.columns.static_covariates):
-                continue  # numbers that are no quantities, or constant as they should be
+                continue  # category codes, and columns that are constant by definition
             where = f"{series.name}, {column}" if several else column
             values = (series.values[part.start : part.stop, c] for part in (split.train, split.test))
             train, test = (part[~np.isnan(part)] for part in values)
@@ -61,7 +61,7 @@ def _problems(
         if still > STUCK:
             yield (
                 50 + still,
-                f"{where}: {still:.0%} of the training rows repeat the previous value; is a sensor stuck?",
+                f"{where}: {still:.0%} of the training rows repeat the previous value; possibly a stuck sensor",
             )
     median = float(np.median(train))
     deviation = 1.4826 * float(np.median(np.abs(train - median)))
@@ -79,5 +79,5 @@ def _problems(
 
 
 def listed_lines(lines: Sequence[str], most: int = 40) -> list[str]:
-    """The first lines and how many more there are."""
+    """The first lines, and the number of others."""
     return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]

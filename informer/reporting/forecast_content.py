@@ -1,4 +1,4 @@
-"""Content of a report on forecasts: files written by `informer.predict`, with their history and actual values."""
+"""Content of a report on forecasts written by `informer.predict`, with their history and actual values."""
 
 import csv
 from collections.abc import Mapping
@@ -7,14 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from informer.config.input_format import InputFormat
 from informer.errors import InputError, counted
+from informer.inference.jobs.places import SUMMARY
+from informer.inference.jobs.writing import LONG_FILE
 from informer.reporting.content import Content, Origin, Profile, Track
 from informer.reporting.test_pass import iso
 from informer.reporting.tracks import MAX_ORIGINS, MAX_TRACKS, NUMBERS, ROWS, paired_bands
 from informer.scoring.tables import Tidy, named_alike, read_tidy
 
 ENDINGS = (".forecast.csv", ".forecast.parquet", ".rolling.csv", ".rolling.parquet")
-LONG_FILE, SUMMARY = "forecasts.csv", "summary.csv"
 MODEL = "forecast"
 HISTORY = 5
 """Rows of history on the page per row of forecast, at least MIN_HISTORY."""
@@ -34,21 +36,26 @@ def _files(path: Path) -> list[Path]:
     return [path] if is_forecast and path.exists() else []
 
 
-def forecast_content(path: Path, *, history: str | None = None, actuals: str | None = None) -> Content:
+def forecast_content(
+    path: Path, *, history: str | None = None, actuals: str | None = None, written: InputFormat | None = None
+) -> Content:
     """Content of a page on forecasts.
 
     Args:
         path: a file or a folder.
         history: the file that a single forecast file continues; None: the file in the folder's summary, if it exists.
         actuals: a file with the actual values.
+        written: how all these are written, as far as it should not be detected.
 
     Raises:
-        InputError: a file without forecasts, or whose times do not follow its history.
+        InputError: a file cannot be read, has no times, or no actual values at its times.
     """
     files = _files(path)
     before = _histories(path, files, history)
-    known = None if actuals is None else read_tidy(Path(actuals))
-    tidy = [_of_file(file, before.get(file), known, several=len(files) > 1) for file in files[: MAX_TRACKS * 4]]
+    known = None if actuals is None else read_tidy(Path(actuals), written)
+    read = [(file, read_tidy(file, written)) for file in files[: MAX_TRACKS * 4]]
+    earlier = {file: read_tidy(before[file], written) for file, _ in read if file in before}
+    tidy = [_of_file(file, one, earlier.get(file), known, several=len(files) > 1) for file, one in read]
     frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
     past = pd.concat([rows for _, rows in tidy], ignore_index=True)
     groups = [((str(key[0]), str(key[1])), rows) for key, rows in frame.groupby(["series", "column"], sort=False)]
@@ -62,8 +69,8 @@ def forecast_content(path: Path, *, history: str | None = None, actuals: str | N
     chosen = _chosen(groups)
     if len(chosen) < len(groups) or len(files) > len(tidy):
         content.shown = (
-            f"The page holds {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
-            "small. The files contain all."
+            f"The page shows {len(chosen)} of {len(groups):,} series and columns, evenly spaced, so that it stays "
+            "small. The files contain all of them."
         )
     bands = [name for name in frame.columns if name[:2] in ("lo", "hi") or (name[0] == "q" and name[1:2].isdigit())]
     per_track = NUMBERS // max(1, len(chosen)) // (1 + len(bands))
@@ -72,13 +79,15 @@ def forecast_content(path: Path, *, history: str | None = None, actuals: str | N
         content.tracks.append(_track(content, rows, past_groups.get(key, past.iloc[:0]), bands, per_track))
     if not frame["actual"].isna().all():
         content.profiles = [_by_step(frame)]
+    if any(one.in_utc for _, one in read):
+        content.remarks.append("Times are shown in UTC.")
     if past.empty and frame["actual"].isna().all():
-        content.remarks.append("No history was found: set history=FILE to draw it before the forecasts.")
+        content.remarks.append("No history was found: set history=FILE to plot it before the forecasts.")
     return content
 
 
 def _histories(path: Path, files: list[Path], given: str | None) -> dict[Path, Path]:
-    """The file that each forecast file continues, if known and present."""
+    """The history file of each forecast file, if known and present."""
     if given is not None:
         if not Path(given).exists():
             raise InputError(f"history={given}: no such file")
@@ -93,16 +102,15 @@ def _histories(path: Path, files: list[Path], given: str | None) -> dict[Path, P
 
 
 def _of_file(
-    file: Path, history: Path | None, known: Tidy | None, *, several: bool
+    file: Path, forecast: Tidy, history: Tidy | None, known: Tidy | None, *, several: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of a forecast file with `origin` and `actual`, and the rows of its history."""
-    forecast = read_tidy(file)
+    """The rows of a forecast file with columns `origin` and `actual`, and the rows of its history."""
     frame = forecast.frame
     if not forecast.timed:
         raise InputError(f"{file}: expected times, found one row per series; use forecasts with a time column")
     past = frame.iloc[:0][["series", "column", "time", "value"]]
     if history is not None:
-        rows = named_alike(forecast, read_tidy(history)).frame
+        rows = named_alike(forecast, history).frame
         past = rows[rows["column"].isin(frame["column"].unique())][["series", "column", "time", "value"]]
     if "actual" not in frame:
         frame = frame.assign(actual=np.nan)
@@ -171,7 +179,7 @@ def _origin(part: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Ori
 
 
 def _by_step(frame: pd.DataFrame) -> Profile:
-    """Errors in the units of the data."""
+    """Errors by step ahead, in the units of the data."""
     known = frame[frame["actual"].notna()].sort_values("time")
     step = known.groupby(["series", "column", "origin"], dropna=False).cumcount() + 1
     error = known["value"] - known["actual"]

@@ -1,8 +1,8 @@
 """A report as one HTML file: everything inline, no network requests.
 
-Text from the data (names of columns and series, paths, messages) is escaped in HTML; JSON inside the page is written
-without characters that could end a script element. A Content-Security-Policy allows only the page's own scripts, by
-hash, so that injected markup could not run either.
+Text from the data (names of columns and series, paths, messages) is escaped in HTML; JSON in the page is written
+without characters that could end a script element. In addition, a Content-Security-Policy allows only the page's own
+scripts, by hash, so injected scripts do not run.
 """
 
 import base64
@@ -38,7 +38,7 @@ _STATIC = (
 
 
 def to_html(content: Content) -> str:
-    """The page.
+    """The page as HTML.
 
     Raises:
         InputError: plotly is not installed.
@@ -88,7 +88,7 @@ def to_html(content: Content) -> str:
 
 
 def json_in_html(value: Any) -> str:
-    """JSON that cannot end the script element it is in, for any text."""
+    """JSON without characters that could end the script element that contains it."""
     text = json.dumps(_plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -101,7 +101,7 @@ def _chart_data(content: Content) -> dict[str, Any]:
 
 
 def _grid(times: Sequence[str]) -> Sequence[str] | dict[str, Any]:
-    """Equally spaced times as first time, step in seconds and count: as text they would be most of a large page."""
+    """Equally spaced times as first time, step in seconds and count, since text would dominate a large page."""
     if len(times) < 3:
         return times
     seconds = np.array(times, dtype="datetime64[s]").astype(np.int64)
@@ -112,7 +112,7 @@ def _grid(times: Sequence[str]) -> Sequence[str] | dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Plain containers; numbers with DIGITS digits, None for numbers that JSON cannot represent."""
+    """Plain containers; numbers have DIGITS digits, and None replaces numbers that are not finite."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, str | int | None):
@@ -131,8 +131,8 @@ def _asset(name: str) -> str:
 
 
 def _library() -> tuple[str, str]:
-    """plotly.js as it is, and compressed for the page to a third of its size; browsers decompress it themselves."""
-    spec = find_spec("plotly")  # its Python side, which takes a second to import, is not imported
+    """plotly.js as text, and compressed to a third of its size for the page, where the browser decompresses it."""
+    spec = find_spec("plotly")  # the Python package, which takes a second to import, is not imported
     if spec is None or not spec.submodule_search_locations:
         raise InputError("report: expected plotly, found none; pip install plotly")
     path = Path(spec.submodule_search_locations[0]) / "package_data" / "plotly.min.js"
@@ -140,13 +140,13 @@ def _library() -> tuple[str, str]:
         raw = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: expected plotly's own file, found {error.strerror}; install plotly again") from error
-    # read as a browser does: line endings are part of the hash
+    # normalise line endings as browsers do, since they are part of the hash
     text = raw.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     return text, base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """Allow only these scripts, the page's own styles, and images created by the page."""
+    """A policy that allows only these scripts, the page's own styles, and images created by the page."""
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in scripts
     )
@@ -198,7 +198,7 @@ def _text_table(table: TextTable) -> str:
 def _losses_note(content: Content) -> str:
     if content.losses is None:
         return ""
-    note = "The training loss is the mean over the steps of an epoch; lines across are the baselines' validation loss"
+    note = "The training loss is the mean over the steps of an epoch; horizontal lines: baselines' validation losses"
     return f"{note}; {content.losses.note}." if content.losses.note else f"{note}."
 
 

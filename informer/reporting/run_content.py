@@ -1,9 +1,9 @@
-"""Content of a report on a trained model: from its run directory, and from its data if available."""
+"""Content of a report on a trained model, from its run directory and, if available, its data."""
 
 import json
 import logging
-import shlex
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,14 +12,16 @@ from typing import Any
 import torch
 
 from informer import checkpoint as checkpoints
-from informer.checkpoint.paths import LOSSES
+from informer.checkpoint.facts import read_facts
+from informer.checkpoint.paths import CONFIG, LOSSES, METRICS
 from informer.config.commands import EvalDataset
 from informer.config.conversion import flat, from_plain
+from informer.config.overrides import command_line, unwritten
 from informer.config.plain import read_saved_yaml
 from informer.data.pipeline import Data
 from informer.data.read.table import name_of
 from informer.data.windows import Batch
-from informer.errors import InputError, counted
+from informer.errors import InputError, counted, listed
 from informer.inference.attention_maps import attention_maps
 from informer.inference.baselines import bounded
 from informer.inference.evaluate import Forecast, fit_baselines, score
@@ -45,10 +47,13 @@ from informer.training.losses import LossTable, note_of, units_of
 
 log = logging.getLogger(__name__)
 
-METRICS_FILE, FACTS_FILE, CONFIG_FILE = "metrics.json", "run.json", "config.yaml"
+MOST_NAMED = 5
+"""Series named in a sentence."""
+
 MAP_CELLS = 48
-"""Cells per side of an attention map."""
+"""Maximum number of cells per side of an attention map."""
 MAX_MAPS = 48
+"""Maximum number of attention maps."""
 
 
 def run_content(
@@ -59,16 +64,16 @@ def run_content(
     dataset: EvalDataset | None = None,
     data_dir: str | None = None,
 ) -> Content:
-    """A run directory, a checkpoint file, or the folder written by `informer.eval`.
+    """Content of a page on a run.
 
     Args:
-        path: of it.
+        path: a run directory, a checkpoint file, or the folder written by `informer.eval`.
         device: see `pick_device`.
         batch_size: windows per batch.
-        dataset, data_dir: where the data is now, if it was moved since training.
+        dataset, data_dir: location of the data, if it was moved since training.
 
     Raises:
-        InputError: no readable checkpoint there.
+        InputError: no readable checkpoint.
     """
     folder = path if path.is_dir() else path.parent
     source = path if not path.is_dir() or not _is_evaluation(path) else path.parent
@@ -84,7 +89,7 @@ def run_content(
             content.remarks.append(
                 f"The training data could not be read, so this page shows only what the run saved: {error}"
             )
-        saved = _json(folder / METRICS_FILE)
+        saved = _json(folder / METRICS)
         if saved is None and data is not None:
             saved = score(model.model, data, batch_size=batch_size, calibration=model.calibration).to_dict()
         if saved is not None:
@@ -97,7 +102,7 @@ def run_content(
 
 
 def _is_evaluation(folder: Path) -> bool:
-    """A folder with scores but without a model, next to a model."""
+    """Whether a folder has no model but its parent has."""
     return not (folder / checkpoints.BEST).exists() and (folder.parent / checkpoints.BEST).exists()
 
 
@@ -112,7 +117,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def _read_notes() -> Iterator[list[str]]:
-    """Log messages while reading the data: repairs, ignored columns, rows that changed since training."""
+    """Collect log messages while reading the data: repairs, ignored columns, rows changed since training."""
     notes: list[str] = []
 
     class Keep(logging.Handler):
@@ -131,10 +136,10 @@ def _read_notes() -> Iterator[list[str]]:
 
 
 def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
-    """What is known without the data: names, configuration, how the run was made."""
+    """Content that needs no data: names, configuration, facts about the run."""
     run = source if source.is_dir() else source.parent
     config, sizes = model.checkpoint.config, model.sizes
-    facts = _json(run / FACTS_FILE) or {}
+    facts = read_facts(run)
     name = str(config["dataset"]["name"])
     if name == "csv":  # the type of dataset, not its name
         name = name_of(Path(str(model.checkpoint.data.get("path", name))))
@@ -148,7 +153,7 @@ def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
         verdict="No scores were saved, and the training data is not available.",
         columns=model.columns.targets,
         main=model.columns.main or "",
-        command=_command(facts.get("command", [])),
+        command=command_of(facts.get("command", [])),
         settings={key: written(value) for key, value in flat(_settings(run, config)).items()},
     )
     versions = facts.get("versions", {})
@@ -162,44 +167,57 @@ def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
         "commit": str(facts.get("commit") or ""),
         "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
     }
-    content.losses = _losses(run, config)
+    content.losses = _losses(run, config, model)
     return content
 
 
-def _losses(run: Path, config: Mapping[str, Any]) -> LossCurves | None:
-    """Of a run that trained at least one epoch."""
+def _losses(run: Path, config: Mapping[str, Any], model: TrainedModel) -> LossCurves | None:
+    """The losses of a run; None without a trained epoch."""
     if not (run / LOSSES).exists():
         return None
     table, loss = LossTable.read(run / LOSSES), from_plain(config).loss
     training, validation = ((list(curve), list(curve.values())) for curve in (table.training, table.validation))
     if not training[0]:
         return None
+    roots = {model.scaler.root(place) for place in model.columns.positions(model.columns.targets)} - {""}
+    notes = [note_of(loss), *(f"losses are those of scaled {root}s, unlike the scores" for root in roots)]
     return LossCurves(
-        training=training, validation=validation, baselines=table.baselines, units=units_of(loss), note=note_of(loss)
+        training=training,
+        validation=validation,
+        baselines=table.baselines,
+        units=units_of(loss),
+        note="; ".join(filter(None, notes)),
     )
 
 
 def _settings(run: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    path = run / CONFIG_FILE
+    path = run / CONFIG
     if not path.exists():
         return config
     return {key: value for key, value in read_saved_yaml(path).items() if key != "defaults"}
 
 
-def _command(words: list[str]) -> str:
-    """The command as typed: `python -m informer.train ...`, or `informer forecast ...`."""
+def command_of(words: Sequence[str]) -> str:
+    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`.
+
+    Args:
+        words: with the keys that commands give to Hydra in place of paths and of `model=`.
+    """
     if not words:
         return ""
     script, _, command = words[0].rpartition(" ")
-    if script:
-        return shlex.join([script, command, *words[1:]])
     name = Path(words[0]).stem
     start = ["python", "-m", f"informer.{name}"] if not name.startswith("informer") else [name]
-    return shlex.join([*start, *words[1:]])
+    typed = [unwritten(word) for word in words[1:]]
+    if "forecast" in (command, name):
+        files = [word for word in typed if word.startswith("input=")]
+        others = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]
+        typed = [*(word.partition("=")[2] for word in files), *others]
+    return command_line([*([script, command] if script else start), *typed])
 
 
 def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: int) -> None:
-    """Add what needs another pass of the model over the test windows."""
+    """Add content that needs forecasts of the test windows: tracks, profiles and residuals."""
     model.model.eval()
     baselines: dict[str, Forecast] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
     network = model.model
@@ -219,6 +237,7 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     )  # fmt: skip
     of = "all" if len(indices) == len(data.test) else f"{len(indices):,} evenly spaced of"
     note = f"Measured on {of} {len(data.test):,} test windows."
+    content.shown = " ".join(filter(None, [content.shown, *_what_is_missing(data, len(indices))]))
     content.profiles += calendar_profiles(done, data, note)
     content.residuals = Residuals(
         edges=EDGES.tolist(),
@@ -230,15 +249,25 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
         content.profiles.append(contribution(content.model, done, note))
 
 
+def _what_is_missing(data: Data, n_measured: int) -> Iterator[str]:
+    """Series without test windows, and windows that the scores by series leave out."""
+    owners = set(data.test.series(torch.arange(len(data.test))).tolist())
+    absent = [series.name for s, series in enumerate(data.panel) if s not in owners]
+    if absent:
+        yield f"Too short for a test window: {listed(absent, MOST_NAMED)}."
+    if n_measured < len(data.test) and len(data.panel) > 1:
+        yield f"Scores by series on this page are of {n_measured:,} windows; metrics_by_series.csv has those of all."
+
+
 @torch.inference_mode()
 def _adds_to_a_start(network: Informer, probe: Batch) -> bool:
-    """Whether there is a forecast before the network, which the network changes; untrained heads are zero."""
+    """Whether the forecast without the network is not zero, and the network changes it (an untrained head is zero)."""
     start = start_forecast(network, probe)
     return bool((start != 0).any() and (start != model_forecast(network, probe)).any())
 
 
 def _add_attention(content: Content, model: TrainedModel, data: Data) -> None:
-    """Maps of the last test window."""
+    """Add the attention maps of the last test window."""
     last = len(data.test) - 1
     row = int(data.test.starts[last])
     s = int(data.test.series(torch.tensor([last]))[0])

@@ -2,22 +2,27 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from informer.checkpoint.facts import read_facts
+from informer.checkpoint.paths import CONFIG, LAST, METRICS, followed
 from informer.config.conversion import flat
 from informer.config.plain import read_saved_yaml
-from informer.errors import InputError, counted, signed_percent
+from informer.errors import InputError, counted, listed, signed_percent
 from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, written
 
-METRICS_FILE, CONFIG_FILE, FACTS_FILE = "metrics.json", "config.yaml", "run.json"
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
-"""Configuration keys that do not affect what is learnt."""
+"""Configuration keys that do not affect training."""
+FOUND = "model.maps"
+"""A key that a search has filled in: a result, and too long to compare."""
+MOST_NAMED = 5
 MOST_LINES = 8
 """Maximum number of runs in the plot."""
 SHOWN = ("mse", "mae", "mase")
@@ -28,15 +33,17 @@ class Run:
     """A run with scores.
 
     Args:
-        name: of its folder.
-        skill: relative to its best baseline.
-        rival: that baseline.
-        metrics: overall, scaled.
+        folder: run directory.
+        name: name of its folder.
+        skill: skill against its best baseline.
+        rival: name of that baseline.
+        metrics: overall scores, scaled.
         by_step: MSE and MAE by step, scaled.
-        settings: its configuration by dotted key.
+        settings: configuration by dotted key.
         task: data, horizon and test windows; only runs of the same task are comparable.
     """
 
+    folder: Path
     name: str
     skill: float
     rival: str
@@ -51,9 +58,9 @@ class Comparison:
     """Runs sorted by skill, best first.
 
     Args:
-        runs: those with scores.
-        differing: keys with different values among the runs.
-        notes: what a reader should know, such as skipped runs.
+        runs: the runs with scores.
+        differing: keys whose values differ between the runs.
+        notes: notes, such as skipped runs.
     """
 
     runs: Sequence[Run]
@@ -71,7 +78,7 @@ class Comparison:
         return table
 
     def lines(self) -> list[str]:
-        """Notes, then the differences, one line per run, as typed on the command line."""
+        """Notes, then one line per run with its differing settings, as on the command line."""
         own = [
             f"{run.name}: {' '.join(f'{key}={run.settings[key]}' for key in self.differing if key in run.settings)}"
             for run in self.runs
@@ -81,9 +88,11 @@ class Comparison:
     def content(self) -> Content:
         """Content of an HTML page."""
         best = self.runs[0]
+        same = len({run.task for run in self.runs}) == 1
         verdict = (
-            f"{best.name} has the highest skill of {counted(len(self.runs), 'run')}: {signed_percent(best.skill)} "
-            f"against {best.rival}."
+            f"{best.name} has the highest skill of {counted(len(self.runs), 'run')}"
+            f"{'' if same else ' of different data, horizons or test windows'}: {signed_percent(best.skill)} against "
+            f"{best.rival}."
         )
         steps = range(1, 1 + max(len(run.by_step["mse"]) for run in self.runs))
         drawn = self.runs[:MOST_LINES]
@@ -107,61 +116,111 @@ class Comparison:
             if self.differing
             else [],
             remarks=list(self.notes),
-            profiles=[profile],
+            profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart
         )
 
 
 def compare_runs(paths: Iterable[Path]) -> Comparison:
-    """Read run directories; several names of one run, such as `latest`, count once.
+    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once.
+
+    Runs without scores and damaged ones are left out and named in the notes.
 
     Raises:
-        InputError: none of them has scores, or a file cannot be read.
+        InputError: none of them has scores.
     """
-    folders = {path.resolve(): path for path in reversed(list(paths))}
+    folders = {path.resolve(): path for path in reversed([run for path in paths for run in _runs_of(path)])}
     found: list[Run] = []
-    without: list[str] = []
+    left_out: dict[str, list[str]] = {}
     for folder in sorted(folders):
-        if (folder / METRICS_FILE).exists() and (folder / CONFIG_FILE).exists():
-            found.append(_read(folder))
-        else:
-            without.append(str(folders[folder]))
+        reason = _without_scores(folder)
+        if reason is None:
+            try:
+                found.append(_read(folder))
+            except InputError as error:
+                reason = f"damaged: {error}"
+        if reason is not None:
+            left_out.setdefault(reason, []).append(str(folders[folder]))
+    notes = [_left_out_line(reason, runs) for reason, runs in left_out.items()]
     if not found:
-        raise InputError(
-            f"runs: expected a run directory with {METRICS_FILE} and {CONFIG_FILE}, found none among "
-            f"{', '.join(without[:5]) or 'nothing'}"
-        )
-    found.sort(key=lambda run: (math.isnan(run.skill), -run.skill))
-    notes = []
-    if without:
-        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
-        notes.append(f"skipped, without scores: {', '.join(without[:5])}{more}")
+        raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
+    found = sorted(_told_apart(found, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
     if len({run.task for run in found}) > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
             "skills only roughly"
         )
-    keys = sorted({key for run in found for key in run.settings})
-    differing = [key for key in keys if len({run.settings.get(key, "") for run in found}) > 1]
-    return Comparison(runs=found, differing=differing, notes=notes)
+    elif (lowest := min(found, key=lambda run: run.metrics["mse"])).metrics["mse"] < found[0].metrics["mse"]:
+        notes.append(
+            f"{lowest.name} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
+            "settings"
+        )
+    return Comparison(runs=found, differing=differing_keys([run.settings for run in found]), notes=notes)
+
+
+def differing_keys(settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Keys whose values differ among those configurations that have them.
+
+    Keys of one model family that others lack say no more than `model.family`.
+    """
+    values: dict[str, set[str]] = {}
+    for one in settings:
+        for key, value in one.items():
+            values.setdefault(key, set()).add(value)
+    return sorted(key for key, found in values.items() if len(found) > 1 and key != FOUND)
+
+
+def _runs_of(path: Path) -> list[Path]:
+    """The path itself, the paths that a pattern matches, or the folders in a folder of runs."""
+    if not path.exists() and any(sign in path.name for sign in "*?["):
+        return [followed(each) for each in sorted(path.parent.glob(path.name))]
+    if path.is_dir() and not any((path / name).exists() for name in (METRICS, CONFIG, LAST)):
+        return sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink()) or [path]
+    return [path]
+
+
+def _without_scores(folder: Path) -> str | None:
+    """Why a path has no scores to compare; None where it has."""
+    if not folder.exists():
+        return "no such folder"
+    if (folder / METRICS).exists() and (folder / CONFIG).exists():
+        return None
+    if (folder / CONFIG).exists() and (folder / LAST).exists():
+        return "interrupted, or still training (informer train resume=RUN continues it)"
+    return f"without {METRICS} and {CONFIG}" if folder.is_dir() else "not a run directory"
+
+
+def _left_out_line(reason: str, runs: Sequence[str]) -> str:
+    if reason.startswith("damaged: "):
+        return f"skipped, {reason}"
+    return f"skipped, {reason}: {listed(runs, MOST_NAMED)}"
+
+
+def _told_apart(runs: Sequence[Run], folders: Mapping[Path, Path]) -> list[Run]:
+    """Folders of the same name are named by the path that was given."""
+    names = Counter(run.name for run in runs)
+    return [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]
 
 
 def _read(folder: Path) -> Run:
     try:
-        saved: dict[str, Any] = json.loads((folder / METRICS_FILE).read_text(encoding="utf-8"))
-        scores = saved["scores"][saved["model"]]["scaled"]
-        config = read_saved_yaml(folder / CONFIG_FILE)
-        facts_path = folder / FACTS_FILE
-        facts = json.loads(facts_path.read_text(encoding="utf-8")) if facts_path.exists() else {}
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        return _parsed(folder)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise InputError(f"{folder}: expected the scores and configuration of a run, found: {error!r}") from error
+
+
+def _parsed(folder: Path) -> Run:
+    saved: dict[str, Any] = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+    scores = saved["scores"][saved["model"]]["scaled"]
+    config = read_saved_yaml(folder / CONFIG)
     settings = {key: written(value) for key, value in flat(config).items() if key.partition(".")[0] not in OWN_KEYS}
     by_step = {metric: [_number(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
-    data = str(facts.get("data", {}).get("sha256", ""))
+    data = str(read_facts(folder).get("data", {}).get("sha256", ""))
     return Run(
+        folder=folder,
         name=folder.name,
         skill=_number(saved.get("skill")),
         rival=str(saved.get("best_baseline") or ""),
-        metrics={metric: _number(value) for metric, value in scores["overall"].items()},
+        metrics={metric: _number(scores["overall"].get(metric)) for metric in SHOWN},
         by_step=by_step,
         settings=settings,
         task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),

@@ -13,14 +13,16 @@ TONES = {
     Winner.baseline: Tone.bad,
     Winner.neither: Tone.level,
     Winner.noise: Tone.level,
+    Winner.few: Tone.level,
     Winner.unknown: Tone.neutral,
 }
 
 
 def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
-    """Verdict, score tables, error by step and column, coverage.
+    """Add verdict, score tables, errors by step and column, and coverage.
 
     Args:
+        content: content of the page.
         saved: the result of `Evaluation.to_dict`.
     """
     model, scores = str(saved["model"]), saved["scores"]
@@ -41,12 +43,12 @@ def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
 
 
 def _certainty(interval: Interval, rival: str | None) -> list[str]:
-    """How certain the skill is."""
+    """Remark on the interval of the skill."""
     if math.isnan(interval.low):
         return []
     return [
-        f"the 95 % interval of the skill against {rival}, {_ends(interval)}, comes from {DRAWS:,} resamples of blocks "
-        "of test windows, as long as windows share rows"
+        f"the 95 % interval of the skill against {rival}, {_ends(interval)}, is a bootstrap of {DRAWS:,} resamples of "
+        "test windows, in blocks of windows that overlap"
     ]
 
 
@@ -103,7 +105,7 @@ def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None)
 
 
 def _coverage(name: str, means: Mapping[str, Any]) -> Coverage:
-    """`80` is a level; `q10_q90` is the range between two quantiles."""
+    """Coverage of an interval level (`80`) or of the range between two quantiles (`q10_q90`)."""
     ends = name.split("_")
     expected = float(name) if len(ends) == 1 else float(ends[1][1:]) - float(ends[0][1:])
     return Coverage(

@@ -19,15 +19,20 @@ Forecast = Callable[[Batch], Tensor]
 MAX_WINDOWS, MAX_VALUES = 10_000, 1 << 23
 """Maximum number of windows that a report forecasts, and of values in them; more are thinned evenly."""
 LEAST_WINDOWS = 24
-"""Of a report, however many values a window has."""
+"""Minimum number of windows, whatever the number of values."""
 CYCLES = 210
 """2 3 5 7: a stride without a common factor covers every hour, weekday and month equally often."""
 EDGES = np.round(np.linspace(-3.0, 3.0, 61), 10)
-"""Range of the histogram of residuals, in scaled units; values beyond are counted in the outer bins."""
+"""Bin edges of the histogram of residuals, in scaled units; values outside are counted in the outer bins."""
 
 
 def chosen_windows(n: int, *, values: int = 1) -> Tensor:
-    """At most MAX_WINDOWS of n windows of so many values, evenly spaced and not in step with any calendar cycle."""
+    """Indices of evenly spaced windows whose stride has no common factor with calendar cycles.
+
+    Args:
+        n: number of windows.
+        values: values per window.
+    """
     stride = -(-n // max(min(MAX_WINDOWS, MAX_VALUES // values), LEAST_WINDOWS))
     while stride > 1 and gcd(stride, CYCLES) > 1:
         stride += 1
@@ -35,11 +40,11 @@ def chosen_windows(n: int, *, values: int = 1) -> Tensor:
 
 
 class TestPass:
-    """Sums over the observed values of windows; `mse` and `mae` are scaled.
+    """Sums of errors over the observed values of windows, in scaled units without the transform (`Units.standard`).
 
     Args:
         data: its test windows are forecast.
-        names: of the forecasters, the model first.
+        names: names of the forecasters, the model first.
     """
 
     __test__ = False  # otherwise pytest would collect it because of its name
@@ -81,8 +86,9 @@ class TestPass:
             for axis, places in slots.items():
                 known = places[observed.any(axis=2)]
                 self.slot_counts[axis] += np.bincount(known, minlength=len(self.slot_counts[axis]))
+            actual = batch.units.standard(to_float64(batch.target)).cpu()
             for name, forecast in forecasts.items():
-                error = (to_float64(forecast(batch)) - to_float64(batch.target)).cpu().numpy()
+                error = (batch.units.standard(to_float64(forecast(batch))).cpu() - actual).numpy()
                 if name == self.names[0]:
                     self._add_residuals(error)
                 self._add(name, error, series, slots)
@@ -115,7 +121,7 @@ class TestPass:
         return np.divide(self._slots[name][power][axis], counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
     def series_mse(self, name: str) -> Float64[np.ndarray, "s n"]:
-        """Scaled MSE of each series and column; NaN where nothing is observed here."""
+        """Scaled MSE of each series and column; NaN without observed values."""
         counts = self.series_counts
         sums = self.by_series[name]
         return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)

@@ -1,4 +1,4 @@
-"""Selection of the series and columns that a page shows in full, and their forecasts throughout the test part."""
+"""Selects the series and columns that a page shows in full, and forecasts them throughout the test part."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,23 +27,23 @@ LEVELS = (80, 95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Pairs (series, column) by index in the panel and among the targets, and the reason."""
+    """Selected pairs (series, column), as indices in the panel and the targets, and the reason as text."""
 
     pairs: Sequence[tuple[int, int]]
     why: str
 
 
 def choose(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> Choice:
-    """All pairs if they are few; otherwise the worst, the best and some evenly between, by scaled MSE.
+    """Select at most `most` pairs: the worst, the best, and others evenly between, by scaled MSE.
 
-    Among them is the series with the largest error of the column `main`.
+    At least one pair is of the column `main`: if none would be, its worst series replaces another.
     """
     known = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
     ordered = sorted(known, key=lambda pair: -mse[pair])
     what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
     if len(ordered) <= most:
         everything = f"all {len(ordered)} {what}" if len(ordered) > 1 else ""
-        return Choice(pairs=ordered, why=everything and f"The page holds {everything}.")
+        return Choice(pairs=ordered, why=everything and f"The page shows {everything}.")
     third = most // 3
     middle = ordered[third:-third]
     spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, most - 2 * third)]
@@ -64,9 +64,9 @@ class Tracks:
     """Data for the display of single series.
 
     Args:
-        times: timestamps that tracks refer to.
-        tracks: worst first.
-        table: of every pair, worst first.
+        times: timestamps of the tracks.
+        tracks: tracks, worst first.
+        table: scores of every pair, worst first.
         why: see `Choice`.
     """
 
@@ -85,15 +85,15 @@ def gather_tracks(
     name: str,
     series_windows: np.ndarray,
 ) -> Tracks:
-    """Forecasts of the chosen series and columns.
+    """Select series and columns, and forecast them.
 
     Args:
-        model: the forecaster.
+        model: the model.
         data: its test windows are forecast.
-        baselines: further forecasts to draw, by name.
-        mse: by name, of the model and every forecaster that skill is compared with.
-        name: of the model in `mse`.
-        series_windows: number of windows each series was scored on.
+        baselines: further forecasts to plot, by name.
+        mse: scaled MSE of the model and of the baselines for its skill, by name.
+        name: name of the model in `mse`.
+        series_windows: number of scored windows of each series.
     """
     lines = 1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)
     choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, data)
@@ -129,14 +129,18 @@ def gather_tracks(
 
 
 def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, data: Data) -> tuple[Choice, int]:
-    """The pairs that a page has room for, and from how many origins, each of which takes so many numbers."""
+    """The pairs that fit on a page, and the number of their origins.
+
+    Args:
+        per_origin: numbers on the page per origin.
+    """
     main = data.targets.index(data.columns.main or data.targets[-1])
     choice = choose(mse, max(6, min(MAX_TRACKS, NUMBERS // (5 * per_origin))), main)
     return choice, max(1, min(MAX_ORIGINS, NUMBERS // (max(1, len(choice.pairs)) * per_origin)))
 
 
 def _skill(mse: Mapping[str, Float64[np.ndarray, "s n"]], name: str) -> Float64[np.ndarray, "s n"]:
-    """1 - MSE / MSE of the best of the others, of each series and column; NaN without others."""
+    """1 - MSE / MSE of the best other forecaster, for each series and column; NaN without others."""
     rivals = np.stack([values for key, values in mse.items() if key != name])
     best = rivals.min(axis=0) if len(rivals) else np.full_like(mse[name], np.nan)
     return 1.0 - np.divide(mse[name], best, out=np.full_like(best, np.nan), where=best > 0)
@@ -178,8 +182,8 @@ def _table(
 
 
 def _ahead(model: TrainedModel, data: Data, s: int, end: int, name: str) -> Callable[[int, int], Origin] | None:
-    """The forecast of what follows the data, of the column and at the row that it is called with; None where the
-    test part ends before the data does, or covariates would have to be known."""
+    """A function of column and row that returns the forecast after the end of the data; None if the test part ends
+    earlier, or the forecast would need future covariates."""
     if end != len(data.panel[s]) or data.columns.future_covariates:
         return None
     (forecast,) = model.forecast([data.panel[s]], levels=_levels(model))
@@ -197,7 +201,7 @@ def _levels(model: TrainedModel) -> list[int]:
 
 
 def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
-    """Test windows of one series, evenly spaced; they do not overlap if that leaves enough of them."""
+    """Indices of evenly spaced test windows of one series, without overlap, at most `most`."""
     first = int(data.test.store.first_rows[s])
     stop = first + len(data.panel[s])
     own = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
@@ -226,7 +230,7 @@ def _forecasts(
 
 
 def paired_bands(ends: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Intervals from their ends by suffix: `lo80` with `hi80`, and `q10` with `q90`; the widest first."""
+    """Pair interval ends by suffix, `lo80` with `hi80` and `q10` with `q90`; widest first."""
     found: dict[float, tuple[str, np.ndarray, np.ndarray]] = {}
     for suffix, low in ends.items():
         if suffix.startswith("lo") and f"hi{suffix[2:]}" in ends:

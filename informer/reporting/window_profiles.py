@@ -12,6 +12,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
+    """Errors by hour and weekday, or by month for steps longer than a day; axes with a single value are left out."""
     unit = data.frequency.unit
     below_day = unit in (Unit.second, Unit.minute, Unit.hour)
     axes = [("hour", "Error by hour of the day", "hour", range(24))] if below_day else []
@@ -35,14 +36,14 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
 
 
 def contribution(model: str, done: TestPass, note: str) -> Profile:
-    """The error with and without the network."""
+    """Errors with and without the network, by step."""
     counts = done.cell_counts.sum(axis=1)
     mse, mae = (
         {name: (done.by_cell[name][power].sum(axis=1) / counts).tolist() for name in (model, START)} for power in (2, 1)
     )
     full, start = (float(np.mean(mse[name])) for name in (model, START))
     change = 1.0 - full / start if start > 0 else 0.0
-    verb = f"takes {100 * change:.1f} % off" if change >= 0 else f"adds {-100 * change:.1f} % to"
+    verb = "reduces" if change >= 0 else "increases"
     return Profile(
         key="contribution",
         title="Contribution of the network",
@@ -50,5 +51,5 @@ def contribution(model: str, done: TestPass, note: str) -> Profile:
         labels=range(1, len(mse[model]) + 1),
         mse=mse,
         mae=mae,
-        note=f"The network {verb} the MSE of the forecast without it: {full:.4g} instead of {start:.4g}. {note}",
+        note=f"The network {verb} the MSE by {100 * abs(change):.1f} %: {full:.4g} instead of {start:.4g}. {note}",
     )

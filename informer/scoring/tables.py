@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from informer.data.read.numeric import has_words, number_columns, numbers
 from informer.data.read.source import table_of_file
 from informer.data.read.table import Table, without
 from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.data.read.zone import changing_zone
 from informer.errors import InputError, listed
 
 KEYS = ("series", "column", "time")
@@ -40,12 +42,14 @@ class Tidy:
             suffix (`lo80`); in layout rolling also `origin` and `actual`.
         bands: suffixes of the bands, in order.
         timed: whether times are timestamps.
+        in_utc: whether they had a zone, and are now in UTC.
     """
 
     name: str
     frame: pd.DataFrame
     bands: tuple[str, ...] = ()
     timed: bool = True
+    in_utc: bool = False
 
 
 def read_tidy(path: Path, written: InputFormat | None = None) -> Tidy:
@@ -86,18 +90,28 @@ def _time_column(table: Table, config: DatasetConfig) -> str | None:
         return None
 
 
-def _times(table: Table, column: str, config: DatasetConfig) -> tuple[pd.Series, bool]:
-    """Times as timestamps or row numbers, and whether they are timestamps."""
+class _Kind(NamedTuple):
+    """Of a column of times: whether they are timestamps, and had a zone."""
+
+    timed: bool
+    in_utc: bool
+
+
+def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, _Kind]:
+    """Times as timestamps or row numbers, and what they are; `by`: columns of what has each time once."""
     cells = table.frame[column]
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
-        return cells, False
-    times = parse_timestamps(table, column, find_format(table, column, config.time_format))
+        return cells, _Kind(timed=False, in_utc=False)
+    groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
+    found = find_format(table, column, config.time_format)
+    times = parse_timestamps(table, column, found, timezone=config.timezone, groups=groups)
     if times.hasnans:
         row = int(np.flatnonzero(times.isna())[0])
         raise InputError(f"{table.at(row, column)}: expected a time, found {cells.iloc[row]!r}")
-    if times.tz is not None:
+    kind = _Kind(timed=True, in_utc=times.tz is not None)
+    if kind.in_utc:
         times = times.tz_convert("UTC").tz_localize(None)
-    return pd.Series(times, index=cells.index), True
+    return pd.Series(times, index=cells.index), kind
 
 
 def _series_column(table: Table, config: DatasetConfig, others: Sequence[str]) -> str | None:
@@ -128,7 +142,8 @@ def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy
     leading = _before(table.columns, "origin" if "origin" in table.columns else time)
     is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
     series = leading[0] if is_written else _series_column(table, config, [name for name in others if name not in bands])
-    times, timed = _times(table, time, config)
+    by = [name for name in (series, "column", "origin") if name in table.columns]
+    times, kind = _times(table, time, config, by)
     frame = pd.DataFrame({"time": times})
     frame["series"] = table.frame[series].astype(str) if series else ""
     frame["column"] = table.frame["column"].astype(str) if "column" in table.columns else value
@@ -136,8 +151,8 @@ def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy
     for name, cells in _numbers(table, [value, *bands, *extra]).items():
         frame["value" if name == value else bands.get(name, name)] = cells
     if "origin" in table.columns:
-        frame["origin"] = _times(table, "origin", config)[0]
-    return Tidy(name=table.name, frame=frame, bands=tuple(bands.values()), timed=timed)
+        frame["origin"] = _times(table, "origin", config, [])[0]
+    return Tidy(name=table.name, frame=frame, bands=tuple(bands.values()), **kind._asdict())
 
 
 def _before(columns: Sequence[str], name: str) -> Sequence[str]:
@@ -148,11 +163,16 @@ def _before(columns: Sequence[str], name: str) -> Sequence[str]:
 def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
     others = [name for name in table.columns if name not in (time, "rolled")]
     series = _series_column(table, config, others)
-    times, timed = _times(table, time, config)
+    times, kind = _times(table, time, config, [series] if series else [])
     if series is None and times.duplicated().any():
+        again = times[times.duplicated()].iloc[0]
+        zone = changing_zone(pd.DatetimeIndex(times)) if kind.timed else None
         raise InputError(
-            f"{table.name}, column {time}: duplicate timestamp {times[times.duplicated()].iloc[0]}; name the column "
-            "that separates the series, dataset.series_col=NAME"
+            f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
+            "dataset.series_col=NAME"
+            if zone is None
+            else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; set "
+            f"dataset.timezone={zone}, or another zone with the same clock changes"
         )
     values = list(number_columns(table, [name for name in others if name != series]))
     bands = {name: found for name in values if (found := BAND.fullmatch(name)) and found["target"] in values}
@@ -170,7 +190,7 @@ def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
             name = f"{target}_{suffix}"
             part[suffix] = cells[name] if name in bands else np.nan
         parts.append(part)
-    return Tidy(name=table.name, frame=pd.concat(parts, ignore_index=True), bands=tuple(suffixes), timed=timed)
+    return Tidy(name=table.name, frame=pd.concat(parts, ignore_index=True), bands=tuple(suffixes), **kind._asdict())
 
 
 def _rows(table: Table) -> Tidy:

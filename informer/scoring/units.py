@@ -11,6 +11,9 @@ from informer.data.read.frequency import Frequency
 from informer.errors import InputError, counted
 from informer.scoring.tables import Tidy, named_alike
 
+MOST_MISSING, MOST_MISSING_SHARE = 1 << 20, 8
+"""Missing rows of a history: as many, or as many times its rows, if that is more. Each takes memory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
@@ -157,6 +160,13 @@ class _Past:
             raise InputError(
                 f"{self.name}: expected steps of {self.step.code} up to the forecast at {first}, found "
                 f"{self.times[n - 1]}"
+            )
+        missing = int(strides.sum()) - n
+        if missing > max(MOST_MISSING, MOST_MISSING_SHARE * n):
+            raise InputError(
+                f"{self.name}: expected a history up to the forecast at {first}, found {n:,} rows and {missing:,} "
+                f"missing ones at steps of {self.step.code}, up to {self.times[n - 1]}; leave out what is far before, "
+                "or add the rows in between"
             )
         places = np.concatenate([[0], np.cumsum(strides)])
         found = np.full(int(places[-1]), np.nan)

@@ -30,6 +30,7 @@ HEADINGS = {
     "model.patch_len": "patch",
     "model.channel_independent": "indep",
     "optim.lr": "lr",
+    "optim.ema": "ema",
 }
 """Columns of the table by configuration key; the other values follow from these."""
 

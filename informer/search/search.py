@@ -59,8 +59,9 @@ SAFE = 1.3
 FITS = 2
 """Fits of the linear forecast after the search: for the run, and on all rows. Each calibration block adds one."""
 
-BLOCKS_SHARE = 0.2
-"""Largest share of the budget for these fits; if they take more, intervals use the rows reserved for calibration."""
+BLOCKS_SHARE, FEWEST_BLOCKS = 0.35, 3
+"""Largest share of the budget for these fits, and fewest calibration blocks; if these take more, intervals use the rows
+reserved for calibration, which are of one season and may cover too little."""
 
 RUN = 1.4
 """Time of a step in the run relative to one in its trial: the run validates more often, plots and saves."""
@@ -127,8 +128,9 @@ class Search:
         """
         chosen = self._network(trial) if trial.steps else self._linear(trial)
         blocks = self._blocks()
-        if blocks < self.settings.trainer.calibration_blocks:
-            self.not_tried.append("intervals from blocks of all rows")
+        if blocks < (wanted := self.settings.trainer.calibration_blocks):
+            made = f"{wanted} blocks, not {blocks}" if blocks else "blocks of all rows"
+            self.not_tried.append(f"intervals from {made}")
         return replace(chosen, trainer=replace(chosen.trainer, calibration_blocks=blocks))
 
     def _network(self, trial: Trial) -> TrainConfig:
@@ -166,9 +168,12 @@ class Search:
         return FILES_SHARE * self.budget.whole + SAFE * (fits + trial.closing_seconds)
 
     def _blocks(self) -> int:
-        """Number of calibration blocks that the budget allows: all or none."""
-        wanted = self.settings.trainer.calibration_blocks
-        return wanted if SAFE * (FITS + wanted) * self.fit_seconds <= BLOCKS_SHARE * self.budget.whole else 0
+        """Number of calibration blocks that the budget allows: at least FEWEST_BLOCKS, or none."""
+        wanted, fit = self.settings.trainer.calibration_blocks, SAFE * self.fit_seconds
+        room = BLOCKS_SHARE * self.budget.whole - FITS * fit
+        if room >= wanted * fit:
+            return wanted
+        return int(room / fit) if room >= FEWEST_BLOCKS * fit else 0
 
     @property
     def fit_seconds(self) -> float:

@@ -13,8 +13,8 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import SEARCHED, TrainConfig, check
 from informer.data.panel import divide
-from informer.data.pipeline import Source
 from informer.data.seasonality import bridged, find_seasons
+from informer.data.sources import Source
 from informer.data.split import cut_rows
 from informer.errors import InputError
 
@@ -48,6 +48,7 @@ MOST_TOKENS = 384
 WIDTH, OTHER_WIDTHS = 32, (16, 64)
 RATE, OTHER_RATES = 5e-4, (1e-3, 2e-4)
 DROPOUT, OTHER_DROPOUTS = 0.2, (0.05, 0.4)
+EMA, OTHER_EMAS = 0.0, (0.99,)
 EMBED, OTHER_EMBEDS = CalendarEmbed.none.value, (CalendarEmbed.timeF.value,)
 """First values, and the alternatives that are tried for the best shape."""
 
@@ -195,6 +196,7 @@ def variants(settings: TrainConfig, values: Values) -> list[Values]:
     """Networks that differ from this one in one choice."""
     widths = [_widths(width) for width in OTHER_WIDTHS] if "model.d_model" in settings.search else []
     others = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
+    others |= {"optim.ema": OTHER_EMAS}
     changes = [*widths, *({key: value} for key, choices in others.items() for value in choices)]
     changed = _sound(settings, [{**values, **left_open(settings, change)} for change in changes])
     return [other for other in changed if other != values]
@@ -228,6 +230,7 @@ def _network(settings: TrainConfig, seq_len: int, patch: int, apart: bool) -> Va
         "model.patch_len": patch,
         "model.channel_independent": apart,
         "optim.lr": RATE,
+        "optim.ema": EMA,
     }
     return left_open(settings, values)
 

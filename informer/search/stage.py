@@ -12,16 +12,17 @@ from typing import Any
 
 from rich.console import Console
 
-from informer.build import check_attention, read_dataset
-from informer.checkpoint.format import Checkpoint
+from informer.build import check_attention, read_dataset, with_static
+from informer.checkpoint.format import ATTRIBUTES, Checkpoint
 from informer.checkpoint.paths import LAST, LOG, SEARCH
+from informer.checkpoint.restore import attributes_in
 from informer.config.lengths import WindowSizes
 from informer.config.overrides import readable
 from informer.config.schema import TrainConfig
 from informer.console import say
-from informer.data.pipeline import Source
 from informer.data.recorded import find_again, own_cache
-from informer.errors import InputError
+from informer.data.sources import Source
+from informer.errors import InputError, as_given
 from informer.inference.evaluation import Evaluation
 from informer.runtime import provenance, seed_everything
 from informer.search.budget import Budget
@@ -35,6 +36,7 @@ from informer.training.run_dir import LENGTH, RunFolder
 from informer.training.scoring import Searched
 from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import check_training
+from informer.training.transform import with_transform
 
 Read = Callable[[WindowSizes], Source]
 """Reads the series of a dataset; the argument is the size of the shortest windows that will be used."""
@@ -108,7 +110,9 @@ def resume(
         cache = nullcontext(settings.dataset) if "data_dir" in named else own_cache(settings.dataset, folder.path)
         with cache as dataset:
             settings = replace(settings, dataset=dataset)
-            return _run(settings, folder, console, partial(read_dataset, settings), last=last)
+            recorded = None if last is None else attributes_in(last)
+            read = partial(read_dataset, settings, attributes=recorded)
+            return _run(settings, folder, console, read, last=last)
 
 
 def settings_to_resume(
@@ -140,7 +144,13 @@ def settings_to_resume(
             f"resume={folder.path}: the run has saved nothing yet and begins with the weights of another; "
             "name them again: init_from=RUN"
         )
-    own = {key: getattr(given.dataset, key) for key in ("path", "cache_dir") if f"dataset.{key}" in named}
+    keys = ("path", "attributes", "cache_dir")
+    own = {key: getattr(given.dataset, key) for key in keys if f"dataset.{key}" in named}
+    if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in own:
+        raise InputError(
+            f"resume={folder.path}: the run has saved nothing yet, so also no attributes of its series; name their "
+            "file again: dataset.attributes=FILE"
+        )
     dataset, data_dir = find_again(
         replace(settings.dataset, **own),
         folder.recorded(last),
@@ -164,7 +174,8 @@ def _run(
         if settings.search:
             settings, source, found = search_first(settings, place, read, budget)
             return train_and_score(settings, place, source, last, found)
-        return train_and_score(settings, place, read(settings.sizes), last)
+        source = read(settings.sizes)
+        return train_and_score(with_static(settings, source), place, source, last)
 
 
 def search_first(
@@ -193,13 +204,16 @@ def search_first(
     budget, folder = budget or Budget(settings.trainer.time_budget_minutes), place.folder
     source = read(least_sizes(settings))
     _check_same(source, folder.facts())
+    settings = with_static(settings, source)
     seq_lens = lengths(settings, source)
     check_attention(with_values(settings, cheapest(settings, seq_lens[-1])))
     common = comparable(settings, source, seq_lens)
-    data = {"path": str(source.provenance.path), "sha256": source.provenance.sha256}
+    data: dict[str, Any] = {"path": as_given(str(source.provenance.path)), "sha256": source.provenance.sha256}
+    data |= {ATTRIBUTES: source.attributes.columns} if source.attributes else {}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})
     place.keep_log_in(folder.path / LOG)
     _announce(settings, seq_lens)
+    settings = _transformed(settings, common, seq_lens, place)
     with StopRequest() as stop, folder.as_latest():
         trials = TrialRunner(settings=settings, source=common, device=place.device, stop=stop)
         search = Search(trials, Record(folder.path / SEARCH), budget)
@@ -221,9 +235,18 @@ def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
         )
 
 
+def _transformed(settings: TrainConfig, source: Source, seq_lens: list[int], place: Place) -> TrainConfig:
+    """The configuration with a transform chosen for a lookback window of medium length."""
+    medium = with_values(settings, cheapest(settings, seq_lens[len(seq_lens) // 2]))
+    resolved, note = with_transform(medium, source, place.device)
+    if note:
+        log.info(note)
+    return replace(settings, scaler=resolved.scaler)
+
+
 def _announce(settings: TrainConfig, seq_lens: list[int]) -> None:
     minutes = settings.trainer.time_budget_minutes
-    within = "without a bound" if minutes is None else f"within {minutes:g} minutes, the run that follows included"
+    within = "without a bound" if minutes is None else f"within {minutes:.3g} minutes, the run that follows included"
     log.info(f"search on the validation part, {within} (trainer.time_budget_minutes): seq_len of {seq_lens}")
     if given := given_values(settings):
         log.info(f"kept as given: {_phrase(given)}")

@@ -13,7 +13,8 @@ from informer import progress
 from informer.build import build_data
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import TrainConfig
-from informer.data.pipeline import Data, Source
+from informer.data.pipeline import Data
+from informer.data.sources import Source
 from informer.errors import InputError
 from informer.inference.baselines import fit_ridge
 from informer.linear.fold import linear_fit
@@ -39,8 +40,8 @@ MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 
 
 FIT_SHARE = 0.03
-"""Of the time of the choice, that the moments of the maps which are chosen may take; solving for own maps takes several
-times as long."""
+"""Largest share of the search time for the moments of the chosen maps; solving for separate maps takes several times as
+long."""
 
 LEAST_FIT = 0.5
 """Seconds that they may take in any case."""
@@ -105,6 +106,7 @@ class TrialRunner:
             seconds: time limit; after it the best choice so far is returned.
         """
         end = self.clock() + seconds
+        progress.report(Status(doing="searching: choosing a linear forecast"))
         config = LinearModelConfig()
         own = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
         offered = own or list(seq_lens)

@@ -1,1 +1,1 @@
-"""Forecasts over HTTP: requests, batches, answers; the only room that imports FastAPI."""
+"""Forecasts over HTTP: requests, batches, responses; the only package that imports FastAPI."""

@@ -1,4 +1,4 @@
-"""The service over HTTP: routes, limits on size and time, one line for each error."""
+"""The HTTP application: routes, limits on size and time, one-line errors."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ _ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
 FORECAST: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "A table with the history of the input columns, seq_len rows or more: CSV text, or JSON.",
+        "description": "A table with the history of the input columns, at least seq_len rows: CSV text, or JSON.",
         "content": {
             CSV: {"schema": {"type": "string"}},
             JSON: {
@@ -37,8 +37,8 @@ FORECAST: dict[str, Any] = {
     },
     "responses": {
         "200": {
-            "description": "The rows after the end of the table. The type is that of the body unless Accept names the "
-            "other.",
+            "description": "The forecast rows after the end of the table; same type as the body, unless Accept asks "
+            "for the other.",
             "content": {
                 JSON: {"schema": {"type": "object", "properties": {"forecast": _COLUMNS}}},
                 CSV: {"schema": {"type": "string"}},
@@ -50,18 +50,18 @@ FORECAST: dict[str, Any] = {
                 "408": "The body did not arrive in time.",
                 "413": "The body is too large.",
                 "415": "The body is neither CSV nor JSON.",
-                "422": "The table or an option is wrong: one line says what, where, and what to do.",
+                "422": "The table or an option is invalid; the error says what, where, and what to do.",
                 "503": "Too many requests in progress.",
-                "504": "No answer in time.",
+                "504": "No response in time.",
             }.items()
         },
     },
 }
-"""What FastAPI cannot derive from the signature."""
+"""OpenAPI entries that FastAPI cannot derive from the signature."""
 
 
 class Refused(Exception):
-    """A request that ends with this status and line."""
+    """Ends a request with this status and error line."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)
@@ -69,7 +69,7 @@ class Refused(Exception):
 
 
 def build_app(service: Service) -> FastAPI:
-    """The routes of a service."""
+    """Create the application with the routes of a service."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -111,7 +111,7 @@ def build_app(service: Service) -> FastAPI:
 
 
 async def _answer(service: Service, request: Request, options: Options, name: str) -> tuple[bytes, str]:
-    """Read the body, forecast, and write the answer, within the time limit."""
+    """Read the body, forecast, and encode the response, within the time limit; returns content and type."""
     timeout, received = service.settings.timeout, False
     try:
         async with service.admitted(), asyncio.timeout(timeout):
@@ -121,12 +121,12 @@ async def _answer(service: Service, request: Request, options: Options, name: st
     except TimeoutError as error:
         if not received:
             raise Refused(408, f"timeout: the body did not arrive within {timeout:g} s") from error
-        raise Refused(504, f"timeout: no answer within {timeout:g} s; send fewer series, or try again") from error
+        raise Refused(504, f"timeout: no response within {timeout:g} s; send fewer series, or try again") from error
 
 
 async def _content(request: Request, max_mb: float) -> bytes:
-    """The body, as long as it is within the limit."""
-    line = f"body: more than {max_mb:g} MB; send fewer rows: the last seq_len of each series are enough"
+    """The body, if it is within the limit."""
+    line = f"body: more than {max_mb:g} MB; send fewer rows: the last seq_len of each series suffice"
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > max_mb * MB:
         raise Refused(413, line)
@@ -139,7 +139,7 @@ async def _content(request: Request, max_mb: float) -> bytes:
 
 
 def _wanted(request: Request, body: Body) -> str:
-    """The type of the answer."""
+    """Content type of the response."""
     accepted = request.headers.get("accept", "")
     named = [kind for kind in (CSV, JSON) if kind in accepted]
     return named[0] if len(named) == 1 else body.type
@@ -154,7 +154,7 @@ def _levels(text: str) -> tuple[int, ...]:
 
 
 def _answer_errors(app: FastAPI) -> None:
-    """Every error is `{"error": line}`, as the commands print it."""
+    """Respond to every error with `{"error": line}`, with the line that commands print."""
 
     def failed(status: int, line: str) -> JSONResponse:
         return JSONResponse({"error": printable(line)}, status)
@@ -178,7 +178,7 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def no_route(request: Request, error: HTTPException) -> Response:
-        line = f"{request.method} {request.url.path}: {error.detail.lower()}; GET / lists what there is"
+        line = f"{request.method} {request.url.path}: {error.detail.lower()}; GET / lists the routes"
         return failed(error.status_code, line)
 
     @app.exception_handler(Exception)

@@ -1,7 +1,7 @@
-"""Series of concurrent requests, forecast together.
+"""Dynamic batching: series of concurrent requests are forecast together.
 
-While one batch is forecast, others arrive; the next batch takes as many of them as fit, in turn from each request, so
-that a large request does not keep small ones waiting. There is no waiting for a batch to fill.
+While a batch is forecast, other series arrive; the next batch takes as many of them as fit, in turn from each request,
+so that a large request does not delay small ones. A batch never waits to be filled.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from informer.inference.result import Forecast
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What all series of a batch have in common.
+    """Options shared by all series of a batch.
 
     Args:
         horizon: rows to forecast; None: pred_len.
-        levels: of intervals, in percent.
+        levels: interval levels in percent.
     """
 
     horizon: int | None = None
@@ -38,14 +38,14 @@ class Task:
 
 
 Forecasting = Callable[[Sequence[Task], Options], Sequence[Forecast]]
-"""Forecasts a batch, in order; called in a thread of its own, one batch at a time."""
+"""Forecasts a batch, in order; called in a separate thread, one batch at a time."""
 
 _Answer = asyncio.Future[Forecast]
 
 
 @final
 class _Request:
-    """The series of a request that are still to be forecast."""
+    """The series of a request that are not forecast yet."""
 
     def __init__(self, tasks: Sequence[Task], options: Options, loop: asyncio.AbstractEventLoop) -> None:
         self.options = options
@@ -58,7 +58,7 @@ class Batcher:
     """Gathers series into batches of at most `batch_size` with equal options.
 
     Args:
-        forecast: what forecasts them.
+        forecast: forecasts a batch.
         batch_size: series per batch.
     """
 
@@ -72,7 +72,7 @@ class Batcher:
         """The forecasts of one request, in order. If it is cancelled, series still waiting are dropped.
 
         Raises:
-            Exception: what `forecast` raises for one of these series alone.
+            Exception: raised by `forecast` for one of these series by itself.
         """
         request = _Request(tasks, options, asyncio.get_running_loop())
         self._requests.append(request)
@@ -85,7 +85,7 @@ class Batcher:
                 answer.cancel()
 
     async def run(self) -> None:
-        """Forecast what arrives, until cancelled."""
+        """Forecast arriving series until cancelled."""
         try:
             while True:
                 await self._arrived.wait()
@@ -96,7 +96,7 @@ class Batcher:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next(self) -> tuple[list[tuple[Task, _Answer]], Options] | None:
-        """The next batch: the options of the oldest request, one series in turn from each request with these."""
+        """The next batch: series in turn from each request with the options of the first; None if none are waiting."""
         self._requests = deque(one for one in self._requests if one.waiting)
         if not self._requests:
             return None
@@ -107,11 +107,11 @@ class Batcher:
             for request in own[: self._batch_size - len(taken)]:
                 taken.append(request.waiting.popleft())
             own = [one for one in own if one.waiting]
-        self._requests.rotate(-1)  # other options have their turn, too
+        self._requests.rotate(-1)  # so that requests with other options get their turn
         return taken, options
 
     async def _answer(self, batch: Sequence[tuple[Task, _Answer]], options: Options) -> None:
-        """Forecast a batch together; one by one if that fails, because a single series may be the reason."""
+        """Forecast a batch together; if that fails, one by one, since a single series may be the cause."""
         try:
             forecasts = await self._in_thread([task for task, _ in batch], options)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""`informer serve`, from the checked configuration to the end of the last request."""
+"""`informer serve`, from the checked configuration to the end of the server."""
 
 import math
 import signal
@@ -16,14 +16,14 @@ from informer.serving.app import build_app
 from informer.serving.service import Service
 
 BACKLOG = 1024
-"""Connections that the operating system keeps until they are accepted."""
+"""Maximum number of connections waiting to be accepted."""
 
 
 def serve(settings: ServeConfig, console: Console) -> None:
-    """Answer requests until Ctrl-C or SIGTERM; requests in progress are answered first.
+    """Serve requests until Ctrl-C or SIGTERM, then finish those in progress.
 
     Raises:
-        InputError: no readable checkpoint, or an address that cannot be used.
+        InputError: no readable checkpoint, or the address cannot be used.
     """
     with logging_to(console, quiet=True):
         app = build_app(Service(TrainedModel.load(newest(settings.checkpoint), device=settings.device), settings))
@@ -39,7 +39,7 @@ def serve(settings: ServeConfig, console: Console) -> None:
                     timeout_graceful_shutdown=math.ceil(settings.timeout),
                 )
             )
-            # uvicorn stops at these signals, and raises them once more at its end: that is not to kill the process
+            # uvicorn stops at these signals and raises them again at its end, which must not kill the process
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
             say(console, f"serving {settings.checkpoint} at {address(listener)} (Ctrl-C stops)")
@@ -51,7 +51,7 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that accepts connections.
 
     Raises:
-        InputError: the address is unknown, taken or not permitted.
+        InputError: the address is unknown, in use or not permitted.
     """
     try:
         family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -1,4 +1,4 @@
-"""The page of the service: what it offers, and a form to try it. It loads nothing from anywhere."""
+"""The service's web page: its routes, and a form to try it. It loads no other resources."""
 
 import base64
 import hashlib
@@ -13,11 +13,11 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def page_of(description: Mapping[str, Any], openapi: Mapping[str, Any]) -> tuple[str, str]:
-    """The page, and a Content-Security-Policy that allows its own script and style and requests to the service only.
+    """The page, and a Content-Security-Policy that allows only its own script and style and requests to the service.
 
     Args:
-        description: of the model.
-        openapi: of the routes.
+        description: description of the model.
+        openapi: OpenAPI schema of the routes.
     """
     text = TEMPLATE.read_text(encoding="utf-8")
     parts = {"facts": _facts(description), "routes": _routes(openapi), "example": _example(description)}
@@ -58,7 +58,7 @@ def _names(names: list[str], most: int = 12) -> str:
 
 
 def _routes(openapi: Mapping[str, Any]) -> str:
-    """Every route with its parameters and answers."""
+    """Every route with its parameters and responses."""
     found = []
     for path, methods in openapi["paths"].items():
         for method, route in methods.items():
@@ -76,7 +76,7 @@ def _routes(openapi: Mapping[str, Any]) -> str:
 
 
 def _example(description: Mapping[str, Any]) -> str:
-    """A JSON body, cut short."""
+    """A shortened example of a JSON body."""
     columns = {description["time_column"]: ["2024-01-01 00:00", "..."]}
     columns |= {name: [1.0, "..."] for name in description["inputs"][:3]}
     return html.escape(json.dumps({"frame": columns}))

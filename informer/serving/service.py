@@ -1,4 +1,4 @@
-"""A model that answers requests: reading, limits, batches, answers; knows nothing of HTTP."""
+"""Serve forecasts of a model: reading, limits, batches, responses; independent of HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +16,7 @@ from informer.serving.batching import Batcher, Options, Task
 from informer.serving.tables import FRAME, Body, read_tasks, to_body
 
 MOST_NAMES = 100
-"""Names of series, and categories of a column, that a description lists."""
+"""Maximum number of series names, and of categories of a column, in a description."""
 
 
 class Busy(InputError):
@@ -28,7 +28,7 @@ class Service:
     """Answers requests with one model.
 
     Args:
-        model: loaded; its reader gets the limit on series.
+        model: the model; the limit on series is set in its reader.
         settings: limits and the format of tables.
     """
 
@@ -36,13 +36,13 @@ class Service:
         self.model, self.settings = model, settings
         self.batcher = Batcher(self._forecast, settings.batch_size)
         model.reader.most_series = settings.max_series
-        # one thread: pandas' warnings, which reading turns into errors, are settings of the whole process
+        # one thread, since reading turns pandas' warnings into errors, a setting of the whole process
         self._reading = ThreadPoolExecutor(1, "read")
         self._in_progress = 0
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Batches are forecast meanwhile."""
+        """Forecast batches within the context."""
         batches = asyncio.create_task(self.batcher.run())
         try:
             yield
@@ -54,10 +54,10 @@ class Service:
 
     @asynccontextmanager
     async def admitted(self) -> AsyncIterator[None]:
-        """A request in progress.
+        """Count a request as in progress within the context.
 
         Raises:
-            Busy: there are too many.
+            Busy: too many requests are in progress.
         """
         if self._in_progress >= self.settings.max_requests:
             raise Busy(f"busy: {self._in_progress} requests in progress, at most max_requests; try again")
@@ -68,10 +68,16 @@ class Service:
             self._in_progress -= 1
 
     async def answer(self, body: Body, options: Options, *, name: str, kind: str) -> tuple[bytes, str]:
-        """The forecasts of a body of a request, and their Content-Type.
+        """The forecasts for the body of a request, encoded, and their Content-Type.
+
+        Args:
+            body: body of the request.
+            options: options of the forecast.
+            name: name of a single series.
+            kind: content type of the response.
 
         Raises:
-            InputError: anything the client can fix.
+            InputError: an error the client can fix.
         """
         self.check(options)
         loop = asyncio.get_running_loop()
@@ -80,7 +86,7 @@ class Service:
         return await loop.run_in_executor(self._reading, to_body, forecasts, kind)
 
     def check(self, options: Options) -> None:
-        """Raise the InputError of options that do not fit the model, or exceed a limit."""
+        """Raise an InputError if options are invalid for the model, or exceed a limit."""
         most = max(self.settings.max_horizon, self.model.sizes.pred_len)
         if options.horizon is not None and options.horizon > most:
             raise InputError(f"horizon: expected at most {most}, found {options.horizon}")
@@ -91,7 +97,7 @@ class Service:
         return read_tasks(self.model, body, self.settings.dataset, name=name or FRAME, options=options)
 
     def _forecast(self, tasks: Sequence[Task], options: Options) -> Sequence[Forecast]:
-        """A batch, padded to a fixed size: no answer depends on what else is in it."""
+        """Forecast a batch, padded to a fixed size, so that no forecast depends on the other series."""
         futures = [task.future for task in tasks if task.future is not None]
         return self.model.forecast(
             [task.series for task in tasks],
@@ -102,7 +108,7 @@ class Service:
         )
 
     def description(self) -> dict[str, Any]:
-        """What the model needs and returns, and the limits on requests."""
+        """Inputs and outputs of the model, and the limits on requests."""
         model, settings = self.model, self.settings
         checkpoint, calibration = model.checkpoint, model.calibration
         return {

@@ -1,4 +1,4 @@
-"""Bodies of requests as series, and forecasts as bodies of answers."""
+"""Decode request bodies to series, and encode forecasts as response bodies."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from informer.config.commands import PredictConfig
 from informer.config.input_format import InputFormat
 from informer.data.history import check_futures
 from informer.errors import InputError, listed
@@ -23,7 +24,7 @@ FRAME, FUTURE = "frame", "future"
 
 
 class UnknownType(InputError):
-    """A body that is neither CSV nor JSON."""
+    """The body is neither CSV nor JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Body:
         content: CSV text, or JSON `{"frame": ..., "future": ...}`; a table is a mapping of column names to lists, or a
             list of rows.
         type: CSV or JSON.
-        charset: encoding of CSV text; None detects it.
+        charset: encoding of CSV text; None: detected.
     """
 
     content: bytes
@@ -43,7 +44,7 @@ class Body:
 
     @classmethod
     def of(cls, content: bytes, content_type: str) -> "Body":
-        """A body with the header that names its type.
+        """A body with its type from the Content-Type header.
 
         Raises:
             UnknownType: another type.
@@ -63,11 +64,14 @@ def read_tasks(
     """The series of a request, checked against the model.
 
     Args:
-        written: how its CSV text is written, if not as the training data.
-        name: of a single series; if each series has its own scaler, it selects the scaler.
+        model: the model.
+        body: body of the request.
+        written: format of CSV text, if different from the training data.
+        name: name of a single series; if each series has its own scaler, it selects the scaler.
+        options: options of the forecast.
 
     Raises:
-        InputError: it cannot be forecast.
+        InputError: the series cannot be forecast.
     """
     if body.type == CSV:
         series, futures = model.reader.content(body.content, _encoded(written, body), name), None
@@ -109,7 +113,7 @@ def _json_tables(content: bytes) -> tuple[pd.DataFrame, pd.DataFrame | None]:
 
 
 def _table(found: Any, name: str) -> pd.DataFrame:
-    """A mapping of columns, or a list of rows."""
+    """A table from a mapping of columns or a list of rows."""
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
         names = list(found[0])
         odd = next((number for number, row in enumerate(found) if list(row) != names), None)
@@ -141,16 +145,16 @@ def _check_cells(columns: Mapping[str, Sequence[Any]], name: str) -> None:
 
 
 def to_body(forecasts: Sequence[Forecast], kind: str) -> tuple[bytes, str]:
-    """The forecasts of a request, and the Content-Type.
+    """Encode the forecasts of a request; returns the content and its Content-Type.
 
-    CSV is what `informer predict` writes; JSON is `{"forecast": {column: [...]}}` with the same cells,
-    unknown ones null.
+    CSV is as `informer predict` writes it; JSON is `{"forecast": {column: [...]}}` with the same cells, missing ones
+    null.
 
     Raises:
         InputError: a forecast that is not finite, or two columns with the same name.
     """
     if kind == CSV:
-        return to_csv(forecasts), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
+        return to_csv(forecasts, PredictConfig().digits), f"{CSV}; charset={forecasts[0].series.dialect.encoding}"
     table: dict[str, list[Any]] = {}
     for forecast in forecasts:
         names = {key: [forecast.series.name] * len(forecast.values) for key in forecast.keys[:-1]}

@@ -1,1 +1,1 @@
-"""Training: `loop.fit` is the whole run."""
+"""Training: `run.train_and_score` is a whole run, `loop.fit` its training loop."""

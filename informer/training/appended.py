@@ -1,4 +1,4 @@
-"""A file that a run appends to, and cuts back to its length at the last save when the run is resumed."""
+"""A file that a run appends to; a resumed run truncates it to its length at the last save."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ from informer.files import refuse_link, writing
 
 
 class AppendedFile:
-    """Bytes at the end of a file.
+    """Appends bytes to a file.
 
     Args:
-        path: of the file.
-        length: bytes of an existing file to keep; the rest is removed.
+        path: path of the file.
+        length: bytes of an existing file to keep; the rest is truncated.
 
     Raises:
         InputError: the file cannot be written; raised by every method.
@@ -27,7 +27,7 @@ class AppendedFile:
         self.is_new = not self._size()
 
     def flush(self) -> None:
-        """Make what was written visible to other programs."""
+        """Make written bytes visible to other programs."""
         with writing(self.path):
             self._file.flush()
 
@@ -39,7 +39,7 @@ class AppendedFile:
         return self._size()
 
     def close(self) -> None:
-        """Write the rest and close."""
+        """Flush and close the file."""
         with writing(self.path):
             self._file.close()
 

@@ -1,7 +1,7 @@
-"""An average of the weights over steps, which is validated, saved and used in their place.
+"""Exponential moving average of the weights, which is validated, saved and used instead of them.
 
-w_average <- d w_average + (1 - d) w after each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that a
-short run is not held by its first weights. B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by
+w_average <- d w_average + (1 - d) w after each step, with d = min(ema, (1 + n) / (10 + n)) after n steps, so that the
+initial weights do not dominate a short run. B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by
 Averaging", 1992.
 """
 
@@ -20,11 +20,11 @@ AVERAGE = "checkpoint: average of the weights"
 
 @final
 class Average:
-    """A network with averaged weights; its buffers are those of the network that is trained.
+    """A network with averaged weights and the buffers of the trained network.
 
     Args:
-        model: that is trained.
-        ema: share of the average that a step keeps, below 1.
+        model: the network being trained.
+        ema: maximum decay d, below 1.
     """
 
     def __init__(self, model: ForecastModel, ema: float) -> None:
@@ -33,7 +33,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, model: ForecastModel) -> None:
-        """After a step."""
+        """Update the average after a step of `model`."""
         kept = min(self._ema, (1 + self._steps) / (10 + self._steps))
         for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
             average.lerp_(weight, 1 - kept)
@@ -42,14 +42,14 @@ class Average:
         self._steps += 1
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """State for a checkpoint."""
         return {"steps": self._steps, "weights": self.model.state_dict()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Become the average that gave `state()`.
+        """Restore the average from `state()`.
 
         Raises:
-            InputError: it is the state of another network, or no such state.
+            InputError: the state does not fit the network.
         """
         weights, steps, own = state["weights"], state["steps"], self.model.state_dict()
         if set(weights) != set(own) or differing_shape(weights, own):

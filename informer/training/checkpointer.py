@@ -1,4 +1,4 @@
-"""When a run is saved between two steps, and when it stops there."""
+"""Saves a run between two steps, and stops it there on request."""
 
 import time
 from collections.abc import Callable
@@ -11,19 +11,19 @@ from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import State
 
 Save = Callable[[State, bool], None]
-"""Saves the state; True: it has the lowest validation loss so far."""
+"""Saves the state; the flag says whether its validation loss is the lowest so far."""
 
 
 @final
 class Checkpointer:
-    """Saves at regular intervals, and when the run is asked to stop.
+    """Saves at regular intervals and on a stop request.
 
     Args:
         save: writes the state.
-        every_minutes: interval between saves; None: only when asked to stop.
+        every_minutes: interval between saves; None: only on a stop request.
         stop: the stop request.
-        processes: that must agree.
-        device: used for their communication.
+        processes: processes of the run, which must agree.
+        device: device of their communication.
         clock: time in seconds.
     """
 
@@ -47,14 +47,14 @@ class Checkpointer:
         self._signal = 0
 
     def now(self) -> float:
-        """Seconds since some moment."""
+        """Time of the clock in seconds."""
         return self._clock()
 
     def is_due(self, *, together: bool) -> bool:
         """Whether to save now.
 
         Args:
-            together: all processes call this now; several processes can only agree then.
+            together: all processes call this at the same step; otherwise a run with several processes does not save.
         """
         if self._processes.size > 1 and not together:
             return False
@@ -64,10 +64,10 @@ class Checkpointer:
         return bool(asked or late_anywhere)
 
     def save(self, state: State, *, is_best: bool = False) -> None:
-        """Save.
+        """Save the state.
 
         Raises:
-            Interrupted: the run was asked to stop when `is_due` was last asked.
+            Interrupted: the last call of `is_due` found a stop request.
         """
         self._save(state, is_best)
         self._saved_at = self._clock()

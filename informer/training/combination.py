@@ -1,9 +1,9 @@
-"""The weighted average of network, linear forecast and seasonal naive that does best on validation, as one model.
+"""Forecast combination: a weighted average of network, linear forecast and seasonal naive, chosen on validation.
 
-All three are sums that the model itself can hold: its forecast is `maps + network`, where the network's own output is
-linear in its head, and the seasonal naive is a linear map of the history. So an average of the three is the same model
-with a scaled head and other maps, and needs nothing of predict, eval, resume or export. J. M. Bates and C. W. J.
-Granger, "The combination of forecasts", 1969.
+The combination is stored in the model's own weights: its forecast is `maps + network`, the network's output is linear
+in its head, and the seasonal naive is a linear map of the history. So the average is the same model with a scaled head
+and other maps, and predict, eval, resume and export need no special case. J. M. Bates and C. W. J. Granger, "The
+combination of forecasts", 1969.
 """
 
 import logging
@@ -45,23 +45,23 @@ GRID = 4
 """Weights are multiples of 1 / GRID."""
 
 BLOCKS = 8
-"""Of the validation windows, in order: the spread of a difference over them is its standard error."""
+"""Number of consecutive blocks of validation windows, from which standard errors are estimated."""
 
 LEAST_HORIZONS = 3
-"""Horizons that validation has to hold, one after the other, before a single forecast is believed over the average."""
+"""Minimum number of non-overlapping horizons in validation for a single forecast to exclude worse averages."""
 
 MOST_WINDOWS, LEAST_WINDOWS, MOST_VALUES = 4096, 64, 1 << 22
-"""Evenly spaced; fewer where those of all targets would be more values than that."""
+"""Maximum and minimum number of evenly spaced windows, and maximum number of their values."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """What was chosen, and what it was chosen from.
+    """The chosen weights.
 
     Args:
-        shares: the weights.
-        losses: on validation, by name: of each forecast by itself, and of the average.
+        shares: weights of network, linear forecast and seasonal naive.
+        losses: validation losses of each forecast by itself and of the average, by name.
     """
 
     shares: Shares
@@ -71,7 +71,7 @@ class Combination:
 def combined(
     saved: Checkpoint, settings: TrainConfig, data: Data, device: torch.device
 ) -> tuple[Checkpoint, Combination]:
-    """The checkpoint with the weights that were chosen in it, and what they were chosen from."""
+    """Choose a combination; returns the checkpoint with its weights applied, and the combination."""
     model = restore_model(saved).to(device)
     found = choose(model, settings, data, has_network=saved.step > 0 and isinstance(model, Informer))
     log.info(f"forecast: {found.shares.in_words}, chosen on validation")
@@ -81,13 +81,13 @@ def combined(
 
 
 def combiner(saved: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
-    """What gives maps that are fitted anew the weights of a checkpoint."""
+    """A function that applies the weights of a checkpoint's combination to newly fitted maps."""
     shares = Shares.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else Shares()
     return partial(apply, shares=shares, repeated=repeated_rows(data))
 
 
 def table_of(found: Combination) -> Table:
-    """The losses, the average's weights with it."""
+    """The losses and the weights as a table."""
     table = Table(title="forecasts on validation, and their average", title_justify="left", box=SIMPLE, padding=0)
     for heading in ("forecast", "val loss", "weight"):
         table.add_column(heading, justify="left" if heading == "forecast" else "right")
@@ -101,18 +101,18 @@ def table_of(found: Combination) -> Table:
 
 @torch.inference_mode()
 def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_network: bool) -> Combination:
-    """The weights for a model in eval mode, from its validation windows.
+    """Choose the weights for a model in eval mode.
 
     Args:
-        model: a network on linear maps, or linear maps.
-        settings: of the run.
-        data: its rows for validation and calibration choose; with a network, which looks best on the rows that its
-            training was stopped by, only those for calibration, if there are any.
+        model: a network with linear maps, or linear maps.
+        settings: configuration of the run.
+        data: the weights are chosen on its validation and calibration windows; with a network only on the calibration
+            windows, if any, since early stopping makes its validation loss optimistic.
         has_network: the network was trained.
     """
     maps, repeated = maps_of(model), repeated_rows(data)
     assert maps is not None, "see TrainConfig.problems"
-    # a decoder that reads its own forecasts is not linear in its head, and a head of quantiles not in its weights
+    # a decoder that reads its own forecasts is not linear in its head, and neither is a quantile head
     is_linear = not isinstance(model, Informer) or (model.decoding is Decoding.one_pass and not model.quantiles)
     offered = _offered(has_network=has_network, has_naive=repeated is not None) if is_linear else [Shares(1.0, 0.0)]
     parts = [part for part in (data.val, data.calibration) if part is not None]
@@ -137,8 +137,8 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
 
 
 def repeated_rows(data: Data) -> Tensor | None:
-    """The row of the history that the seasonal naive repeats at each step, with the season that most targets have on
-    validation; None where the history does not hold that of the step."""
+    """Row of the history that the seasonal naive repeats at each step, for the season that most targets have on
+    validation; None if the history does not contain the default season."""
     sizes = data.sizes
     if not 1 <= data.frequency.season <= sizes.seq_len:
         return None
@@ -148,7 +148,7 @@ def repeated_rows(data: Data) -> Tensor | None:
 
 
 def _offered(*, has_network: bool, has_naive: bool) -> list[Shares]:
-    """All weights on the grid, those with the most of the linear forecast first."""
+    """All weights on the grid, largest weight of the linear forecast first."""
     wanted = [
         (network / GRID, (GRID - network - naive) / GRID, naive / GRID)
         for network in range(GRID + 1 if has_network else 1)
@@ -162,7 +162,7 @@ def _singles(offered: list[Shares]) -> list[int]:
 
 
 def _batches(windows: Windows, batch_size: int, n_targets: int) -> Iterator[tuple[Batch, Tensor]]:
-    """In order, at least so many that blocks can be made of them; and the series of each window."""
+    """Batches of thinned windows in order, at least BLOCKS of them if possible, and the series of each window."""
     most = MOST_VALUES // (windows.sizes.pred_len * n_targets)
     thinned = windows.thinned(min(max(most, LEAST_WINDOWS), MOST_WINDOWS))
     size = max(min(batch_size, len(thinned) // BLOCKS), 1)
@@ -171,8 +171,8 @@ def _batches(windows: Windows, batch_size: int, n_targets: int) -> Iterator[tupl
 
 
 def _units(data: Data) -> Float[Tensor, "series n"]:
-    """What errors of each series are multiplied by: one over that of its seasonal naive, as in the linear maps, so that
-    a volatile series does not decide for all; 1 for a single series."""
+    """Factors of each series' errors: 1 / the error of its seasonal naive, as in the linear maps, so that volatile
+    series do not dominate; 1 for a single series."""
     positions = data.columns.positions(data.targets)
     channels = [(series, column) for series in range(len(data.panel)) for column in positions]
     period = data.frequency.season
@@ -181,7 +181,8 @@ def _units(data: Data) -> Float[Tensor, "series n"]:
 
 
 class _Asked(NamedTuple):
-    """What averages are made of: the model, its maps, the rows that are repeated, the weights, whether with a floor."""
+    """The model, its maps, the rows that the seasonal naive repeats, the candidate weights, and whether forecasts have
+    a floor."""
 
     model: ForecastModel
     maps: Linear
@@ -192,7 +193,7 @@ class _Asked(NamedTuple):
 
 @contextmanager
 def _unbounded(model: ForecastModel) -> Iterator[bool]:
-    """The model without its floor, which is that of the average; whether there is one."""
+    """Removes the model's floor, which applies to the average instead; yields whether there is one."""
     assert isinstance(model, Informer | Linear), "the families with linear maps"
     floor, model.floor = model.floor, False
     try:
@@ -202,10 +203,10 @@ def _unbounded(model: ForecastModel) -> Iterator[bool]:
 
 
 def _losses(asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss) -> Float64[np.ndarray, "shares 1"]:
-    """Loss of each average of model, linear maps and seasonal naive over one batch, errors in units of their own."""
+    """Loss of each candidate average on one batch, with errors in `units`."""
     whole, linear = (model_output(model, batch).float() for model in asked[:2])
     history, naive = history_of(batch.enc_x[:, :, list(asked.maps.positions)]), torch.zeros_like(linear)
-    if asked.repeated is not None:  # what `apply` makes of it: known effects are those of the horizon
+    if asked.repeated is not None:  # as in `apply`: repeated without known effects, plus those of the horizon
         enc_x, dec_x = asked.maps.inputs(batch)
         left, ahead = asked.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
         naive = left[:, :, list(asked.maps.positions)][:, asked.repeated.to(history.device)] + ahead
@@ -220,15 +221,15 @@ def _losses(asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss
 def _chosen(
     losses: Float64[np.ndarray, "shares n"], counts: Float64[np.ndarray, "n"], offered: list[Shares], horizons: float
 ) -> int:
-    """The average nearest to the linear forecast that is not worse than the best one by more than a standard error,
-    nor than the best single forecast, where validation is long enough to say which that is."""
+    """Index of the first candidate (the linear forecast comes first) within one standard error of the best one. It must
+    not be worse than the linear forecast nor, if validation has LEAST_HORIZONS, than the best single forecast."""
     bounds = np.unique(np.linspace(0, len(counts), BLOCKS + 1).round().astype(int))
     blocks = np.stack([losses[:, a:b] @ counts[a:b] / counts[a:b].sum() for a, b in pairwise(bounds)], axis=1)
     means = losses @ counts / counts.sum()
     best, n_blocks = int(means.argmin()), blocks.shape[1]
     if n_blocks < 2:
         return 0
-    # blocks that share rows do not vary by themselves
+    # blocks with overlapping horizons are correlated
     overlap = max(n_blocks / horizons, 1.0) ** 0.5
     error = overlap * (blocks - blocks[best]).std(axis=1, ddof=1) / n_blocks**0.5
     allowed = (means - means[best] <= error) & (means <= means[0])

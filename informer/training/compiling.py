@@ -1,13 +1,15 @@
 """Compile the network; on a GPU as CUDA graphs, which avoid launch overhead."""
 
+from typing import Any, final
+
 import torch
 from torch import nn
 
 from informer.errors import InputError
 
 
-def compile_model(model: nn.Module, device: torch.device) -> None:
-    """Compile the model's forward pass on its first call; parameters and their names are unchanged.
+def check_compiler(device: torch.device) -> None:
+    """Compile a small function.
 
     Raises:
         InputError: there is no usable compiler.
@@ -20,4 +22,28 @@ def compile_model(model: nn.Module, device: torch.device) -> None:
             f"compile=true: expected a compiler that torch can use, found: {reason}; install one (g++, or triton for a "
             "GPU), or use compile=false"
         ) from error
-    model.compile(mode="reduce-overhead" if device.type == "cuda" else None)
+
+
+@final
+class Compiled(nn.Module):
+    """A network as called in training steps, compiled on its first call.
+
+    Elsewhere, the network itself is called: compiling each batch size of validation and test takes longer than the
+    time it saves. Parameters and their names are the network's.
+
+    Args:
+        network: a network, or its wrapper for distributed training.
+        device: its device.
+    """
+
+    def __init__(self, network: nn.Module, device: torch.device) -> None:
+        super().__init__()
+        self.module = getattr(network, "module", network)  # the name that torch's wrappers have
+        mode = "reduce-overhead" if device.type == "cuda" else None
+        # training has two batch sizes, the last batch of an epoch's being smaller: a graph for each is faster than
+        # one for any size
+        self.compiled = torch.compile(network, mode=mode, dynamic=False)
+
+    def forward(self, *inputs: Any) -> Any:
+        """The network's output."""
+        return self.compiled(*inputs)

@@ -1,4 +1,4 @@
-"""A run that goes on for longer than it was first meant to: what may change, and what follows from it."""
+"""Continue a run beyond its original length."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -15,49 +15,54 @@ from informer.training.steps import n_steps
 
 
 def extended(settings: TrainConfig, given: TrainConfig, named: Collection[str]) -> TrainConfig:
-    """The configuration of a run with the values of `LENGTH` that the user names.
+    """The configuration of a run with new values of the keys in `LENGTH`.
+
+    Args:
+        settings: saved configuration of the run.
+        given: configuration with the new values.
+        named: keys that the user set.
 
     Raises:
-        InputError: a value out of range, or a run whose search is not over.
+        InputError: a value out of range, or the run's search is not finished.
     """
     if settings.search:
-        raise InputError("resume: the search of model=auto is not over; continue it first, without other keys")
+        raise InputError("resume: the search of model=auto is not finished; continue it first, without other keys")
     names = [key.partition(".")[2] for key in LENGTH if key in named]
     trainer = replace(settings.trainer, **{name: getattr(given.trainer, name) for name in names})
     return check(replace(settings, trainer=trainer))
 
 
 def check_goes_on(settings: TrainConfig, last: Checkpoint | None) -> None:
-    """Raise the InputError of a run that would end before another step.
+    """Raise an InputError if the run would end before another step.
 
     Args:
-        settings: with the new length.
-        last: the state that the run saved last; None: it has saved none.
+        settings: configuration with the new length.
+        last: the run's last saved state; None: none was saved.
     """
     if last is None or last.training is None:
         return
     progress, stopping, trainer = last.training["progress"], last.training["stopping"], settings.trainer
     waited = stopping["epochs_without_improvement"]
     limits = [
-        ("max_epochs", trainer.max_epochs, progress["epoch"], "epochs that the run has"),
-        ("max_steps", trainer.max_steps, progress["step"], "steps that the run has"),
+        ("max_epochs", trainer.max_epochs, progress["epoch"], "epochs already done"),
+        ("max_steps", trainer.max_steps, progress["step"], "steps already done"),
         ("patience", trainer.patience, waited, "epochs since the lowest validation loss"),
     ]
     for name, limit, done, what in limits:
         if limit is not None and limit <= done:
             raise InputError(
                 f"resume: the run would end at once: trainer.{name}={limit}, expected more than the {done} {what}; "
-                f"add trainer.{name}={max(2 * done, 1)}"
+                f"set trainer.{name}={max(2 * done, 1)}"
             )
 
 
 def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> str | None:
-    """One line on what depends on the length of a run that has changed; None if nothing does.
+    """Message about settings that depend on the changed length of a run; None if there are none.
 
     Args:
-        settings: with the new length.
-        last: the state that the run saved last.
-        n_windows: training windows.
+        settings: configuration with the new length.
+        last: the run's last saved state.
+        n_windows: number of training windows.
     """
     before = n_steps(conversion.from_plain(last.config).trainer, n_windows)
     now = n_steps(settings.trainer, n_windows)
@@ -71,4 +76,4 @@ def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> s
         affected.append(f"the share of actual values that {settings.model.family} reads in training")
     if not affected:
         return None
-    return f"{' and '.join(affected)}: depends on the total length, and goes on from step {last.step} of now {now}"
+    return f"{' and '.join(affected)}: depends on the total length, now {now} steps; continuing from step {last.step}"

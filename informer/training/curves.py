@@ -1,5 +1,5 @@
-"""What is tracked after an epoch besides the loss: intervals and quantiles on validation rows, pictures, norms of
-weights; and the losses of the baselines there."""
+"""Curves and pictures after an epoch, on validation windows: interval and quantile scores, forecasts, attention maps,
+weight norms, and the losses of the baselines."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,23 @@ from informer.training.tracker import Tracker
 from informer.training.validation import picture
 
 MOST_WINDOWS = 512
-"""Windows of each part that intervals are tracked on, evenly spaced: a longer validation part would cost more time
-than its loss."""
+"""Maximum number of windows per part on which intervals are tracked, evenly spaced; on a long validation part they
+would otherwise take longer than the loss."""
 
 
 def track_epoch(
     tracker: Tracker, model: ForecastModel, data: Data, epoch: int, *, extras: Sequence[Extra], batch_size: int
 ) -> None:
-    """The curves and pictures of an epoch that has been validated; the model is left in eval mode."""
+    """Write the curves and pictures of an epoch; leaves the model in eval mode.
+
+    Args:
+        tracker: receives them; nothing is computed if it does not record.
+        model: the network that is validated.
+        data: its validation part is used.
+        epoch: number of the epoch.
+        extras: additional curves and pictures (`trainer.track_also`).
+        batch_size: windows per batch.
+    """
     if not tracker.is_recording:
         return
     model.eval()
@@ -47,8 +56,8 @@ def track_epoch(
 def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dict[str, float]:
     """Coverage (percent), width and pinball loss on validation windows, scaled, by tag.
 
-    Intervals are calibrated on the calibration windows, as at the end of the run; their ends are scored as quantiles.
-    Empty for a model that has neither.
+    Intervals are calibrated on the calibration windows, as at the end of the run; their pinball loss is that of their
+    ends as quantiles. Empty without quantiles and calibration windows.
     """
     quantiles, calibration = quantiles_of(model), _calibration(model, data, batch_size)
     if not quantiles and calibration is None:
@@ -95,7 +104,7 @@ def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibrati
 def reference_losses(
     baselines: Sequence[Baseline], data: Data, loss: Loss, *, n_quantiles: int, batch_size: int
 ) -> dict[str, float]:
-    """The validation loss of each baseline, by name; with a quantile loss its forecast counts as every quantile."""
+    """Validation loss of each baseline, by name; with a quantile loss its forecast is scored as every quantile."""
     sums, n = dict.fromkeys((tag_of(baseline.name) for baseline in baselines), 0.0), 0.0
     for batch in data.val.batches(batch_size):
         counted = observed_share(batch.target) if data.val.store.has_gaps else len(batch.target)
@@ -109,5 +118,5 @@ def reference_losses(
 
 
 def tag_of(name: str) -> str:
-    """A name as part of a tag."""
+    """The name without spaces, for use in a tag."""
     return name.replace(" ", "_")

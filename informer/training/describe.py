@@ -1,8 +1,7 @@
-"""What a run reports: in the log before and after training, in run.json, and in its checkpoints."""
+"""Descriptions of a run for its log, for run.json and for its checkpoints."""
 
 import logging
 import math
-import shlex
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import torch
 
 from informer.build import dims_of, picked_by_length
-from informer.checkpoint.format import CATEGORIES, NAMES, STATIC
+from informer.checkpoint.format import ATTRIBUTES, CATEGORIES, NAMES, STATIC
 from informer.config import conversion
 from informer.config.dataset import DatasetConfig, NonNegative
 from informer.config.model import LinearSkip
-from informer.config.overrides import changed_settings
+from informer.config.overrides import changed_settings, command_line
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.read.dialect import known_marks
@@ -27,16 +26,16 @@ from informer.training.stopping import EarlyStopping
 log = logging.getLogger("informer.train")
 
 FEWEST_ZEROS = 0.01
-"""Share of zeros among the values of a target that shows that it cannot be negative, unless it is a count."""
+"""Minimum share of zeros for a target without negative values to count as non-negative, unless it is integer."""
 
 FEW_ROWS = 10
-"""Training rows for each category of a column, on average, below which its embeddings learn little."""
+"""Minimum number of training rows per category, on average, to learn an embedding."""
 
-FITTED = {LinearSkip.ridge: "ridge alone", LinearSkip.maps: "the linear maps alone"}
+FITTED = {LinearSkip.ridge: "ridge", LinearSkip.maps: "the linear maps"}
 
 
 def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: torch.device) -> None:
-    """The data, the windows, the network and the run directory, before the first step."""
+    """Log data, windows, network and run directory before the first step."""
     n_parameters = sum(p.numel() for p in model.parameters())
     series = f"{len(data.panel)} series, " if len(data.panel) > 1 else ""
     n_rows = sum(map(len, data.panel))
@@ -58,7 +57,7 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
     log.info(f"model: {n_parameters:,} parameters on {device}, {precision}; run directory {settings.run_dir}")
     if settings.non_negative is NonNegative.auto and (names := non_negative(settings, data)):
         log.info(
-            f"forecasts of {listed(names)} do not go below zero, as in training rows (non_negative=none: they may)"
+            f"forecasts of {listed(names)} are at least zero, like their training rows (non_negative=none turns it off)"
         )
     if settings.decoder_attn_reason:
         log.info(settings.decoder_attn_reason)
@@ -68,33 +67,33 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
 
 
 def _warn_of_rare_categories(data: Data) -> None:
-    """An embedding cannot be learnt from a row or two, as of a column of names that never repeat."""
+    """Warn about columns with too few rows per category to learn embeddings, such as names that never repeat."""
     n_rows = sum(len(split.train) for split in data.splits)
     for name, categories in data.categories.items():
         if name not in data.columns.static_covariates and n_rows < FEW_ROWS * len(categories):
             log.warning(
-                f"column {name!r}: {len(categories):,} categories in {n_rows:,} training rows, too few to learn what "
-                "each of them means; leave the column out, or join rare categories"
+                f"column {name!r}: {len(categories):,} categories in {n_rows:,} training rows, too few rows to learn "
+                "an embedding of each; drop the column, or merge rare categories"
             )
 
 
 def log_gain(settings: TrainConfig, stopping: EarlyStopping) -> None:
-    """The network's improvement over the part that was fitted before it."""
+    """Log the network's improvement over what was fitted before training."""
     if settings.model.CLOSED_FORM and settings.trainer.max_steps == 0:
         return
     if stopping.start_loss:  # zero for a constant series: cannot be improved
         share = 1.0 - stopping.best_loss / stopping.start_loss
         what, fitted = ("the network", FITTED.get(settings.model.skip, "the closed form"))
         what = "training" if settings.model.CLOSED_FORM else what
-        start = fitted if settings.init_from is None else "what it began with"
+        start = fitted if settings.init_from is None else "the initial weights"
         log.info(
-            f"{what} took {share:.2%} off the validation loss of {start} "
+            f"{what} reduced the validation loss of {start} by {share:.2%} "
             f"({stopping.start_loss:.5f}, now {stopping.best_loss:.5f})"
         )
 
 
 def better_command(settings: TrainConfig) -> str:
-    """What to type where a baseline won."""
+    """Message with a command to try after a baseline was better."""
     dataset = settings.dataset
     data = [f"dataset={dataset.name}"]
     if dataset.path is not None:
@@ -103,15 +102,17 @@ def better_command(settings: TrainConfig) -> str:
         data += changed_settings("dataset", own, asdict(DatasetConfig()))
     target = [] if settings.target is None else [f"target={settings.target}"]
     words = [*data, *target, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
-    command = shlex.join(["informer", "train", *words])
-    return f"better here: {command} (it starts from the best linear map), or model=linear in seconds"
+    command = command_line(["informer", "train", *words])
+    return f"try: {command} (starts from the best linear map), or model=linear, which takes seconds"
 
 
 def data_facts(data: Data) -> dict[str, Any]:
-    """Where the data came from and how much there is, in plain containers."""
+    """Source, format and size of the data, in plain containers."""
+    path = str(data.provenance.path)
+    where = as_given(path)  # an address, if `path` is the copy of one
     return {
-        "path": as_given(str(data.provenance.path)),
-        "absolute": str(data.provenance.path.absolute()),
+        "path": where,
+        "absolute": str(data.provenance.path.absolute()) if where == path else where,
         "sha256": data.provenance.sha256,
         "series": len(data.panel),
         "rows": sum(map(len, data.panel)),
@@ -123,11 +124,12 @@ def data_facts(data: Data) -> dict[str, Any]:
         ),
         "marks": known_marks(data.panel[0].dialect),
         "windows": window_counts(data),
+        **({ATTRIBUTES: data.attributes.columns} if data.attributes else {}),
     }
 
 
 def non_negative(settings: TrainConfig, data: Data) -> list[str]:
-    """Targets whose forecasts do not go below zero, as training rows show or the user says."""
+    """Targets whose forecasts are clipped at zero: set by the user, or detected in the training rows."""
     if settings.non_negative is not NonNegative.auto:
         return list(data.targets) if settings.non_negative is NonNegative.all else []
     found: list[str] = []
@@ -144,7 +146,7 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
 
 
 def window_counts(data: Data) -> dict[str, int]:
-    """Windows of each part."""
+    """Number of windows of each part."""
     parts = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
     return {name: len(windows) for name, windows in parts.items() if windows is not None}
 
@@ -153,7 +155,6 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
     """The entries common to all checkpoints of a run."""
     return {
         "config": conversion.to_plain(settings),
-        # without gaps that stay, as before there were any
         "dims": dims_of(data).to_plain(),
         "inputs": list(data.inputs),
         "targets": list(data.targets),
@@ -163,5 +164,6 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "data": data_facts(data)
         | {NAMES: list(data.known), "non_negative": non_negative(settings, data)}
         | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
-        | ({CATEGORIES: {name: list(own) for name, own in data.categories.items()}} if data.categories else {}),
+        | ({CATEGORIES: {name: list(own) for name, own in data.categories.items()}} if data.categories else {})
+        | ({ATTRIBUTES: data.attributes.to_plain()} if data.attributes else {}),
     }

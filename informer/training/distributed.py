@@ -1,8 +1,7 @@
 """One run in several processes, as started by torchrun: each takes a share of every batch, all make the same step.
 
 All shares have equal length, so that all processes draw the same random numbers for shared decisions, such as the keys
-that ProbSparse samples. If a batch cannot be divided, a share is padded with a window that is not counted, neither in
-the
+that ProbSparse samples. If a batch cannot be divided evenly, a share is padded with windows that count neither in the
 loss nor in the statistics of BatchNorm.
 """
 
@@ -32,7 +31,7 @@ class Processes:
     """The processes of a run, seen from one of them.
 
     Args:
-        rank: of this process; 0 writes the run directory.
+        rank: rank of this process; 0 writes the run directory.
         size: number of processes.
     """
 
@@ -40,7 +39,7 @@ class Processes:
         self.rank = rank
         self.size = size
         self.counted = 1.0
-        """Part of the current share that counts; the rest is padding."""
+        """Fraction of the current share that counts; the rest is padding."""
 
     @classmethod
     @contextmanager
@@ -48,6 +47,7 @@ class Processes:
         """Join the processes started by torchrun (gloo on the CPU, nccl on GPUs); a single process without torchrun.
 
         Args:
+            device: device of the run.
             timeout_minutes: how long a process waits for the others.
 
         Raises:
@@ -59,8 +59,8 @@ class Processes:
             return
         if is_elastic() and shares_store() and os.environ.get("RANK") == "0":
             log.warning(
-                "torchrun --max-restarts: processes that are started again would find the addresses of those that "
-                "ended; set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun"
+                "torchrun --max-restarts: restarted processes would read the addresses of processes that ended; set "
+                "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun"
             )
         try:
             timeout = timedelta(minutes=timeout_minutes)
@@ -88,7 +88,7 @@ class Processes:
             for name, child in module.named_children():
                 if isinstance(child, nn.BatchNorm1d):
                     setattr(module, name, WholeBatchNorm(child, self))
-        # all processes have the same buffers; torch 2.13 renamed the option that copies them, and warns of the older
+        # all processes have the same buffers; torch 2.13 renamed the option that copies them, and warns about the old
         # name
         names = ("forward_sync_buffers", "broadcast_buffers")
         known = next(name for name in names if name in signature(DistributedDataParallel).parameters)
@@ -118,12 +118,12 @@ class Processes:
 
 
 def _is_of_another(error: RuntimeError) -> bool:
-    """Whether a collective operation failed, which is not this process's fault."""
+    """Whether a collective operation failed, so that the cause is in another process."""
     return isinstance(error, dist.DistError) or "gloo/" in str(error) or "NCCL" in str(error)
 
 
 class _Sum(torch.autograd.Function):
-    """The sum over processes; so is its gradient."""
+    """The sum over processes; its gradient is also summed over processes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -142,8 +142,8 @@ class WholeBatchNorm(nn.BatchNorm1d):
     """BatchNorm with the mean and variance of the whole batch, over all processes; on any device.
 
     Args:
-        norm: the layer whose parameters and statistics it takes over.
-        processes: that share the batch.
+        norm: layer whose parameters and statistics it uses.
+        processes: processes that share the batch.
     """
 
     def __init__(self, norm: nn.BatchNorm1d, processes: Processes) -> None:
@@ -154,7 +154,7 @@ class WholeBatchNorm(nn.BatchNorm1d):
         self.processes = processes
 
     def forward(self, x: Float[Tensor, "rows d"]) -> Float[Tensor, "rows d"]:
-        """Normalise; in training by the statistics of all processes' rows."""
+        """Normalise; in training with the statistics of all processes' rows."""
         if not self.training:
             return super().forward(x)
         wide = x.float()

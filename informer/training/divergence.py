@@ -1,4 +1,4 @@
-"""What to report for a step whose loss or gradient is not finite."""
+"""The error for a step whose loss or gradient is not finite."""
 
 import math
 
@@ -20,13 +20,13 @@ def is_finite(record: StepRecord) -> bool:
 
 
 def divergence(record: StepRecord, data: Data, *, step: int, epoch: int, learning_rate: float) -> InputError:
-    """The error that stops a run: the step, what is not finite, and its windows, the most extreme first.
+    """The error that stops a run: the step, what is not finite, and its windows, most extreme first.
 
     Args:
         record: the first step that was not finite; the weights are those before it.
-        data: its training windows are those numbered in the record.
+        data: the record's indices refer to its training windows.
         step, epoch: counted from 1.
-        learning_rate: of that step.
+        learning_rate: learning rate of that step.
     """
     what = (
         f"gradient norm is {record.gradient_norm}" if math.isfinite(record.loss) else f"training loss is {record.loss}"

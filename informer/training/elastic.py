@@ -1,16 +1,16 @@
-"""Runs whose processes torchrun starts again when one of them ends (`torchrun --max-restarts`)."""
+"""Runs whose processes torchrun restarts when one of them ends (`torchrun --max-restarts`)."""
 
 import os
 
 
 def is_elastic() -> bool:
-    """Whether torchrun may start the processes of the run again.
+    """Whether torchrun may restart the processes of the run.
 
-    Not whether it did: the number of restarts is that of one machine, which another may not share.
+    Whether it did is not known: machines may have different restart counts.
     """
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
 
 
 def shares_store() -> bool:
-    """Whether processes that were started again meet in the store of those that ended, whose addresses are in it."""
+    """Whether restarted processes use the store of those that ended, which still contains their addresses."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True)

@@ -1,8 +1,8 @@
 """TensorBoard's event file, written synchronously.
 
-`SummaryWriter` writes from its own thread: it is unknown what has reached the file at a save, and a full disk shows as
-a traceback of that thread. Here every event is written immediately, so that a checkpoint can record the file's length,
-and a resumed run truncates what was written after it.
+`SummaryWriter` writes from a background thread: what has reached the file at a save is unknown, and a full disk shows
+as a traceback of that thread. Here every event is written immediately, so a checkpoint can record the file's length,
+and a resumed run truncates later events.
 """
 
 import time
@@ -31,15 +31,15 @@ LAYOUT = {
 """Charts of several curves, in the tab Custom Scalars: category, title, kind and patterns of tags."""
 
 SLOTS = ("attn", "cross_attn", "decoder_attn")
-UNTOLD = ("run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_reason", "device", "compile")
-"""Keys that do not change what is learnt."""
+IGNORED = ("run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_reason", "device", "compile")
+"""Keys left out of the table of hyper-parameters."""
 
 
 def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
-    """The settings that distinguish runs, without those of output files.
+    """The settings that distinguish runs.
 
-    TensorBoard sorts the columns by name and shows the first five: mechanisms have short names, and their parameters
-    begin with that name, so that these are not all of `attn`.
+    TensorBoard sorts the columns by name and shows the first five. Mechanisms are shown by short name, and their
+    parameters are prefixed with it instead of `attn`, so that they do not fill these five.
     """
     names = {slot: str(settings.get(f"{slot}._target_", "")).split(".")[-2:-1] for slot in SLOTS}
     found = {slot: name[0] for slot, name in names.items() if name} | {"dataset": settings.get("dataset.name")}
@@ -47,7 +47,7 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
         node, _, rest = key.partition(".")
         if node == "attn" and rest and rest != "_target_":
             found[f"{found['attn']}.{rest}"] = value
-        elif node not in (*SLOTS, *UNTOLD, "dataset"):
+        elif node not in (*SLOTS, *IGNORED, "dataset"):
             found[key] = value
     known = {key: value for key, value in found.items() if value not in (None, [], "")}
     return {key: value if isinstance(value, bool | int | float) else str(value) for key, value in known.items()}
@@ -55,15 +55,7 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
 
 @final
 class EventFile(AppendedFile):
-    """The one event file of a run.
-
-    Args:
-        path: of the file.
-        length: bytes of an existing file to keep; the rest is truncated.
-
-    Raises:
-        InputError: the file cannot be written; raised by every method.
-    """
+    """The event file of a run; see `AppendedFile` for arguments and errors."""
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
         super().__init__(path, length=length)
@@ -73,22 +65,22 @@ class EventFile(AppendedFile):
             self.summary(custom_scalars(LAYOUT))
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """One point of a curve."""
+        """Add a point of a curve."""
         self.summary(Summary(value=[Summary.Value(tag=tag, simple_value=value)]), step)
 
     def image(self, tag: str, png: bytes, step: int) -> None:
-        """An image."""
+        """Add an image."""
         self.summary(Summary(value=[Summary.Value(tag=tag, image=Summary.Image(encoded_image_string=png))]), step)
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """The table of hyper-parameters, and the scores as curves of one point."""
+        """Add the table of hyper-parameters, and the scores as curves with one point."""
         for summary in hparams(_hparams(settings), dict(metrics)):
             self.summary(summary, step)
         for tag, value in metrics.items():
             self.scalar(tag, value, step)
 
     def summary(self, summary: Any, step: int = 0) -> None:
-        """A summary for TensorBoard's plugins."""
+        """Add a summary for TensorBoard's plugins."""
         self._add(Event(wall_time=time.time(), step=step, summary=summary))
 
     def _add(self, event: Any) -> None:

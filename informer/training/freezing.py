@@ -1,4 +1,4 @@
-"""Parts of the network with fixed weights."""
+"""Freeze parts of the network."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from informer.errors import InputError, one_of
 
 
 def freeze(model: nn.Module, names: Sequence[str]) -> None:
-    """Exclude these top-level modules from training: no gradients, and eval mode (`set_training_mode`).
+    """Exclude these top-level modules from training: no gradients here, eval mode in `set_training_mode`.
 
     Raises:
-        InputError: there is no such module, or no module is left to train.
+        InputError: no such module, or no module is left to train.
     """
     parts = [name for name, _ in model.named_children()]
     for name in names:
@@ -23,7 +23,7 @@ def freeze(model: nn.Module, names: Sequence[str]) -> None:
 
 
 def set_training_mode(model: nn.Module, frozen: Sequence[str]) -> None:
-    """Training mode, except for the frozen parts: no dropout there, and fixed statistics."""
+    """Set training mode, except for frozen parts, which have no dropout and fixed statistics."""
     model.train()
     for name in frozen:
         model.get_submodule(name).eval()

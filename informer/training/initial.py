@@ -1,4 +1,4 @@
-"""The network that a run begins with: fresh, with a fitted linear map, with another run's weights, or resumed."""
+"""The initial network of a run: random weights, a fitted linear map, another run's weights, or resumed."""
 
 import logging
 from pathlib import Path
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 
 def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
-    """With fresh weights from torch's generator, on the CPU.
+    """A network with random weights from torch's generator, on the CPU.
 
     Raises:
-        InputError: see `build_model`; or vectors of series where there is one.
+        InputError: see `build_model`; or `series_embedding` for a single series.
     """
     if isinstance(settings.model, InformerConfig) and settings.model.series_embedding and not data.known:
         raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
@@ -35,7 +35,7 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
 
 
 def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: Checkpoint) -> Transfer:
-    """Give a fresh network of these settings the weights of a checkpoint.
+    """Load the weights of a checkpoint into a new network; returns which were used.
 
     Raises:
         InputError: see `warm_start`.
@@ -60,18 +60,20 @@ def _slots(settings: TrainConfig) -> dict[str, Any]:
 def initial_network(
     settings: TrainConfig, data: Data, last: Checkpoint | None, fitted: FittedMaps | None = None
 ) -> ForecastModel:
-    """With the weights that training starts or continues from, and the frozen parts taken out of training.
+    """The network that training starts or continues from, with its frozen parts.
 
     Args:
-        last: where the run was stopped; None: it begins, with `init_from`, a fitted linear map, or fresh weights.
-        fitted: the linear maps, if they are known already.
+        settings: configuration of the run.
+        data: the data.
+        last: the run's last saved state; None: a new run, with weights of `init_from`, a fitted linear map, or random.
+        fitted: the linear maps, if already fitted.
 
     Raises:
         InputError: see `new_network`, `restore_model`, `warm_start` and `freeze`.
     """
     if last is not None:
         model = restore_model(last).train()
-        model.non_negative = ()  # of forecasts; training compares what the network gives
+        model.non_negative = ()  # only forecasts are clipped, not outputs in training
         freeze(model, settings.trainer.freeze)
         return model
     model = new_network(settings, data)

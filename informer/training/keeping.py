@@ -1,7 +1,7 @@
-"""What a run keeps at its end, so that `informer update` can add later rows without the earlier ones.
+"""What a run saves at its end so that `informer update` can add later rows without the earlier ones.
 
-`kept.pt` holds the moments of the linear maps over the windows of all parts, and errors on windows that were held out;
-`rows.csv` the last rows of each series, which windows over the seam read. Both are bounded in size.
+`kept.pt` contains the moments of the linear maps over the windows of all parts, and errors on held-out windows;
+`rows.csv` contains the last rows of each series, for windows that span old and new rows. Both are bounded in size.
 """
 
 import io
@@ -37,25 +37,25 @@ from informer.training.combination import combiner, repeated_rows
 from informer.training.linear_skip import offered
 
 MOST_VALUES = 1 << 17
-"""Of all series that are kept, unless a window less one row of each is more."""
+"""Maximum number of saved values of all series, unless one window less one row of each needs more."""
 MOST_NEEDED = 1 << 22
-"""Values of windows less one row of all series, beyond which no rows are kept."""
+"""If one window less one row of each series has more values than this, no rows are saved."""
 MOST_ERRORS = 1 << 22
-"""Numbers of errors that are kept: 16 MiB."""
+"""Maximum number of saved errors, 16 MiB."""
 
 UNTIL = "fitted_until"
-"""Entry of `Checkpoint.data` of a refit: the last time of the rows that it was fitted on."""
+"""Entry of `Checkpoint.data` of a refit: the last time of the rows it was fitted on."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kept:
-    """What later rows are added to.
+    """Saved state of a run, to which later rows are added.
 
     Args:
-        fit: of the linear maps over all windows; None: there are none, they were trained further, or are too large.
-        repeated: row of the history that the seasonal naive in the forecast repeats at each step; None: see
+        fit: fit of the linear maps with moments of all windows; None: see `kept_fit`.
+        repeated: row of the history that the seasonal naive part of the forecast repeats at each step; None: see
             `repeated_rows`.
-        errors: on windows that were held out; None: the run has no intervals.
+        errors: errors on held-out windows; None: the run has no intervals.
     """
 
     fit: KeptFit | None
@@ -64,12 +64,16 @@ class Kept:
 
 
 def close(settings: TrainConfig, data: Data, folder: Path, errors: Residuals | None) -> str | None:
-    """Save the model fitted once more on the rows of all parts, and what is kept, as far as the configuration says;
-    returns what a reader of the scores should know.
+    """Save the refit on all rows (`trainer.refit`), and moments, errors and rows for updates (`trainer.keep`).
 
     Args:
-        folder: of the run, with its best checkpoint.
-        errors: that its intervals come from.
+        settings: configuration of the run.
+        data: the data.
+        folder: run directory with the best checkpoint.
+        errors: errors from which its intervals were calibrated.
+
+    Returns:
+        A note about the refit for the report; None without one.
     """
     trainer, note, kept = settings.trainer, None, None
     saved = checkpoint.load(folder)
@@ -80,12 +84,12 @@ def close(settings: TrainConfig, data: Data, folder: Path, errors: Residuals | N
         windows = _refit(model, settings, data, kept)
         combined = maps_of(model)
         assert combined is not None, "see TrainConfig.problems"
-        combiner(saved, data)(combined)  # what the network adds has its weight already
+        combiner(saved, data)(combined)  # the weight of the network is in the checkpoint already
         facts = saved.data | {REFITTED: windows, UNTIL: last_time(data)}
         checkpoint.save(folder / REFIT, replace(saved, weights=model.state_dict(), data=facts))
         note = (
-            f"{REFIT}, which predict uses: fitted once more with the same settings, on {windows} windows of all parts; "
-            "the scores are of the model before"
+            f"{REFIT}, which predict uses: refitted with the same settings on {windows} windows of all parts; the "
+            "scores are those of the model before the refit"
         )
     if trainer.keep and (rows := last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)):
         repeated = repeated_rows(data)
@@ -97,16 +101,18 @@ def close(settings: TrainConfig, data: Data, folder: Path, errors: Residuals | N
 
 
 def last_time(data: Data) -> str:
-    """Of the rows of all parts."""
+    """Last time of the rows of all parts."""
     return str(max(one.timestamps[part.test.stop - 1] for one, part in zip(data.panel, data.splits, strict=True)))
 
 
 def kept_fit(
     model: ForecastModel, settings: TrainConfig, data: Data, *, most_bytes: float = math.inf
 ) -> KeptFit | None:
-    """The moments of a model's linear maps over the windows of all parts; None where it has none, they were trained
-    further, read effects of columns or holidays known ahead, values may be missing, or there are more than
-    `most_bytes`."""
+    """The fit of a model's linear maps with moments of the windows of all parts.
+
+    None if it has no maps, they were trained further or have known effects, values may be missing, or the moments take
+    more than `most_bytes`.
+    """
     maps = maps_of(model)
     if maps is None or maps.effects is not None or data.masked is not None or not is_closed_form(model, settings):
         return None
@@ -116,8 +122,7 @@ def kept_fit(
 
 
 def _refit(model: ForecastModel, settings: TrainConfig, data: Data, kept: KeptFit | None) -> int:
-    """Fit the linear maps once more, on the windows of all parts, and leave what a network adds to them; returns how
-    many windows they are."""
+    """Refit the linear maps, but not the network, on the windows of all parts; returns the number of windows."""
     maps, runs = maps_of(model), all_runs(data)
     assert maps is not None, "see TrainConfig.problems"
     fit = linear_fit(maps, offered(settings.model), data)
@@ -128,12 +133,12 @@ def _refit(model: ForecastModel, settings: TrainConfig, data: Data, kept: KeptFi
 
 
 def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
-    """Its maps are as they were fitted."""
+    """Whether the maps are as fitted, not trained further."""
     return not isinstance(model, Linear) or settings.trainer.max_steps == 0
 
 
 def last_rows(panel: Sequence[Series], stops: Sequence[int], sizes: WindowSizes) -> list[Series] | None:
-    """The last rows of each series before its stop; None where that is too much."""
+    """The last rows of each series before its stop; None if too many are needed (MOST_NEEDED)."""
     values, needed = len(panel) * len(panel[0].columns), sizes.rows - 1
     if needed * values > MOST_NEEDED:
         return None
@@ -162,13 +167,14 @@ def written_digest(folder: Path) -> str | None:
 
 
 def load(folder: Path, of: Reads) -> Kept | None:
-    """What a run kept; None if it kept nothing.
+    """The saved state of a run; None if it saved none.
 
     Args:
+        folder: run directory.
         of: what its model reads and forecasts.
 
     Raises:
-        InputError: it is damaged, or of another run.
+        InputError: the file is damaged, or of another run.
     """
     path = folder / KEPT
     if not path.exists() or not (folder / ROWS).exists():
@@ -197,12 +203,12 @@ def load(folder: Path, of: Reads) -> Kept | None:
 def _read(path: Path) -> dict[str, Any]:
     content = safe_load.read(path)
     if not isinstance(content, dict) or set(content) != {"fit", "repeated", "errors", "digest"}:
-        raise InputError(f"{path}: expected what a run keeps, found something else; put the run's own file back")
+        raise InputError(f"{path}: expected the saved moments of a run, found others; put the run's own file back")
     try:
         is_whole = (
             content_digest({name: part for name, part in content.items() if name != "digest"}) == content["digest"]
         )
-    except (TypeError, ValueError):  # content of kinds that are never written
+    except (TypeError, ValueError):  # types that are never written
         is_whole = False
     if not is_whole:
         raise InputError(f"{path} is damaged: its content is not what was written; use another copy")

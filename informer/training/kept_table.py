@@ -1,4 +1,4 @@
-"""A table that a run is trained on from memory, written into its folder so that `eval` and `resume` find it there."""
+"""Saves a table trained on from memory in the run directory, so that `eval` and `resume` find it."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from informer.inference.jobs.writing import need_pyarrow
 from informer.training.run_dir import RunFolder
 
 NAME = "frame"
-"""Of the table in messages, of its series and, with an ending, of the file."""
+"""Name of the table in messages, of its series and, with an ending, of the file."""
 
 
 def kept_path(table: pd.DataFrame, run_dir: Path) -> Path:
-    """CSV, or parquet for times in a time zone: text would keep their offset from UTC, which changes over the year."""
+    """Path of a CSV file, or of a parquet file if times have a time zone: text would store only their UTC offset."""
     zones = [dtype.tz for dtype in table.dtypes if isinstance(dtype, pd.DatetimeTZDtype)]
     in_zone = any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
     return run_dir / f"{NAME}.{'parquet' if in_zone else 'csv'}"
@@ -27,7 +27,7 @@ def kept_path(table: pd.DataFrame, run_dir: Path) -> Path:
 
 @contextmanager
 def kept_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
-    """Write the table to `path`, in the folder of a new run; it is removed if the run fails before it has begun.
+    """Write the table to `path` in a new run directory; it is removed if the run fails before it starts.
 
     Raises:
         InputError: the folder cannot be written, or the table needs pyarrow.

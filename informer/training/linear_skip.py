@@ -1,4 +1,4 @@
-"""The linear part that is fitted before the network is trained."""
+"""Fit the linear part of a model before its network is trained."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,29 +20,29 @@ from informer.models.base import ForecastModel
 from informer.models.linear import Linear, LinearModelConfig
 
 MAPS = "maps."
-"""How the names of the tensors of skip=maps begin."""
+"""Prefix of the tensor names of skip=maps."""
 
 
 class FittedMaps(NamedTuple):
     """Closed-form maps of a network, fitted on its training windows.
 
     Args:
-        weights: by the names that they have in a network on maps.
-        note: what was fitted, in words.
+        weights: tensors by their names in a network with maps.
+        note: description of the fit.
     """
 
     weights: Mapping[str, Tensor]
     note: str
 
     def give(self, model: ForecastModel) -> None:
-        """To a network on maps, or that is nothing else."""
+        """Load the weights into a network with maps, or into the maps themselves."""
         maps = maps_of(model)
         assert maps is not None, "see TrainConfig.problems"
         maps.load_state_dict({name.removeprefix(MAPS): part for name, part in self.weights.items()})
 
 
 def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:
-    """Fit what forecasts before the first step, if the configuration has any; returns what was fitted, in words."""
+    """Fit the linear part, if the configuration has one; returns a description of the fit."""
     config = settings.model
     if config.skip is LinearSkip.ridge:
         return fit_ridge_skip(model, data).note
@@ -53,14 +53,14 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
 
 
 def offered(config: ModelConfig) -> LinearModelConfig:
-    """What the closed-form fit of a model offers."""
+    """Configuration of the closed-form fit of a model."""
     return config if isinstance(config, LinearModelConfig) else LinearModelConfig(maps=config.maps)
 
 
 def calibrated(
     model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
 ) -> Calibration | None:
-    """Intervals of a model in eval mode, from `calibration_errors`; None without."""
+    """Calibration of a model in eval mode; None if `calibration_errors` has none."""
     found = calibration_errors(model, settings, data, finish=finish)
     return None if found is None else found.calibration()
 
@@ -68,14 +68,18 @@ def calibrated(
 def calibration_errors(
     model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
 ) -> Residuals | None:
-    """Errors that intervals come from: on blocks of training and validation where the model has linear maps that were
-    not trained further, else on the rows that are kept for it; None without.
+    """Errors for the calibration of intervals.
 
-    What a network adds to the maps is not known on blocks that it was trained on: there the errors are those of the
-    maps, times the ratio of the model's errors to theirs on the rows that are kept.
+    If the model has linear maps that were not trained further, these are cross-validation errors on blocks of training
+    and validation; otherwise errors on the calibration windows; None without either. A network has no out-of-sample
+    errors on blocks it was trained on, so the errors of its maps are multiplied by the ratio of mean errors, model to
+    maps, on the calibration windows.
 
     Args:
-        finish: what maps get after they are fitted.
+        model: in eval mode.
+        settings: configuration of the run.
+        data: the data.
+        finish: applied to maps after each fit.
     """
     if data.calibration is None and not settings.trainer.calibration:
         return None
@@ -92,23 +96,23 @@ def calibration_errors(
     found = joined([errors_of(fitted, held) for fitted, held in blocks])
     if own and model is not maps:
         whole, of_maps = (errors_of(one, own).errors.nanmean() for one in (model, maps))
-        if of_maps > 0:  # maps without an error, as on constant columns, have no ratio
+        if of_maps > 0:  # zero for constant columns
             found = replace(found, errors=found.errors * (whole / of_maps))
     return _enough(found)
 
 
 def _enough(found: Residuals) -> Residuals | None:
-    """None where some step of some target has no error, since nothing of it is observed."""
+    """None if a step of some target is never observed, so has no error."""
     return found if bool(found.errors.isfinite().any(dim=0).all()) else None
 
 
 def start_of(model: ForecastModel) -> Mapping[str, Tensor]:
-    """The tensors of a network that `fit_skip` fitted."""
+    """The tensors of a network's linear maps."""
     return {name: part for name, part in model.state_dict().items() if name.startswith(MAPS)}
 
 
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:
-    """Give the network's linear skip the weight of ridge regression, [pred_len seq_len]; returns what was fitted.
+    """Set the network's linear skip, [pred_len seq_len], to the weight of ridge regression; returns the fit.
 
     Fitted on windows minus their mean. With instance normalisation this is the fit on normalised windows whose squared
     errors are weighted by their variance, so that the loss is that of the final forecasts.

@@ -30,13 +30,12 @@ log = logging.getLogger(__name__)
 def fit(session: Session) -> EarlyStopping:
     """Train until the maximum of epochs or steps is reached, or patience runs out.
 
-    The model ends with the last epoch's weights; the checkpointer has saved the best. A model that can forecast before
-    the
-    first step is validated then, and may remain the best.
+    The model ends with the last epoch's weights; the checkpointer has saved the best. A model with a fitted linear part
+    is also validated before the first step, and may remain the best.
 
     Raises:
         InputError: the loss or a gradient is no longer finite; the weights are those before that step.
-        Interrupted: the run was asked to stop, and has saved itself.
+        Interrupted: a stop request; the state was saved.
     """
     stopping = session.state.stopping
     session.tracker.begin()
@@ -47,7 +46,7 @@ def fit(session: Session) -> EarlyStopping:
     while not session.is_over:
         run_epoch(session)
     if session.is_late:
-        log.info(f"stopped: trainer.max_minutes={session.settings.trainer.max_minutes:.3g} are used up")
+        log.info(f"stopped: trainer.max_minutes={session.settings.trainer.max_minutes:.3g} used up")
     elif stopping.should_stop:
         log.info(
             f"stopped: no lower validation loss in {counted(stopping.patience, 'epoch')}; "
@@ -57,7 +56,7 @@ def fit(session: Session) -> EarlyStopping:
 
 
 def run_epoch(session: Session) -> None:
-    """The current epoch, or the next one: train, validate, report, save."""
+    """Finish the current epoch, or run the next: train, validate, report, save."""
     state = session.state
     epoch, already, started = state.progress.epoch + 1, state.progress.n_seen, time.perf_counter()
     rate = session.rate(state.progress.step)
@@ -91,13 +90,15 @@ def window_order(windows: Windows, *, seed: int, epoch: int) -> Tensor:
 
 
 def train_epoch(session: Session) -> None:
-    """The rest of an epoch, or up to the last step; updates the state."""
+    """Train for the rest of the epoch, or up to the last step or the time limit; updates the state."""
     progress, checkpointer, unread = session.state.progress, session.checkpointer, StepLog(session.processes)
     trainer, last_step = session.settings.trainer, session.last_step
     order = window_order(session.data.train, seed=session.settings.seed, epoch=progress.epoch + 1)
     order = order[: epoch_steps(trainer, len(order)) * trainer.batch_size]
     set_training_mode(session.state.model, trainer.freeze)
     while progress.n_seen < len(order) and progress.step < last_step:
+        if session.ends_cycle(progress.step):
+            session.state.model.take_snapshot()
         indices = order[progress.n_seen : progress.n_seen + trainer.batch_size]
         set_learning_rate(session.state.optimizer, session.rate(progress.step))
         unread.add(*train_step(session, indices), indices)
@@ -115,7 +116,7 @@ def train_epoch(session: Session) -> None:
 
 
 def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
-    """One optimiser step, unless it is not finite.
+    """One optimiser step, skipped if its loss or gradient is not finite.
 
     Returns:
         This process's part of the mean loss, and the norm of the whole gradient, both still on the device.
@@ -161,6 +162,6 @@ def _read(unread: StepLog, session: Session) -> None:
         if not is_finite(record):
             rate = session.rate(step - 1)
             raise divergence(record, session.data, step=step, epoch=progress.epoch + 1, learning_rate=rate)
-        # one by one: the sum must not depend on the time of reading
+        # one by one, so that the sum does not depend on when steps are read
         progress.loss_sum += record.loss * len(record.windows)
     session.tracker.steps(first, records)

@@ -15,8 +15,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
-    """A function from network output and actual values to one number; `has_gaps`: actual values may be missing (NaN),
-    and then do not count."""
+    """A loss function of network output and actual values; with `has_gaps`, missing actual values (NaN) are ignored."""
     losses: dict[LossKind, Loss] = {
         LossKind.mse: F.mse_loss,
         LossKind.mae: F.l1_loss,
@@ -30,8 +29,8 @@ def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
 def observed_loss(
     output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"], *, whole: Loss
 ) -> Float[Tensor, ""]:
-    """`whole` of the forecasts whose actual value is observed; a spectral loss, which needs all rows of a horizon, is
-    refused with gaps (see `TrainConfig.problems`)."""
+    """`whole` over forecasts whose actual value is observed. The spectral loss needs all rows of a horizon, so it is an
+    error with gaps (see `TrainConfig.problems`)."""
     observed = ~actual.isnan()
     if bool(observed.all()):
         return whole(output, actual)
@@ -39,7 +38,7 @@ def observed_loss(
 
 
 def observed_share(actual: Float[Tensor, "b pred_len n"]) -> float:
-    """Windows of a batch, each counted as the share of its actual values that is observed."""
+    """Number of windows of a batch, each weighted by the share of its actual values that is observed."""
     return float((~actual.isnan()).sum()) / actual[0].numel()
 
 
@@ -48,9 +47,9 @@ def spectral(
 ) -> Float[Tensor, ""]:
     """MAE plus alpha times the mean size of the error's Fourier coefficients over the horizon.
 
-    The coefficients of neighbouring steps' errors depend on each other less than these errors do. H. Wang et al.,
-    "FreDF: Learning to Forecast in the Frequency Domain", ICLR 2025, equation 4. They are scaled by 1 / sqrt(pred_len),
-    so that alpha means the same for every horizon.
+    The coefficients are less correlated than the errors of neighbouring steps. H. Wang et al., "FreDF: Learning to
+    Forecast in the Frequency Domain", ICLR 2025, equation 4. They are scaled by 1 / sqrt(pred_len), so that alpha has
+    the same effect for every horizon.
     """
     return F.l1_loss(forecast, actual) + alpha * torch.fft.rfft(forecast - actual, dim=1, norm="ortho").abs().mean()
 

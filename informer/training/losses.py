@@ -1,4 +1,4 @@
-"""The losses of a run in one table and one picture: training and validation by epoch, and the baselines'."""
+"""Losses of a run as a table and a picture: training and validation by epoch, and the baselines'."""
 
 import csv
 import io
@@ -25,13 +25,13 @@ NAMES = {
 
 
 def units_of(loss: LossConfig) -> str:
-    """What the losses of a run are, for the axis of a chart; those of the baselines are the same."""
+    """Label of the losses of a run, for the axis of a chart."""
     levels = f", mean of {', '.join(f'{level:g}' for level in loss.quantiles)}" if loss.quantiles else ""
     return f"{NAMES[loss.kind]}{levels}, scaled"
 
 
 def note_of(loss: LossConfig) -> str:
-    """What a reader of the chart should know about the baselines' lines."""
+    """Note on the baselines' losses, for a chart."""
     if loss.quantiles:
         return "a baseline has one forecast, which is scored as every quantile"
     return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
@@ -39,9 +39,11 @@ def note_of(loss: LossConfig) -> str:
 
 @dataclass(slots=True)
 class LossTable:
-    """Losses by epoch, increasing; epoch 0 is before the first step and has no training loss (NaN).
+    """Losses by epoch, in increasing order; epoch 0 is before the first step and has no training loss.
 
-    `baselines` are validation losses by name.
+    Args:
+        epochs: losses of each epoch by tag.
+        baselines: validation losses by name.
     """
 
     epochs: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class LossTable:
         return {epoch: row[VALIDATION] for epoch, row in self.epochs.items() if VALIDATION in row}
 
     def to_csv(self) -> str:
-        """A header and a row per epoch; the baselines' columns repeat one number."""
+        """CSV text: a header and a row per epoch; the columns of the baselines are constant."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow([*HEADER, *self.baselines])
@@ -68,10 +70,10 @@ class LossTable:
 
     @classmethod
     def read(cls, path: Path) -> "LossTable":
-        """What `to_csv` wrote.
+        """Read a table written by `to_csv`.
 
         Raises:
-            InputError: it is something else.
+            InputError: the file is not such a table.
         """
         found = cls()
         with reading(path), path.open(encoding="utf-8", errors="replace", newline="") as file:
@@ -94,12 +96,12 @@ class LossTable:
 
 @final
 class LossFile:
-    """A sink that keeps losses.csv in a run directory up to date, and draws losses.png of a finished run.
+    """A sink that keeps losses.csv in a run directory up to date, and plots losses.png at the end of a run.
 
     Args:
-        folder: of the run.
-        loss: of its training.
-        kept: of a resumed run: epochs of the existing table to continue from; those after them are removed.
+        folder: run directory.
+        loss: the training loss.
+        kept: for a resumed run, number of rows of the existing table to keep.
     """
 
     def __init__(self, folder: Path, loss: LossConfig, *, kept: int = 0) -> None:
@@ -109,7 +111,7 @@ class LossFile:
             self.table = LossTable(dict(list(before.epochs.items())[:kept]), before.baselines)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """One point of a curve; only losses are kept."""
+        """Record a point of a curve, if it is a loss per epoch."""
         prefix, is_baseline, name = tag.partition(f"{VALIDATION}_")
         if tag in (TRAINING, VALIDATION):
             self.table.epochs.setdefault(step, {})[tag] = float(value)
@@ -117,23 +119,23 @@ class LossFile:
             self.table.baselines[name.replace("_", " ")] = float(value)
 
     def image(self, tag: str, png: bytes, step: int) -> None:
-        """Not in a table."""
+        """Ignored."""
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Draw the picture, if an epoch was trained."""
+        """Plot the losses, if an epoch was trained."""
         if self.table.training:
             save_figure(_picture(self.table, self._loss), self._folder / LOSSES_PICTURE)
 
     def flush(self) -> None:
-        """Only whole epochs are written."""
+        """Nothing: only whole epochs are written, by `sync`."""
 
     def sync(self) -> int:
-        """Write the table; returns the number of its epochs."""
+        """Write the table; returns the number of its rows."""
         write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
         return len(self.table.epochs)
 
     def close(self) -> None:
-        """Nothing is left to write."""
+        """Nothing: `sync` has written the table."""
 
 
 def _picture(table: LossTable, loss: LossConfig) -> Figure:

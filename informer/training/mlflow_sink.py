@@ -1,7 +1,7 @@
 """Curves, pictures, configuration and scores in MLflow.
 
-The server is the one that MLFLOW_TRACKING_URI names, otherwise a database `mlflow.db` among the runs. Points cannot be
-removed there: a resumed run asks which it has, and sends only others.
+The server is MLFLOW_TRACKING_URI, otherwise a database `mlflow.db` next to the run directory. Points cannot be removed
+from MLflow, so a resumed run queries the existing ones and sends only new ones.
 """
 
 import os
@@ -19,19 +19,19 @@ from informer.files import refuse_link, write_atomic
 
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 DATABASE, ARTIFACTS = "mlflow.db", "mlartifacts"
-"""Next to the run, where no server is named."""
+"""Next to the run directory, if no server is set."""
 
 MOST_POINTS, MOST_PARAMS, LONGEST_PARAM = 500, 100, 500
-"""Points and parameters per request, and characters of a parameter; the server refuses more."""
+"""Limits of the server: points and parameters per request, and characters per parameter."""
 
 
 @final
 class MlflowRun:
-    """One run in MLflow; its id is in a file of the run directory.
+    """One run in MLflow; its id is stored in a file of the run directory.
 
     Args:
-        folder: of the run.
-        is_resumed: continue what the file names.
+        folder: run directory.
+        is_resumed: continue the MLflow run whose id the file contains.
 
     Raises:
         InputError: the server cannot be used; raised by every method.
@@ -75,7 +75,7 @@ class MlflowRun:
         return str(self._client.create_experiment(name, artifact_location=place))
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """One point of a curve, unless it is there; sent together with others."""
+        """Add a point of a curve, unless MLflow has it; points are sent in batches."""
         if isfinite(value) and step not in self._steps_of(tag):
             self._points.append(self._metric(tag, float(value), int(time.time() * 1000), step))
         if len(self._points) >= MOST_POINTS:
@@ -91,14 +91,14 @@ class MlflowRun:
         return self._there[tag]
 
     def image(self, tag: str, png: bytes, step: int) -> None:
-        """A picture, as an artifact of the run."""
+        """Log a picture as an artifact of the run."""
         with TemporaryDirectory() as scratch, _reaching():
             path = Path(scratch) / f"{step:05d}.png"
             path.write_bytes(png)
             self._client.log_artifact(self.run_id, str(path), tag.replace(" ", "_"))
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """Parameters and scores; the run is finished. A parameter that has changed since becomes a tag."""
+        """Log scores and parameters, and finish the run. MLflow parameters are fixed, so changed ones become tags."""
         for tag, value in metrics.items():
             self.scalar(tag, value, step)
         self.flush()
@@ -106,7 +106,7 @@ class MlflowRun:
             there = self._client.get_run(self.run_id).data.params
             texts = {key: str(value)[:LONGEST_PARAM] for key, value in settings.items()}
             given = [self._param(key, text) for key, text in texts.items() if key not in there]
-            for key, text in texts.items():  # of a run that was continued: parameters cannot change
+            for key, text in texts.items():  # of a continued run
                 if there.get(key, text) != text:
                     self._client.set_tag(self.run_id, key, text)
             for first in range(0, len(given), MOST_PARAMS):
@@ -114,19 +114,19 @@ class MlflowRun:
             self._client.set_terminated(self.run_id, "FINISHED")
 
     def flush(self) -> None:
-        """Send what is waiting."""
+        """Send the points that are waiting."""
         points, self._points = self._points, []
         with _reaching():
             for first in range(0, len(points), MOST_POINTS):
                 self._client.log_batch(self.run_id, metrics=points[first : first + MOST_POINTS])
 
     def sync(self) -> int:
-        """Send what is waiting; the position says only that there is a run."""
+        """Send the points that are waiting; the returned position is always 1."""
         self.flush()
         return 1
 
     def close(self) -> None:
-        """Send the rest; a run that is not finished is marked as stopped."""
+        """Send the remaining points; a run that is not finished is marked as killed."""
         self.flush()
         with _reaching():
             if self._client.get_run(self.run_id).info.status != "FINISHED":
@@ -139,7 +139,7 @@ def _server(folder: Path) -> str:
 
 @contextmanager
 def _reaching() -> Iterator[None]:
-    """What MLflow refuses, or a server that is not there, is a user's mistake."""
+    """Turn errors of MLflow and of the connection into an InputError."""
     from mlflow.exceptions import MlflowException
 
     try:

@@ -1,6 +1,6 @@
-"""The jobs of a `--multirun`: what differs between them, and a closing table of their scores.
+"""Jobs of a `--multirun`: their differing settings, and a table of their scores at the end.
 
-A launcher may run jobs in other processes, so each job leaves a file with its row in a folder of the first process.
+A launcher may run jobs in other processes, so each job writes its row to a file in a folder of the first process.
 """
 
 import json
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from informer.inference.evaluation import Evaluation
 
 ROWS = "INFORMER_MULTIRUN_ROWS"
-"""Environment variable with the folder of the rows; jobs on machines that do not share it leave none."""
+"""Environment variable with the folder of the rows; jobs on machines without this folder write none."""
 
 
 @contextmanager
 def closing_table() -> Iterator[None]:
-    """After the jobs of a `--multirun`, also if one of them fails: a table of those that are finished."""
+    """Print a table of the finished jobs at the end of a `--multirun`, also if a job fails."""
     if not any(re.fullmatch(r"-m|--multirun", word) for word in sys.argv[1:]):
         yield
         return
@@ -41,14 +41,14 @@ def closing_table() -> Iterator[None]:
 
 
 def announce() -> None:
-    """Which job begins, with those of its settings that differ from others'; nothing outside of a `--multirun`."""
+    """Print the number and the swept settings of the job that starts; nothing outside of a `--multirun`."""
     if (number := job_number()) is not None:
         own = [word for word in job_overrides() if word not in sys.argv]
         say(main_console(), f"job {number}: {' '.join(own)}")
 
 
 def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
-    """Keep the scores of a finished job for the closing table."""
+    """Write the scores of a finished job for the final table."""
     number, folder = job_number(), os.environ.get(ROWS)
     if number is None or folder is None or not Path(folder).is_dir():
         return

@@ -1,4 +1,4 @@
-"""Precision of the products in training; weights, optimiser and losses are always float32."""
+"""Precision of matrix products in training; weights, optimiser and losses are always float32."""
 
 from contextlib import AbstractContextManager
 

@@ -1,4 +1,4 @@
-"""What linear maps are fitted again from, without the rows of training."""
+"""Inputs of refits: linear maps are fitted from saved moments, without the training rows."""
 
 from pathlib import Path
 
@@ -20,20 +20,20 @@ from informer.models.linear import Linear
 from informer.training import keeping
 
 MANY = 1 << 40
-"""Rows that have seen every cycle of the calendar."""
+"""Number of rows that contains every calendar cycle."""
 
 
 def not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
-    """Why linear maps do not follow from moments that are added up; None where they do."""
+    """Why linear maps cannot be refitted from moments; None if they can."""
     if maps is not None and maps.effects is not None:
-        return "its linear maps have effects of columns or holidays known ahead, which are not fitted again"
+        return "its linear maps have effects of columns or holidays known ahead, which cannot be refitted"
     if trained.dataset.keeps_gaps:
-        return "its data keep missing values (dataset.fill=mask), whose sums are not added to"
+        return "its data have missing values (dataset.fill=mask), for which no moments are saved"
     return None
 
 
 def check_inputs(kept: keeping.Kept, model: ForecastModel, saved: Checkpoint) -> None:
-    """Raise the InputError of kept moments whose maps read other inputs than those of the model."""
+    """Raise an InputError if the saved moments are for other inputs than those of the model."""
     maps, frequency = maps_of(model), Frequency.parse(saved.frequency)
     if kept.fit is None or maps is None:
         return
@@ -44,14 +44,14 @@ def check_inputs(kept: keeping.Kept, model: ForecastModel, saved: Checkpoint) ->
 
 
 def refit_of(run: str | Path | None, every: int) -> Refit:
-    """What linear maps are fitted again from, for rolling forecasts.
+    """Settings of refits for rolling forecasts.
 
     Args:
-        run: its folder; None: there is none.
-        every: origins from one fit to the next.
+        run: run directory; None: there is none.
+        every: origins between two fits.
 
     Raises:
-        InputError: no folder of a run, one that kept no moments, or maps that do not follow from moments.
+        InputError: `run` is not a run directory, has no saved moments, or its maps cannot be refitted from moments.
     """
     start, path = f"refit_every={every}", None if run is None else followed(run)
     if every < 1:
@@ -66,13 +66,13 @@ def refit_of(run: str | Path | None, every: int) -> Refit:
     elif not keeping.is_closed_form(model, trained):
         why = "its linear maps were trained further"
     if why := why or not_from_moments(maps, trained):
-        raise InputError(f"{start}: expected a model whose maps follow from sums over windows: {why}; leave it out")
+        raise InputError(f"{start}: this model cannot be refitted: {why}; omit refit_every")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
     kept = keeping.load(path, reads)
     if kept is None or kept.fit is None:
         raise InputError(
-            f"{start}: {path} kept no moments of its linear maps (trainer.keep=false, or more than 64 MiB); leave it "
-            "out, or train again"
+            f"{start}: {path} has no saved moments of its linear maps (trainer.keep=false, or more than 64 MiB); omit "
+            "refit_every, or train again"
         )
     check_inputs(kept, model, saved)
     return Refit(every, kept.fit, kept.repeated)

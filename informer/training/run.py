@@ -1,7 +1,7 @@
-"""One run, from its configuration to its report: read the data, build the network, train, score, keep it all.
+"""One run, from its configuration to its report: read the data, build the network, train, score, save.
 
-The command, `Forecaster.fit` and the search come here. `prepare` and `reopen` say what to run and where, `opened` sets
-up the place, and `train_and_score` is the run.
+Used by the command, `Forecaster.fit` and the search. `prepare` completes the configuration, `opened` sets up device,
+log and processes, and `train_and_score` is the run.
 """
 
 import logging
@@ -23,7 +23,8 @@ from informer.checkpoint.restore import made_for
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
-from informer.data.pipeline import Data, Source
+from informer.data.pipeline import Data
+from informer.data.sources import Source
 from informer.errors import InputError
 from informer.inference.baselines import FittedBaseline
 from informer.inference.bootstrap import Winner
@@ -33,7 +34,7 @@ from informer.models.base import ForecastModel
 from informer.progress import Status
 from informer.runtime import pick_device, provenance, seed_everything, set_deterministic
 from informer.training.checkpointer import Checkpointer
-from informer.training.compiling import compile_model
+from informer.training.compiling import check_compiler
 from informer.training.continuing import note_of_length
 from informer.training.curves import reference_losses
 from informer.training.describe import better_command, checkpoint_facts, data_facts, log_gain, log_run
@@ -52,20 +53,21 @@ from informer.training.state import EVENTS, State, positions_in
 from informer.training.steps import n_steps
 from informer.training.stopping import EarlyStopping
 from informer.training.tracker import Tracker
+from informer.training.transform import with_transform
 
 log = logging.getLogger("informer.train")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a run takes place.
+    """Surroundings of a run.
 
     Args:
-        folder: keeps the run.
+        folder: run directory.
         console: for the progress bar, the epoch table and the report.
-        device: of the network and the data.
-        processes: that share the run.
-        keep_log_in: begins the log file.
+        device: device of the network and the data.
+        processes: processes of the run.
+        keep_log_in: starts the log file.
     """
 
     folder: RunFolder
@@ -76,7 +78,7 @@ class Place:
 
 
 def prepare(settings: TrainConfig, folder: RunFolder) -> TrainConfig:
-    """The configuration of a new run in this folder, with all that follows from it; nothing is written yet.
+    """The complete configuration of a new run in this folder; nothing is written yet.
 
     Raises:
         InputError: there is a run in the folder, `decoder_attn` cannot be causal, or a tracker is not installed.
@@ -89,7 +91,7 @@ def prepare(settings: TrainConfig, folder: RunFolder) -> TrainConfig:
 
 @contextmanager
 def opened(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterator[Place]:
-    """Device, seeds, log and processes of a run."""
+    """Set up device, seeds, log and processes of a run."""
     device = pick_device(settings.device)
     set_deterministic(settings.trainer.deterministic)
     seed_everything(settings.seed)
@@ -101,19 +103,20 @@ def opened(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterat
 def train_and_score(
     settings: TrainConfig, place: Place, source: Source, last: Checkpoint | None, searched: Searched | None = None
 ) -> Evaluation | None:
-    """Train, and score the best epoch once on the test part; None in processes that are not the first of several.
+    """Train, and score the best epoch once on the test part; None in all processes but the first.
 
     Args:
-        settings: with nothing left open.
-        source: the series.
-        last: where the run was stopped; None: it begins.
-        searched: before.
+        settings, source: complete configuration, and the series.
+        place: surroundings of the run.
+        last, searched: the run's last saved state (None: a new run), and results of a search before it.
+
 
     Raises:
-        InputError: anything a user can fix; until training starts nothing has been written.
-        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
+        InputError: an error the user can fix; nothing is written before training starts.
+        Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
     progress.report(Status(doing="preparing the data and fitting linear parts"))
+    settings, chosen = with_transform(settings, source, place.device)
     data = build_data(settings, place.device, source=source)
     if last is not None:
         _check_same_data(data, last)
@@ -122,9 +125,9 @@ def train_and_score(
         with _tracker(settings, {}, data, last, place.console) as tracker:
             _train(settings, model, data, place, tracker, last)
         return None
-    _begin_or_go_on(settings, data, place, last)
+    _begin_or_go_on(settings, data, place, last, chosen)
     log_run(settings, data, model, place.device)
-    # on first use: values that no baseline can be fitted on are reported by training
+    # fitted on first use: training reports values for which no baseline can be fitted
     baselines = cache(lambda: fit_baselines(data))
     with (
         place.folder.as_latest(),
@@ -137,12 +140,12 @@ def train_and_score(
         evaluation, errors = score_best(
             settings, data, place.folder, place.console, place.device, baselines(), searched
         )
-        if note := close(settings, data, place.folder.path, errors):
-            evaluation = replace(evaluation, notes=(*evaluation.notes, note))
+        if kept := close(settings, data, place.folder.path, errors):
+            evaluation = replace(evaluation, notes=(*evaluation.notes, kept))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
         place.folder.finish()
-        _conclude(evaluation, place)  # last: with the report a run counts as finished, and is not resumed
+        _conclude(evaluation, place)  # last: a run with a report counts as finished, and is not resumed
         if evaluation.winner is Winner.baseline and "search" not in place.folder.facts():
             log.info(better_command(settings))
     return evaluation
@@ -150,7 +153,7 @@ def train_and_score(
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
     if not made_for(last, dims_of(data)):
-        raise InputError(f"resume: expected data that the network of {checkpoint.LAST} was made for, found others")
+        raise InputError(f"resume: expected data that fit the network of {checkpoint.LAST}, found others")
     if data.provenance.sha256 != last.data["sha256"]:
         raise InputError(
             f"resume: expected the data that the run began with, {data.provenance.path} has changed since "
@@ -158,7 +161,7 @@ def _check_same_data(data: Data, last: Checkpoint) -> None:
         )
 
 
-def _begin_or_go_on(settings: TrainConfig, data: Data, place: Place, last: Checkpoint | None) -> None:
+def _begin_or_go_on(settings: TrainConfig, data: Data, place: Place, last: Checkpoint | None, chosen: str) -> None:
     if last is None:
         place.folder.begin(settings, provenance() | {"seed": settings.seed, "data": data_facts(data)})
     else:
@@ -167,18 +170,20 @@ def _begin_or_go_on(settings: TrainConfig, data: Data, place: Place, last: Check
             _warn_of_threads(place.folder.facts(), facts)
         place.folder.resume(settings, facts)
     place.keep_log_in(place.folder.path / LOG)
+    if chosen:
+        log.info(chosen)
     if last is not None and (note := note_of_length(settings, last, len(data.train))):
         log.info(note)
 
 
 def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
-    """Sums over threads are rounded by how many they are."""
+    """Warn about another number of threads, which changes the rounding of sums."""
     before = [facts.get("threads") for facts in (began, *began.get("resumed", []))]
     other = next((threads for threads in before if threads not in (None, now["threads"])), None)
     if other is not None:
         log.warning(
-            f"resume: the run began with {other} threads, and continues with {now['threads']}: numbers will differ in "
-            f"their last bits from those of a run that was not stopped; OMP_NUM_THREADS={other} keeps them equal"
+            f"resume: the run began with {other} threads, and continues with {now['threads']}: results will differ in "
+            f"their last bits from those of an uninterrupted run; set OMP_NUM_THREADS={other} to keep them equal"
         )
 
 
@@ -210,7 +215,7 @@ def _train(
     settings: TrainConfig, model: ForecastModel, data: Data, place: Place, tracker: Tracker, last: Checkpoint | None
 ) -> EarlyStopping:
     if settings.compile:
-        compile_model(model, place.device)
+        check_compiler(place.device)
     save = _saving(settings, data, place, tracker)
     try:
         with StopRequest(second_ends=place.processes.size == 1) as stop:
@@ -233,7 +238,7 @@ def _train(
 
 
 def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -> Callable[[State, bool], None]:
-    """Writes last.pt, and best.pt where the state is the best so far; nothing in processes that are not the first."""
+    """A function that writes last.pt, and best.pt if the state is the best so far; only in the first process."""
     facts, folder = checkpoint_facts(settings, data), place.folder.path
 
     def save(state: State, is_best: bool) -> None:

@@ -1,4 +1,4 @@
-"""The folder that a run keeps itself in, from the first line of its configuration to its test report."""
+"""The run directory: configuration, checkpoints, facts, log and report of a run."""
 
 import json
 import logging
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LENGTH = ("trainer.max_epochs", "trainer.max_steps", "trainer.patience")
-"""Keys that may change when a run is continued, also a finished one."""
+"""Keys that may change when a run, also a finished one, is continued."""
 
 RUNS = "runs"
-"""Folder of the runs that nobody named a folder for."""
+"""Default parent folder of run directories."""
 
 
 @final
@@ -54,7 +54,7 @@ class RunFolder:
     """One run directory.
 
     Args:
-        path: of the folder, which need not be there yet.
+        path: path of the folder, which need not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,10 +64,10 @@ class RunFolder:
     @classmethod
     @contextmanager
     def new(cls, path: Path) -> Iterator["RunFolder"]:
-        """A folder of its own for a run that nobody named: `path`, or `path`_2, ... where another run has just made it.
+        """A new folder for a run without `run_dir`: `path`, or `path`_2, ... if another run has just created it.
 
         Raises:
-            InputError: it cannot be written.
+            InputError: the folder cannot be written.
         """
         if process_rank() > 0:  # the first of several processes writes
             yield cls(path)
@@ -79,13 +79,13 @@ class RunFolder:
 
     @contextmanager
     def claimed(self, setting: str = "run_dir") -> Iterator[None]:
-        """No other process writes here meanwhile; what is claimed already stays so.
+        """Lock the folder, so that no other process writes to it; a folder that is already locked stays locked.
 
         Args:
-            setting: the key that named the folder, for errors.
+            setting: the key that set the folder, for errors.
 
         Raises:
-            InputError: another one does, or it cannot be written.
+            InputError: another process writes to it, or it cannot be written.
         """
         if self._is_claimed or process_rank() > 0:
             yield
@@ -98,7 +98,7 @@ class RunFolder:
                 self._is_claimed = False
 
     def check_new(self) -> None:
-        """Raise the InputError of a folder that holds a run already, or a file that a run would take the place of."""
+        """Raise an InputError if the folder contains a run, or a file that a run would overwrite."""
         if process_rank() > 0:
             return
         if self.holds_a_run:
@@ -114,13 +114,13 @@ class RunFolder:
 
     @classmethod
     def of(cls, path: Path) -> "RunFolder":
-        """The run that `resume=` means: its folder, or a file in it.
+        """The run of `resume=`, which is its folder or a file in it.
 
         Raises:
-            InputError: there is no run.
+            InputError: there is no run, or it was made by `informer update`.
         """
         path = followed(path)
-        place = (path if path.is_dir() else path.parent).resolve()  # a link `latest` is but a name of it
+        place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
         if not path.exists() or not folder.holds_a_run:
             raise InputError(f"resume={path}: expected a run directory or its {LAST}, found no run there")
@@ -133,28 +133,28 @@ class RunFolder:
 
     @property
     def holds_a_run(self) -> bool:
-        """A run has begun here."""
+        """Whether the folder contains a run."""
         return (self.path / CONFIG).exists()
 
     @property
     def is_finished(self) -> bool:
-        """The run has come to its test report."""
+        """Whether the run has its test report."""
         return all((self.path / name).exists() for name in REPORT)
 
     def settings(self) -> TrainConfig:
-        """The configuration the run began with, without the places of its data: see `recorded`.
+        """The saved configuration, without the paths of the data: see `recorded`.
 
         Raises:
-            InputError: it cannot be read, or is no configuration of this program.
+            InputError: it cannot be read, or is not a configuration of this program.
         """
         saved = self._saved() | {"run_dir": None}
         return replace(conversion.from_plain(saved), run_dir=str(self.path))
 
     def recorded(self, last: "Checkpoint | None") -> Recorded:
-        """What the run says of where its data were.
+        """The recorded paths of the run's data.
 
         Args:
-            last: the state that it saved last.
+            last: the run's last saved state, if any.
         """
         return Recorded.of(self._saved(), self.facts().get("data", {}) if last is None else last.data)
 
@@ -163,12 +163,12 @@ class RunFolder:
         return {key: value for key, value in saved.items() if key != "defaults"}
 
     def last(self) -> "Checkpoint | None":
-        """The state that the run saved last; None if it was killed before it saved one."""
+        """The run's last saved state; None if it was killed before it saved one."""
         path = self.path / LAST
         return checkpoint.load(path) if path.exists() else None
 
     def begin(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
-        """Make the folder with what is known before the first step."""
+        """Write facts and configuration before the first step."""
         remove_temporary(self.path / name for name in FILES)
         facts |= {name: fact for name, fact in self.facts().items() if name == "search"}
         # first: a run without the checksum of its data cannot be resumed
@@ -176,16 +176,16 @@ class RunFolder:
         write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
 
     def chosen(self, settings: TrainConfig, found: dict[str, Any]) -> None:
-        """A search is over: `settings` are those of the run, and `found` is what is to be known of it."""
+        """Write the configuration that a search chose, and its record `found`."""
         self._write_facts(self.facts() | {"search": found})
         write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
 
     def resume(self, settings: TrainConfig, facts: dict[str, Any]) -> None:
-        """Note who continues the run; scores and the refit of a finished run are removed, as both are made again.
+        """Record that the run is continued. If its length changed, scores and refit are removed, to be made again.
 
         Args:
-            settings: those of the run, which may have other values of `LENGTH`.
-            facts: who continues.
+            settings: configuration of the run, possibly with new values of `LENGTH`.
+            facts: versions and machine of the continuing process.
         """
         remove_temporary(self.path / name for name in FILES)
         self._extend(settings)
@@ -203,7 +203,7 @@ class RunFolder:
         write_atomic(self.path / CONFIG, conversion.plain_to_yaml(saved | {"trainer": trainer}))
 
     def finish(self) -> None:
-        """Note the digests of the checkpoints, which nothing changes from now on; each is read again for that."""
+        """Record the digests of the final checkpoints, read from their files."""
         from informer.checkpoint.format import written_digest  # imports torch
         from informer.checkpoint.safe_load import read
 
@@ -213,11 +213,12 @@ class RunFolder:
         self._write_facts(self.facts() | {"digests": digests})
 
     def check_own(self, settings: TrainConfig, saved: "Checkpoint", name: str) -> None:
-        """Refuse a checkpoint of another run.
+        """Check that a checkpoint belongs to this run.
 
         Args:
-            settings: those of the run.
-            saved: the file `name` of the folder.
+            settings: configuration of the run.
+            saved: content of the file `name` in the folder.
+            name: its file name.
 
         Raises:
             InputError: it was saved with another configuration.
@@ -231,10 +232,10 @@ class RunFolder:
             )
 
     def check_files(self) -> None:
-        """Refuse to continue where a file that is written in place is something else; others are replaced whole.
+        """Check the files that are written in place; others are replaced atomically.
 
         Raises:
-            InputError: a link, which may lead anywhere, or a folder or pipe.
+            InputError: one is a link, which may lead anywhere, a folder or a pipe.
         """
         for path in (self.path / LOG, self.path / EVENTS):
             refuse_link(path)
@@ -242,7 +243,7 @@ class RunFolder:
                 raise InputError(f"{path}: expected a file of the run, found something else; remove it")
 
     def facts(self) -> dict[str, Any]:
-        """What was noted when the run began; empty before.
+        """Content of run.json; empty before the run begins.
 
         Raises:
             InputError: the file is damaged.
@@ -254,9 +255,9 @@ class RunFolder:
 
     @contextmanager
     def as_latest(self) -> Iterator[None]:
-        """`latest` in the folder `runs` names this run; restored if the run fails before it saves anything.
+        """Point `latest` in the folder `runs` to this run; restored if the run fails before it saves anything.
 
-        A run elsewhere leaves no such file next to it.
+        Runs in other folders write no such file.
         """
         if self.path.absolute().parent.name != RUNS:
             yield
@@ -264,7 +265,7 @@ class RunFolder:
         latest = self.path.parent / LATEST
         before = pointed(latest)
         if not point(latest, self.path.name):
-            log.warning(f"{latest} does not name a run and stays as it is")
+            log.warning(f"{latest} does not name a run; not changed")
         try:
             yield
         except InputError:
@@ -278,9 +279,9 @@ MOVING = (
     *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in PLACES)),
     *(*LENGTH, "trainer.save_every_minutes", "trainer.eval_batch_size"),
 )
-"""Keys in which config.yaml may differ from the checkpoints of its run: places, and how long the run continues."""
+"""Keys in which config.yaml may differ from the checkpoints of its run: paths, device and length."""
 
 
 def _lasting(config: TrainConfig) -> dict[str, Any]:
-    """What is the same in all checkpoints of a run, by dotted key."""
+    """The settings that are equal in all checkpoints of a run, by dotted key."""
     return {key: value for key, value in conversion.flat(conversion.to_plain(config)).items() if key not in MOVING}

@@ -1,4 +1,4 @@
-"""The scores of a run: its best checkpoint on the test part, within the time that a search has left."""
+"""Score the best checkpoint of a run on the test part, within the remaining time budget."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,22 +27,22 @@ from informer.training.run_dir import RunFolder
 from informer.training.stopping import EarlyStopping
 
 PROBE, MORE = 16, 4
-"""Test windows whose scoring is timed, and how many times as many are once more."""
+"""Scoring is timed on PROBE and on MORE * PROBE test windows."""
 
 LEAST, LEAST_VALUES = 128, 1 << 22
-"""Windows, or values of all of them, that are scored however little time there is."""
+"""Minimum number of windows, or of their values, that are scored regardless of time."""
 
 SAFE = 1.3
-"""Seconds that are kept for each that was measured."""
+"""Safety factor on measured times."""
 
 
 class Searched(NamedTuple):
-    """What a search hands on to its run.
+    """Results of a search for its final run.
 
     Args:
-        maps: that the run begins with; None: they are still to be fitted.
-        fit_seconds: that fitting them takes.
-        left: seconds of the budget.
+        maps: fitted linear maps to start from; None: not fitted yet.
+        fit_seconds: time for fitting them.
+        left: returns the remaining seconds of the budget.
     """
 
     maps: FittedMaps | None
@@ -59,8 +59,14 @@ def score_best(
     baselines: Sequence[FittedBaseline],
     searched: Searched | None,
 ) -> tuple[Evaluation, Residuals | None]:
-    """The best checkpoint on the test part, after it has been given its weights and its intervals, and the errors that
-    these come from."""
+    """Choose the combination, calibrate the intervals, save the best checkpoint and score it on the test part.
+
+    Returns:
+        The scores, and the errors used for calibration.
+
+    Raises:
+        InputError: the checkpoint belongs to another run.
+    """
     path = folder.path / checkpoint.BEST
     saved = checkpoint.load(path)
     folder.check_own(settings, saved, checkpoint.BEST)
@@ -85,7 +91,7 @@ def _scored(
     baselines: Sequence[FittedBaseline],
     searched: Searched | None,
 ) -> Evaluation:
-    """On all test windows, or on as many as there is time for, evenly spaced."""
+    """Score on all test windows, or on evenly spaced ones if the time budget requires it."""
     whole = len(data.test)
 
     def scores(of: Data) -> Evaluation:
@@ -101,7 +107,7 @@ def _scored(
         scores(replace(data, test=probe))
         marks.append(searched.left())
     seconds = [earlier - later for earlier, later in pairwise(marks)]
-    # a part of them is the same for any number of windows
+    # the difference cancels the fixed cost of scoring
     pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
     room = searched.left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
     most = max(int(room / (SAFE * pace)), least) if pace > 0 else whole
@@ -115,7 +121,7 @@ def _scored(
 
 
 def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
-    """The scores of the run, those that matter most first."""
+    """Scores of the run by tag, the most important first."""
     scaled = {name: errors.scaled.overall() for name, errors in evaluation.errors.items()}
     own = scaled.pop(evaluation.model)
     metrics = {"test/skill": evaluation.skill, "test/mse": own["mse"], "test/mae": own["mae"]}

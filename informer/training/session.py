@@ -1,4 +1,4 @@
-"""What the steps of a training run share: settings, data, state, and reporting."""
+"""Shared objects of a training run: settings, data, state and reporting."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from informer.data.pipeline import Data
 from informer.models.base import ForecastModel
 from informer.training.average import Average
 from informer.training.checkpointer import Checkpointer
+from informer.training.compiling import Compiled
 from informer.training.distributed import Processes
 from informer.training.loss import Loss, build_loss
 from informer.training.optim import build_optimizer, learning_rate
@@ -28,16 +29,16 @@ class Session:
 
     settings: TrainConfig
     data: Data
-    """Training windows are learnt from, validation windows choose the best epoch."""
+    """Training windows for the steps, validation windows to choose the best epoch."""
     state: State
     network: nn.Module
-    """The state's model as called in training; several processes average its gradients."""
+    """The state's model as called in training steps: compiled, and averaging gradients over processes, if so set."""
     loss: Loss
     tracker: Tracker
     checkpointer: Checkpointer
     processes: Processes
     ends_at: float
-    """On the checkpointer's clock; infinite where training has no bound of time."""
+    """End of training on the checkpointer's clock; infinite without a time limit."""
 
     @classmethod
     def begin(
@@ -54,12 +55,13 @@ class Session:
         """A new or resumed training run.
 
         Args:
-            settings: of the run, without open keys.
+            settings: complete configuration of the run.
             model: updated in place, on the device of the data.
+            data: the data.
             tracker: receives curves and progress.
-            checkpointer: saves the state after each epoch, at regular intervals, and when asked to stop.
-            processes: that share every batch.
-            resumed: `State.training` at the time of the save; None: a new run.
+            checkpointer: saves the state after each epoch, at regular intervals, and on a stop request.
+            processes: processes that share every batch.
+            resumed: saved `State.training()`; None: a new run.
         """
         optimizer = build_optimizer(settings.optim, model)
         average = Average(model, settings.optim.ema) if settings.optim.ema else None
@@ -67,11 +69,12 @@ class Session:
         state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
         if resumed is not None:
             state.restore(resumed)
+        network = processes.wrap(model)
         return cls(
             settings=settings,
             data=data,
             state=state,
-            network=processes.wrap(model),
+            network=Compiled(network, data.train.starts.device) if settings.compile else network,
             loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
             tracker=tracker,
             checkpointer=checkpointer,
@@ -81,7 +84,7 @@ class Session:
 
     @property
     def is_late(self) -> bool:
-        """The time of training is used up; all processes ask at the same moment, and agree."""
+        """Whether the time limit is reached; a collective operation, so all processes must call it together."""
         if isinf(self.ends_at):
             return False
         return bool(self.processes.largest([float(self.checkpointer.now() >= self.ends_at)], self.device)[0])
@@ -105,4 +108,14 @@ class Session:
 
     def rate(self, done: int) -> float:
         """Learning rate of the step after `done` steps, in the current epoch."""
-        return learning_rate(self.settings.optim, epoch=self.state.progress.epoch + 1, done=done / self.last_step)
+        return learning_rate(
+            self.settings.optim,
+            epoch=self.state.progress.epoch + 1,
+            done=done / self.last_step,
+            n_cycles=self.settings.model.n_cycles,
+        )
+
+    def ends_cycle(self, done: int) -> bool:
+        """Whether the last of these steps ends a cycle, and others follow."""
+        cycle, before = (steps * self.settings.model.n_cycles // self.last_step for steps in (done, done - 1))
+        return 0 < done < self.last_step and cycle > before

@@ -24,9 +24,9 @@ class Interrupted(Exception):
 
 @final
 class StopRequest:
-    """Within the context, Ctrl-C and SIGTERM are only recorded.
+    """Context manager in which Ctrl-C and SIGTERM are only recorded.
 
-    Outside the main thread signals cannot be caught, and keep their handlers.
+    Signals can only be handled in the main thread; in others they keep their handlers.
 
     Args:
         second_ends: a second Ctrl-C raises KeyboardInterrupt immediately; not under torchrun, which repeats the first.

@@ -1,4 +1,4 @@
-"""Where the curves of a run go: TensorBoard, a CSV file, MLflow; any number of them at once."""
+"""Outputs for the curves of a run: TensorBoard, a CSV file, MLflow, or several of them."""
 
 import csv
 import io
@@ -15,37 +15,38 @@ from informer.training.appended import AppendedFile
 from informer.training.events import EventFile
 
 Positions = Mapping[str, int]
-"""How far each sink had come when a checkpoint was saved, by its kind."""
+"""Position of each sink when a checkpoint was saved, by its kind."""
 
 
 class Sink(Protocol):
-    """Receives curves. Whatever cannot be written is an InputError."""
+    """Receives curves. Methods raise an InputError if something cannot be written."""
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """One point of a curve."""
+        """Add a point of a curve."""
 
     def image(self, tag: str, png: bytes, step: int) -> None:
-        """A picture."""
+        """Add a picture."""
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """The configuration by dotted key, and the scores of a finished run, those that matter most first."""
+        """Add the configuration by dotted key and the scores of a finished run, the most important first."""
 
     def flush(self) -> None:
-        """Make what was received visible to others."""
+        """Make everything received visible to other programs."""
 
     def sync(self) -> int:
-        """Keep what was received; returns the position to continue from."""
+        """Store everything received durably; returns the position to continue from."""
 
     def close(self) -> None:
-        """The run is over, or stopped."""
+        """Called when the run is finished or stopped."""
 
 
 def open_sinks(kinds: Sequence[TrackerKind], folder: Path, positions: Positions) -> dict[str, Sink]:
     """The sinks of a run, by kind.
 
     Args:
-        folder: of the run.
-        positions: of a resumed run: what was written after them is removed, or not written again; empty: a new run.
+        kinds: kinds of sinks.
+        folder: run directory.
+        positions: positions of a resumed run: later points are removed, or not sent again; empty: a new run.
 
     Raises:
         InputError: a file that cannot be written, or a package or server that is missing.
@@ -62,7 +63,7 @@ def open_sinks(kinds: Sequence[TrackerKind], folder: Path, positions: Positions)
 
 
 def check_installed(kinds: Sequence[TrackerKind]) -> None:
-    """Raise the InputError of a tracker whose package is missing."""
+    """Raise an InputError if a tracker's package is missing."""
     if TrackerKind.mlflow in kinds and find_spec("mlflow") is None:
         raise InputError("trainer.tracker=mlflow: mlflow not installed; pip install 'informer[mlflow]'")
 
@@ -79,11 +80,9 @@ def _open(kind: TrackerKind, folder: Path, position: int) -> Sink:
 
 @final
 class CurvesFile(AppendedFile):
-    """Every point as a row `tag,step,value` of a CSV file; pictures and the configuration are left out.
+    """A CSV file with a row `tag,step,value` for every point; pictures and configuration are ignored.
 
-    Args:
-        path: of the file.
-        length: bytes of an existing file to keep; the rest is removed.
+    See `AppendedFile` for arguments and errors.
     """
 
     HEADER = ("tag", "step", "value")
@@ -94,14 +93,14 @@ class CurvesFile(AppendedFile):
             self._write(self.HEADER)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
-        """One point of a curve."""
+        """Add a point of a curve."""
         self._write((tag, step, repr(float(value))))
 
     def image(self, tag: str, png: bytes, step: int) -> None:
-        """Not in a table."""
+        """Ignored."""
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
-        """The scores."""
+        """Add the scores."""
         for tag, value in metrics.items():
             self.scalar(tag, value, step)
 

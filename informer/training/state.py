@@ -1,4 +1,4 @@
-"""Everything that changes during a run: saved and restored, a run continues as if it had never stopped."""
+"""State of a run: after saving and restoring it, the run continues as if it had never stopped."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,28 +17,28 @@ from informer.training.stopping import EarlyStopping
 
 @dataclass(kw_only=True, slots=True)
 class Progress:
-    """How far a run has come."""
+    """Progress of a run."""
 
     epoch: int = 0
-    """Epochs that are finished, validation included."""
+    """Finished epochs, validation included."""
     step: int = 0
-    """Optimiser steps, over all epochs."""
+    """Optimiser steps over all epochs."""
     n_seen: int = 0
-    """Windows of the epoch under way that were learnt from."""
+    """Windows of the current epoch that were trained on."""
     loss_sum: float = 0.0
-    """Sum of the training loss over those windows."""
+    """Sum of the training loss over these windows."""
 
 
 @dataclass(kw_only=True, slots=True)
 class State:
-    """A run at some moment between two steps."""
+    """State of a run between two steps."""
 
     model: ForecastModel
     optimizer: GuardedAdam
     stopping: EarlyStopping
     progress: Progress = field(default_factory=Progress)
     average: Average | None = None
-    """Of the weights over steps (`optim.ema`)."""
+    """Moving average of the weights (`optim.ema`)."""
 
     @property
     def scored(self) -> ForecastModel:
@@ -46,7 +46,7 @@ class State:
         return self.model if self.average is None else self.average.model
 
     def training(self) -> dict[str, Any]:
-        """All but the weights, in plain containers; torch's generators are part of it."""
+        """The state except the weights, including torch's generators, in plain containers."""
         average = {} if self.average is None else {AVERAGE: self.average.state()}
         return average | {
             "optimizer": self.optimizer.state_dict(),
@@ -56,14 +56,14 @@ class State:
         }
 
     def restore(self, training: Mapping[str, Any]) -> None:
-        """Become the state that gave `training()`, torch's generators included; the model has its weights already.
+        """Restore the state from `training()`, including torch's generators; the model must have its weights already.
 
         Raises:
-            InputError: it is the state of another network, or no such state.
+            InputError: the state is invalid, or of another network.
         """
         check_training(training)
         if (self.average is not None) != (AVERAGE in training):
-            raise InputError(f"{STATE}: expected {AVERAGE} exactly with optim.ema, found another")
+            raise InputError(f"{STATE}: expected the entry {AVERAGE} if and only if optim.ema is set")
         self.continue_optimizer(training)
         vars(self.stopping).update(training["stopping"] | {"patience": self.stopping.patience})
         self.progress = Progress(**training["progress"])
@@ -77,10 +77,10 @@ class State:
             raise InputError(f"{STATE}: rng: {reason_of(error)}") from error
 
     def continue_optimizer(self, training: Mapping[str, Any]) -> None:
-        """Take over the optimiser's moments, and not its settings, which are those of the configuration.
+        """Load the optimiser's moments, but not its settings, which are those of the configuration.
 
         Raises:
-            InputError: they are those of another network.
+            InputError: the moments are of another network.
         """
         groups = self.optimizer.state_dict()["param_groups"]
         moments = _checked_moments(training["optimizer"], self.optimizer)
@@ -89,7 +89,7 @@ class State:
 
 STATE = "checkpoint: state of training"
 EVENTS = "events"
-"""Entry of `Checkpoint.training`: how far each tracker had come, by its kind."""
+"""Entry of `Checkpoint.training`: position of each sink, by its kind."""
 PARTS: dict[str, dict[str, Any]] = {
     "optimizer": {"state": dict, "param_groups": list},
     "stopping": {
@@ -102,22 +102,22 @@ PARTS: dict[str, dict[str, Any]] = {
     "progress": {"epoch": int, "step": int, "n_seen": int, "loss_sum": float},
     "rng": {"cpu": Tensor, "cuda": Tensor | None},
 }
-"""Entries of the state of training, and their types."""
+"""Entries of the training state, and their types."""
 AVERAGE = "average"
-"""A further one, of a run with `optim.ema`."""
+"""Additional entry of a run with `optim.ema`."""
 
 
 def positions_in(training: Mapping[str, Any]) -> Mapping[str, int]:
-    """How far each tracker had come; older files have the length of TensorBoard's file."""
+    """Position of each sink; older files only contain the length of TensorBoard's file."""
     found = training[EVENTS]
     return found if isinstance(found, Mapping) else {TrackerKind.tensorboard.name: found}
 
 
 def check_training(training: Mapping[str, Any]) -> None:
-    """Refuse what is no state of training, as far as it can be seen without the network.
+    """Check a training state, as far as possible without the network.
 
     Raises:
-        InputError: an entry is missing, left over, of another type or below zero.
+        InputError: an entry is missing, unknown, of another type or below zero.
     """
     parts = PARTS | ({AVERAGE: {"steps": int, "weights": dict}} if AVERAGE in training else {})
     _check_entries("", training, {**dict.fromkeys(parts, object), EVENTS: int | dict})
@@ -136,13 +136,13 @@ def _check_entries(where: str, found: Any, expected: Mapping[str, Any]) -> None:
         raise InputError(f"{STATE}: {where}expected the entries {', '.join(expected)}, found others")
     for name, hint in expected.items():
         value = found[name]
-        is_below = isinstance(value, int | float) and not value >= 0  # or no number
+        is_below = isinstance(value, int | float) and not value >= 0  # or nan
         if isinstance(value, bool) or not isinstance(value, hint) or is_below:
             raise InputError(f"{STATE}: {where}{name}: found {value!r:.40}")
 
 
 def _checked_moments(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> dict[int, dict[str, Tensor]]:
-    """The saved moments, where they are those of the optimiser's parameters; torch itself only counts these."""
+    """The saved moments, checked against the optimiser's parameters; torch checks only their number."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     moments = saved["state"]
     if not set(moments) <= set(range(len(parameters))):
@@ -157,7 +157,7 @@ def _checked_moments(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer)
             if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point():
                 raise InputError(f"{where}: {name}: expected numbers of shape {tuple(shape)}, found others")
             if not value.isfinite().all() or (name != "exp_avg" and bool((value < 0).any())):
-                raise InputError(f"{where}: {name}: found numbers that no step gives")
+                raise InputError(f"{where}: {name}: expected finite moments and counts, found others")
     return dict(moments)
 
 

@@ -1,4 +1,4 @@
-"""Losses and gradient norms stay on the device and are read in bulk: reading each would synchronise the device."""
+"""Log of steps: losses and gradient norms stay on the device and are read in bulk, to avoid synchronisation."""
 
 from typing import NamedTuple, final
 
@@ -26,7 +26,7 @@ class StepLog:
     """The steps since the last reading.
 
     Args:
-        processes: each has a part of the losses.
+        processes: each has a part of every loss.
     """
 
     def __init__(self, processes: Processes) -> None:

@@ -1,4 +1,4 @@
-"""When to stop and which epoch was best."""
+"""Early stopping, and the best epoch."""
 
 import math
 from typing import final
@@ -22,7 +22,11 @@ class EarlyStopping:
         self.epochs_without_improvement = 0
 
     def update(self, loss: float, epoch: int) -> bool:
-        """Record the validation loss of `epoch` (from 1; 0: before the first step); True if it is the lowest so far."""
+        """Record the validation loss of `epoch` (from 1; 0: before the first step); True if it is the lowest so far.
+
+        Raises:
+            InputError: the loss is not finite.
+        """
         if not math.isfinite(loss):
             raise InputError(
                 f"epoch {epoch}: validation loss is {loss}; expected a finite number: "
@@ -38,7 +42,7 @@ class EarlyStopping:
 
     @property
     def epochs(self) -> int:
-        """The last epoch that was recorded."""
+        """The last recorded epoch."""
         return self.best_epoch + self.epochs_without_improvement
 
     @property

@@ -22,13 +22,13 @@ log = logging.getLogger(__name__)
 TRAINING = "training"
 
 WARM, MEASURED = 5, 20
-"""Steps that are not measured, and those that are, before the time of a run is estimated."""
+"""Warm-up steps, and measured steps, before the time of a run is estimated."""
 
 LONG = 0.5
-"""Hours from which on that is said."""
+"""Estimated hours above which a warning is logged."""
 
 EVERY = 30.0
-"""Seconds between two lines where nobody watches a progress bar."""
+"""Seconds between two log lines without a progress bar."""
 
 
 @final
@@ -36,11 +36,11 @@ class Tracker(AbstractContextManager["Tracker"]):
     """Writes the curves of one run and shows its progress.
 
     Args:
-        sinks: receive the curves; none in trials and in processes that are not the first.
+        sinks: receive the curves; empty for trials and in all processes but the first.
         n_steps: steps of the whole run, for the progress bar's estimate.
         console: for the progress bar, which is only shown in a terminal.
         done: steps of a resumed run before it was stopped.
-        what: current activity, for the progress of a longer command.
+        what: name of the activity in progress reports.
         clock: time in seconds.
     """
 
@@ -61,7 +61,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self._spoke = self._began = clock()
         self._sinks = sinks
         self.references: Callable[[], Mapping[str, float]] = dict
-        """Validation losses of the baselines, by name: drawn next to that of the network. Called after each epoch."""
+        """Returns the validation losses of the baselines by name; called after each epoch."""
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -89,7 +89,7 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     @property
     def is_recording(self) -> bool:
-        """Whether curves go anywhere."""
+        """Whether there are sinks."""
         return bool(self._sinks)
 
     def begin(self) -> None:
@@ -97,19 +97,19 @@ class Tracker(AbstractContextManager["Tracker"]):
         log.info(self.EPOCH_HEADER)
 
     def start_loss(self, value: float) -> None:
-        """The validation loss before the first step, of a model that is fitted before."""
+        """Record the validation loss before the first step, of a model with a fitted linear part."""
         log.info(f"validation loss before the first step: {value:.5f}")
         self.scalars({"val/loss": value}, 0)
 
     def advance(self) -> None:
-        """One step is finished."""
+        """Record that a step is finished."""
         self.progress.advance(self.task)
         self._done += 1
         self._speak()
         progress.report(Status(doing=f"{self.what}, step {self._done} of {self._n_steps}"))
 
     def _speak(self) -> None:
-        """A long run says how long it will take, once the first steps have shown it; piped, a line every `EVERY`."""
+        """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
         now, own = self._clock(), self._done - self._first
         if own == WARM:
             self._began = now
@@ -117,15 +117,15 @@ class Tracker(AbstractContextManager["Tracker"]):
             hours = (now - self._began) / MEASURED * (self._n_steps - self._done) / 3600
             if hours > LONG and self.what == TRAINING:
                 log.warning(
-                    f"about {hours:.1f} hours of training are ahead at most; model=auto "
-                    "trainer.time_budget_minutes=10 keeps to a budget, trainer.steps_per_epoch=500 makes epochs shorter"
+                    f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 keeps "
+                    "to a budget, trainer.steps_per_epoch=500 shortens epochs"
                 )
         if self._is_piped and now - self._spoke >= EVERY:
             self._spoke = now
             log.info(f"step {self._done} of {self._n_steps}")
 
     def steps(self, first: int, records: Sequence[StepRecord]) -> None:
-        """Loss and gradient norm of the steps from `first` on."""
+        """Record loss and gradient norm of the steps from `first` on."""
         for step, record in enumerate(records, start=first):
             self.scalars({"train/loss_step": record.loss, "train/gradient_norm": record.gradient_norm}, step)
         for sink in self._sinks.values():
@@ -133,7 +133,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self.progress.update(self.task, loss=f"{records[-1].loss:.4f}")
 
     def epoch(self, number: int, row: Mapping[str, float], *, is_best: bool) -> None:
-        """Curves and one row of the epoch table; `row` has train_loss, val_loss, lr, samples_per_second, seconds."""
+        """Record an epoch and log its row; `row` has train_loss, val_loss, lr, samples_per_second, seconds."""
         keys = {"train/loss": "train_loss", "val/loss": "val_loss", "train/learning_rate": "lr"}
         keys["train/samples_per_second"] = "samples_per_second"
         self.scalars({tag: row[key] for tag, key in keys.items()}, number)
@@ -145,23 +145,23 @@ class Tracker(AbstractContextManager["Tracker"]):
         )
 
     def scalars(self, values: Mapping[str, float], step: int) -> None:
-        """One point of each of these curves."""
+        """Add a point to each of these curves."""
         for sink in self._sinks.values():
             for tag, value in values.items():
                 sink.scalar(tag, value, step)
 
     def figure(self, tag: str, figure: Figure, number: int) -> None:
-        """A figure of epoch `number`."""
+        """Add a figure of epoch `number`."""
         content = png(figure, dpi=100)
         for sink in self._sinks.values():
             sink.image(tag, content, number)
 
     def sync(self) -> dict[str, int]:
-        """Keep what the sinks have; returns their positions."""
+        """Sync all sinks; returns their positions."""
         return {name: sink.sync() for name, sink in self._sinks.items()}
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], number: int) -> None:
-        """Configuration and scores of a run of so many epochs, the scores that matter most first; all is kept then."""
+        """Add configuration and scores of a finished run of `number` epochs, and sync."""
         for sink in self._sinks.values():
             sink.final(settings, metrics, number)
         self.sync()

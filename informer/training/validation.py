@@ -1,4 +1,4 @@
-"""Validation after an epoch: the mean loss over the validation windows, and a figure."""
+"""Validation after an epoch: mean loss over the validation windows, and a figure."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def mean_loss(
 
 @torch.inference_mode()
 def picture(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
-    """Forecast and actual values of windows spread over the validation part, in scaled units."""
+    """Plot forecasts and actual values of evenly spaced validation windows, in scaled units."""
     model.eval()
     batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
     own = [data.inputs.index(name) for name in data.targets]

@@ -1,4 +1,4 @@
-"""A trained run with later rows added to it, from the checked configuration to a run of its own."""
+"""Update a trained run with later rows, from the checked configuration to a new run."""
 
 import logging
 import time
@@ -50,19 +50,19 @@ from informer.updating.tuning import last_rate, tuned
 log = logging.getLogger("informer.update")
 
 TEST_SHARE = 5
-"""One of so many later rows is for validation, and as many for the test, at least pred_len each."""
+"""The last two parts of later rows, 1 / TEST_SHARE each and at least pred_len, are for validation and test."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Older:
-    """The run that is updated.
+    """The run to update.
 
     Args:
         path: its folder.
         saved: its scored checkpoint.
-        settings: its configuration, without places.
-        rows: the last rows that it had.
-        kept: what they are added to.
+        settings: its configuration.
+        rows: its last rows.
+        kept: its saved moments and calibration errors, to which later ones are added.
     """
 
     path: Path
@@ -73,13 +73,15 @@ class Older:
 
 
 def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evaluation:
-    """Add later rows to a run: linear maps as if fitted on all rows, intervals and scores of the latest rows.
+    """Update a run with later rows: linear maps as if fitted on all rows; intervals and scores from the latest rows.
 
     Args:
-        folder: of the new run.
+        settings: the checked configuration.
+        folder: folder of the new run.
+        console: for the log and the table of scores.
 
     Raises:
-        InputError: anything a user can fix.
+        InputError: an error the user can fix.
     """
     began, device = time.monotonic(), pick_device(settings.device)
     with folder.claimed("output"), logging_to(console) as keep_log_in:
@@ -87,8 +89,9 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         older = read_older(settings)
         dataset = input_dataset(older.settings.dataset, settings.input or "", settings.dataset, older.saved)
         saved, where = older.saved, settings.input or ""
-        newer = read_rows(older.settings, dataset, saved.series, saved.categories)
-        rows = joined(older.rows, newer, is_filled=settings.dataset.fill is not None, where=where)
+        newer = read_rows(older.settings, dataset, saved)
+        fix = None if settings.dataset.fill else "add them, or set dataset.fill=ffill|linear|zero"
+        rows = joined(older.rows, newer, fix=fix, where=where)
         own = _settings_of(older, rows, settings, folder)
         seed_everything(own.seed)
         data = _rows_again(own, older, rows, folder, device)
@@ -105,7 +108,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
 
 
 def _rows_again(own: TrainConfig, older: Older, rows: Rows, folder: RunFolder, device: torch.device) -> Data:
-    """The rows written into the folder of the new run, and read as every later command reads them."""
+    """Write the rows to the folder of the new run, and read them as every later command does."""
     saved, path = older.saved, folder.path / ROWS
     table = rows_table(rows.panel, saved.categories, own.dataset.series_col)
     write_atomic(path, table.to_csv(index=False))
@@ -118,14 +121,14 @@ def _rows_again(own: TrainConfig, older: Older, rows: Rows, folder: RunFolder, d
 
 
 def read_older(settings: UpdateConfig) -> Older:
-    """The run, and what it kept; from its training data where it kept nothing.
+    """The run with its saved moments and rows; without saved ones, computed from its training data.
 
     Raises:
-        InputError: no run, or one that kept nothing and whose data is not found.
+        InputError: no run, or nothing saved and the training data is not found.
     """
     path = followed(settings.checkpoint)
     if not path.is_dir():
-        raise InputError(f"checkpoint={settings.checkpoint}: expected a run directory; give the folder of a run")
+        raise InputError(f"checkpoint={settings.checkpoint}: expected a run directory")
     saved = checkpoint.load(path)
     model, trained = restore_model(saved), conversion.from_plain(saved.config)
     maps = maps_of(model)
@@ -138,13 +141,13 @@ def read_older(settings: UpdateConfig) -> Older:
         return _from_data(settings, path, saved, trained)
     check_inputs(kept, model, saved)
     dataset = rows_dataset(trained.dataset, path / ROWS, written(saved, trained))
-    rows = read_rows(trained, dataset, saved.series, saved.categories)
+    rows = read_rows(trained, dataset, saved)
     rows = keeping.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
     return Older(path, saved, trained, rows, kept)
 
 
 def written(saved: Checkpoint, trained: TrainConfig) -> Written:
-    """What the rows are that a run keeps."""
+    """Format of the rows that a run saves."""
     time_col = saved.data["time_col"]
     return Written(
         series_col=series_column(saved.series, trained.dataset.series_col, [time_col, *saved.inputs]),
@@ -157,8 +160,8 @@ def written(saved: Checkpoint, trained: TrainConfig) -> Written:
 
 
 def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: TrainConfig) -> Older:
-    """What the run would have kept, from its training data."""
-    log.info(f"{path} keeps no moments of its linear maps or no rows: read from its training data")
+    """What the run would have saved, computed from its training data."""
+    log.info(f"{path} has no saved moments or rows: computing them from its training data")
     model = restore_model(saved)
     found = trained_data(saved, torch.device("cpu"), scratch=path, dataset=settings.trained, data_dir=settings.data_dir)
     try:
@@ -170,16 +173,16 @@ def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: T
             )
             rows = keeping.last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)
     except InputError as error:
-        raise InputError(f"checkpoint={settings.checkpoint}: this run kept no rows (trainer.keep): {error}") from error
+        raise InputError(f"checkpoint={settings.checkpoint}: this run saved no rows (trainer.keep): {error}") from error
     if rows is None:
         raise InputError(
-            f"checkpoint={settings.checkpoint}: its {len(data.panel)} series are too many to update; train again"
+            f"checkpoint={settings.checkpoint}: cannot update {len(data.panel)} series, too many; train again"
         )
     return Older(path, saved, trained, rows, kept)
 
 
 def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
-    """The configuration of the new run: that of the older one, on the rows that it keeps."""
+    """The configuration of the new run: that of the older run, with the new run's rows as data."""
     least, new, ends = 2 * older.settings.pred_len + 1, min(rows.new), {one.timestamps[-1] for one in rows.panel}
     if new < least:
         raise InputError(
@@ -202,12 +205,12 @@ def _log_rows(rows: Rows, older: Older, where: str) -> None:
     new = sum(rows.new)
     what = "row" if len(rows.panel) == 1 else f"rows of {len(rows.panel)} series, each a row"
     same = f"; {rows.compared} rows of training compared, {rows.changed} changed" if rows.compared else ""
-    past = f", {rows.not_compared} earlier ones not" if rows.not_compared else ""
+    past = f", {rows.not_compared} earlier rows not compared" if rows.not_compared else ""
     log.info(f"{where}: {counted(new, what)} after {older.rows[0].timestamps[-1]}{same}{past}")
 
 
 def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
-    """What run.json says of the run that was updated."""
+    """Entry of run.json about the run that was updated."""
     before = read_facts(older.path).get("parent", {})
     return {
         "run": str(older.path),
@@ -260,7 +263,7 @@ def _fit_and_score(
 
 
 def _refit(best: Checkpoint, model: ForecastModel, part: LinearPart, later: Later, folder: RunFolder) -> KeptFit:
-    """Save the model with the linear maps of all rows, for forecasts; returns what they follow from."""
+    """Save the model with linear maps fitted on all rows, for forecasts; returns the fit with its moments."""
     sums = part.sums(later.runs)
     part.give(model, sums)
     facts = best.data | {REFITTED: int(sums.pooled.windows), UNTIL: keeping.last_time(later.data)}
@@ -277,11 +280,11 @@ def _training(older: Older) -> dict[str, Any] | None:
 
 def _baseline_note(data: Data) -> str:
     rows = sum(split.train.stop for split in data.splits)
-    return f"the baselines are fitted on the last {rows} rows before validation, which the run keeps in {ROWS}"
+    return f"the baselines are fitted on the last {rows} rows before validation, saved in {ROWS}"
 
 
 def _before(older: Older, own: TrainConfig, data: Data) -> str:
-    """The scores of the model that forecasts were made with before the update, on the same windows."""
+    """The scores, on the same windows, of the model that made forecasts before the update."""
     model: ForecastModel = restore_model(checkpoint.load(newest(older.path))).to(data.train.starts.device)
     forecast = partial(model_forecast, model)
     found = evaluate(

@@ -1,4 +1,4 @@
-"""Linear maps with later rows added, and errors on these rows that intervals come from."""
+"""Update linear maps with later rows, and compute errors on these rows for calibration."""
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -24,7 +24,7 @@ from informer.models.base import ForecastModel
 from informer.training.keeping import Kept
 
 FEWEST_BLOCKS = 2
-"""Blocks of later rows, each forecast with maps that were not fitted on it."""
+"""Minimum number of blocks of later rows; each is forecast with maps that were not fitted on it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -33,7 +33,7 @@ class Later:
 
     Args:
         data: older and later rows.
-        known: how many rows of each series are older.
+        known: number of older rows of each series.
     """
 
     data: Data
@@ -46,16 +46,16 @@ class Later:
 
     @property
     def runs(self) -> list[Run]:
-        """All of them."""
+        """All windows."""
         return self.until([len(series) for series in self.data.panel])
 
     @property
     def runs_before_test(self) -> list[Run]:
-        """Those whose last row is before the test part."""
+        """Windows that end before the test part."""
         return self.until([split.val.stop for split in self.data.splits])
 
     def until(self, stops: Sequence[int]) -> list[Run]:
-        """Those that end before these rows of each series."""
+        """Windows that end before these rows of each series."""
         rows, made = self.data.sizes.rows, []
         for number, (first, known, stop) in enumerate(zip(self.firsts, self.known, stops, strict=True)):
             begin, end = first + max(known - rows + 1, 0), first + stop - rows + 1
@@ -64,7 +64,7 @@ class Later:
         return made
 
     def untouched(self, windows: Windows) -> Windows:
-        """Those whose whole horizon is later."""
+        """Those of `windows` whose whole horizon is in later rows."""
         starts = windows.starts
         series = windows.series(torch.arange(len(windows)))
         least = torch.tensor([first + known for first, known in zip(self.firsts, self.known, strict=True)])
@@ -73,12 +73,12 @@ class Later:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LinearPart:
-    """The linear maps of a model, from the moments that a run kept and later windows.
+    """The linear maps of a model, fitted from the saved moments of a run and later windows.
 
     Args:
-        kept: of the older run.
-        fit: over the later rows.
-        shares, repeated: of the average that the maps are part of.
+        kept: fit of the older run.
+        fit: fit on the later rows.
+        shares, repeated: weights of the forecast combination, and the rows its seasonal naive repeats.
     """
 
     kept: KeptFit
@@ -88,37 +88,41 @@ class LinearPart:
 
     @classmethod
     def of(cls, kept: Kept, shares: Shares, data: Data) -> "LinearPart | None":
-        """None where the run kept no moments."""
+        """The part for a run's data; None if the run saved no moments."""
         if kept.fit is None:
             return None
         fit = kept.fit.fit(data.train.store, data.sizes, data.columns.positions(data.targets))
         return cls(kept.fit, fit, shares, kept.repeated)
 
     def sums(self, runs: Sequence[Run]) -> Sums:
-        """Moments of the older windows and of these."""
+        """Moments of the older windows plus those of `runs`."""
         return self.kept.sums + self.fit.sums(self.kept.strengths, runs)
 
     def without(self, sums: Sums, runs: Sequence[Run]) -> Sums:
-        """Less those of some of the windows."""
+        """`sums` minus the moments of `runs`."""
         return sums - self.fit.sums(self.kept.strengths, runs)
 
     def give(self, model: ForecastModel, sums: Sums) -> None:
-        """Give the model the maps that follow from these moments."""
+        """Set the model's maps to those fitted from these moments."""
         maps = maps_of(model)
-        assert maps is not None, "a run keeps moments only of maps"
+        assert maps is not None, "only runs with linear maps save moments"
         fold(self.fit.fit_from(self.kept.strengths, sums), maps)
         repeated = None if self.repeated is None else torch.tensor(self.repeated)
-        apply(maps, self.shares, repeated)  # what the network adds has its weight already
+        apply(maps, self.shares, repeated)  # the weight of the network is in the checkpoint already
 
 
 def later_errors(
     model: ForecastModel, settings: TrainConfig, later: Later, part: LinearPart | None, *, is_tuned: bool
 ) -> Residuals | None:
-    """Errors on later windows before the test part, by maps that were not fitted on them; None without such a window.
+    """Errors on later windows before the test part, with maps that were not fitted on them; None without such a window.
 
     Args:
-        model: with what it has learned; it stays as it is.
-        is_tuned: its network was trained on the later rows for training, so that only those for validation count.
+        model: the updated model; not modified.
+        settings: configuration of the new run.
+        later: windows with later rows.
+        part: linear maps of the model, if it has some.
+        is_tuned: the network was tuned on the later training rows, so only windows that forecast later validation rows
+            are used.
     """
     data, errors = later.data, list[Residuals]()
     lag = lag_of(data.frequency.season, data.sizes.seq_len)
@@ -157,7 +161,7 @@ def _starts(runs: Sequence[Run]) -> torch.Tensor:
 
 
 def recent(older: Residuals | None, later: Residuals | None) -> Residuals | None:
-    """The later errors, and as many of the older ones, the latest, as make MOST_WINDOWS."""
+    """The later errors, preceded by the most recent older ones up to MOST_WINDOWS in total."""
     found = [one for one in (older, later) if one is not None]
     if len(found) < 2 or older is None or later is None or older.lag != later.lag:
         return later or older
@@ -168,5 +172,5 @@ def recent(older: Residuals | None, later: Residuals | None) -> Residuals | None
 
 
 def windows_of(runs: Sequence[Run]) -> int:
-    """How many there are."""
+    """Number of windows."""
     return sum(map(len, runs))

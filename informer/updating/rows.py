@@ -1,4 +1,4 @@
-"""The rows that a run kept, followed by those of a newer file: overlap compared, gaps refused or filled."""
+"""Join the rows saved with a run and those of a newer file: overlap is compared, gaps are an error or filled."""
 
 import logging
 from collections.abc import Sequence
@@ -9,32 +9,32 @@ import pandas as pd
 
 from informer.build import read_dataset
 from informer.checkpoint.format import Checkpoint
+from informer.checkpoint.restore import attributes_in
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.input_format import InputFormat
 from informer.config.lengths import WindowSizes
 from informer.config.schema import TrainConfig
 from informer.data.categories import renumbered
-from informer.data.pipeline import Source
-from informer.data.read.categories import Labels
 from informer.data.read.source import Series
+from informer.data.sources import Source
 from informer.errors import InputError, counted, listed
 
 log = logging.getLogger("informer.update")
 
 SAME = 1e-9
-"""Relative difference up to which a value that is read again counts as the same."""
+"""Relative difference up to which a value in both files counts as unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Series of a model, the older rows first.
+    """Series of a model, older rows first.
 
     Args:
-        panel: in the order of training, with numbers for categories.
-        known: how many rows of each the older run had.
-        changed: rows that both have, with other values.
-        compared: rows that both have.
-        not_compared: rows of the newer file from before those that were kept.
+        panel: in the order of training, with category codes.
+        known: number of rows of each series that the older run had.
+        changed: number of common rows with different values.
+        compared: number of common rows.
+        not_compared: number of rows of the newer file before the saved ones.
     """
 
     panel: list[Series]
@@ -45,30 +45,29 @@ class Rows:
 
     @property
     def new(self) -> list[int]:
-        """Later rows of each series."""
+        """Number of later rows of each series."""
         return [len(series) - known for series, known in zip(self.panel, self.known, strict=True)]
 
 
-def read_rows(settings: TrainConfig, dataset: DatasetConfig, names: Sequence[str], labels: Labels) -> list[Series]:
-    """The series of a file in the order of training, with the numbers of its categories.
+def read_rows(settings: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> list[Series]:
+    """The series of a file in the order of training, with the category codes of training.
 
     Args:
-        settings: of the run.
-        dataset: the file, and how it is written.
-        names: of the series of training; none of a single one.
-        labels: categories of training, by column.
+        settings: configuration of the run.
+        dataset: path and format of the file.
+        saved: checkpoint of the run, with the names of its series, their attributes, and categories.
 
     Raises:
         InputError: problems in the file.
     """
     shortest = WindowSizes(seq_len=1, label_len=0, pred_len=1)
-    source = read_dataset(replace(settings, dataset=dataset), shortest)
-    panel = renumbered(source.panel, source.labels, labels)
-    return _ordered(panel, names, source)
+    source = read_dataset(replace(settings, dataset=dataset), shortest, attributes_in(saved))
+    panel = renumbered(source.panel, source.labels, saved.categories)
+    return _ordered(panel, saved.series, source)
 
 
 def input_dataset(trained: DatasetConfig, path: str, written: InputFormat, saved: Checkpoint) -> DatasetConfig:
-    """How a newer file is read: as the training data, unless specified otherwise."""
+    """Settings for a newer file: those of the training data, overridden by `written`."""
     as_trained = replace(
         trained,
         path=path,
@@ -82,26 +81,26 @@ def input_dataset(trained: DatasetConfig, path: str, written: InputFormat, saved
     return written.over(as_trained)
 
 
-def joined(older: Sequence[Series], newer: Sequence[Series], *, is_filled: bool, where: str) -> Rows:
-    """The older rows and those that come after them.
+def joined(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> Rows:
+    """Append the later rows of each series to its older ones.
 
     Args:
         older, newer: the same series in the same order.
-        is_filled: missing rows are filled when the rows are read again.
+        fix: what to do if rows are missing between them; None: they are filled when the joined rows are read.
         where: the newer file, for errors.
 
     Raises:
-        InputError: a series has no later row, or there is a gap before it.
+        InputError: a series has no later row, or rows are missing before the first.
     """
     panel, changed, compared, not_compared = [], 0, 0, 0
     for old, new in zip(older, newer, strict=True):
         after = int(new.timestamps.searchsorted(old.timestamps[-1], side="right"))
         if after == len(new):
             raise InputError(
-                f"{where}: expected rows after {old.timestamps[-1]}, the last that the run was trained on"
-                f"{_of(old, older)}; the last one is {new.timestamps[-1]}"
+                f"{where}: expected rows after {old.timestamps[-1]}, the last row the run was trained on"
+                f"{_of(old, older)}; the file ends at {new.timestamps[-1]}"
             )
-        _check_gap(old, new, after, is_filled=is_filled, where=where)
+        _check_gap(old, new, after, fix=fix, where=where)
         both, places, mine = new.timestamps[:after].intersection(old.timestamps), new.timestamps, old.timestamps
         rows = new.values[places.get_indexer(both)], old.values[mine.get_indexer(both)]
         differs = ~np.isclose(*rows, rtol=SAME, atol=0.0, equal_nan=True).all(axis=1)
@@ -118,18 +117,18 @@ def joined(older: Sequence[Series], newer: Sequence[Series], *, is_filled: bool,
     return Rows(panel=panel, known=known, changed=changed, compared=compared, not_compared=not_compared)
 
 
-def _check_gap(old: Series, new: Series, after: int, *, is_filled: bool, where: str) -> None:
+def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: str) -> None:
     expected, found = old.frequency.future(old.timestamps[-1], 1, like=old.timestamps[-2:][0])[0], new.timestamps[after]
     if found == expected:
         return
     if found < expected:
         raise InputError(f"{where}: expected a row at {expected}, the next step after training, found one at {found}")
-    if not is_filled:
+    if fix is not None:
         raise InputError(
-            f"{where}: rows are missing between {old.timestamps[-1]}, the last that the run was trained on, and "
-            f"{found}; expected {expected} next: add them, or set dataset.fill=ffill|linear|zero"
+            f"{where}: rows are missing between {old.timestamps[-1]}, the last row the run was trained on, and "
+            f"{found}; expected {expected} next: {fix}"
         )
-    log.warning(f"{where}: rows between {old.timestamps[-1]} and {found} are missing and are filled")
+    log.warning(f"{where}: filling missing rows between {old.timestamps[-1]} and {found}")
 
 
 def _of(series: Series, panel: Sequence[Series]) -> str:
@@ -137,7 +136,7 @@ def _of(series: Series, panel: Sequence[Series]) -> str:
 
 
 def _ordered(panel: list[Series], names: Sequence[str], source: Source) -> list[Series]:
-    """The series of training, in its order; others are reported."""
+    """The training series, in the order of training; warns about other series."""
     where = source.provenance.path
     if not names:
         if len(panel) != 1:
@@ -150,5 +149,5 @@ def _ordered(panel: list[Series], names: Sequence[str], source: Source) -> list[
             f"{where}: expected all series of training, found no {listed(missing)}; update with all of them"
         )
     if more:
-        log.warning(f"{where}: left out, not in training: {listed(more)}; to learn them, train again")
+        log.warning(f"{where}: left out series that were not in training: {listed(more)}; train again to include them")
     return [found[name] for name in names]

@@ -1,4 +1,4 @@
-"""Some more steps of a trained network on later rows, from the state of its optimiser."""
+"""Continue training a network for some steps on later rows, with its optimiser's state."""
 
 import logging
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ log = logging.getLogger("informer.update")
 
 
 def last_rate(settings: TrainConfig, training: Mapping[str, Any], n_windows: int) -> float:
-    """The learning rate of the last step that a run made.
+    """The learning rate of the last step of a run.
 
     Args:
-        settings: of the run.
-        training: its state at its end.
-        n_windows: training windows that it had.
+        settings: configuration of the run.
+        training: final state of its training.
+        n_windows: number of its training windows.
     """
     progress = training["progress"]
     total = max(n_steps(settings.trainer, n_windows), 1)
@@ -50,23 +50,23 @@ def tuned(
     lr: float,
     console: Console,
 ) -> dict[str, Any]:
-    """Train the network for some steps; it ends with the weights of the lowest validation loss, the start included.
+    """Train the network for some steps, and keep the weights of lowest validation loss, those before included.
 
     Args:
-        model: in place, on the device of the data.
-        settings: of the run.
-        data: later windows to train and validate on.
-        training: the state of training at the end of the older run; its optimiser continues.
-        steps, lr: how many, and their constant learning rate.
+        model: modified in place; on the device of the data.
+        settings, data: configuration of the new run, and later windows to train and validate on.
+        training: final training state of the older run, with the state of its optimiser.
+        steps, lr: number of steps, and their constant learning rate.
+        console: for the progress bar.
 
     Returns:
-        The state of training after them.
+        The training state after the last step.
 
     Raises:
-        InputError: the older run has no such state, or a step is not finite.
+        InputError: the older run has no training state, or a step is not finite.
     """
     if training is None:
-        raise InputError("steps: expected a run with the state of its training (last.pt), found none; leave steps out")
+        raise InputError("steps: expected a run with its training state (last.pt), found none; omit steps")
     check_training(training)
     trainer = replace(settings.trainer, max_epochs=steps, max_steps=steps, max_minutes=None, patience=steps)
     own = replace(settings, trainer=trainer, optim=replace(settings.optim, lr=lr, schedule=Schedule.constant))
@@ -88,5 +88,5 @@ def tuned(
     model.load_state_dict(best["weights"])
     model.non_negative = floor
     model.eval()
-    log.info(f"the network took {steps} steps at a learning rate of {lr:.2g}, and has its best weights on validation")
+    log.info(f"network: {steps} steps at learning rate {lr:.2g}; kept the weights of lowest validation loss")
     return best["training"]

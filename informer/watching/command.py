@@ -1,7 +1,6 @@
 """Monitor a model: compare its forecasts since training with actual values, from the configuration to the verdict."""
 
 import logging
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from informer import checkpoint
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import ROWS, check_run_stays, followed, locate, newest
 from informer.config import conversion
+from informer.config.overrides import command_line
 from informer.config.updating import WatchConfig
 from informer.console import logging_to, say
 from informer.data.read.source import Series
@@ -32,10 +32,10 @@ JSON, PAGE = "watch.json", "watch.html"
 
 
 def watch(settings: WatchConfig, console: Console) -> Verdict:
-    """Write what is seen, and say what to do.
+    """Write the findings as JSON and as a page, and print and return the verdict.
 
     Raises:
-        InputError: no run, or a file without a row after its training data.
+        InputError: no run, the file has too few rows after the training data, or dataset.fill=mask.
     """
     path, where = locate(settings.checkpoint), settings.input or ""
     saved, until = forecasting(settings.checkpoint)
@@ -50,7 +50,7 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     make_folder(output)
     facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
     write_atomic(output / JSON, to_json(found, facts))
-    command = shlex.join(["informer", "watch", f"checkpoint={settings.checkpoint}", f"input={where}"])
+    command = command_line(["informer", "watch", f"checkpoint={settings.checkpoint}", f"input={where}"])
     subtitle = f"{where}: forecasts of {settings.checkpoint} from every origin after {until}"
     write_atomic(output / PAGE, to_html(to_content(found, title="In service", subtitle=subtitle, command=command)))
     say(console, f"{verdict.name}: {reason}")
@@ -61,28 +61,40 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
 
 
 def forecasting(name: str) -> tuple[Checkpoint, str]:
-    """The checkpoint that `predict` uses, if it says up to when it was trained, else the scored one; and that time.
+    """The checkpoint and the end of its training rows: the one that `predict` uses if it records this time, otherwise
+    the scored one.
 
     Raises:
-        InputError: neither says so.
+        InputError: neither records it.
     """
     for path, entry in ((newest(name), UNTIL), (followed(name), "trained_until")):
         saved = checkpoint.load(path)
         until = saved.data.get(entry)
         if isinstance(until, str):
             return saved, until
-    raise InputError(f"checkpoint={name}: does not say up to when it was trained; train again with this version")
+    raise InputError(f"checkpoint={name}: does not record the end of its training rows; train again with this version")
 
 
 def _panel(settings: WatchConfig, saved: Checkpoint, run: Path) -> Sequence[Series]:
-    """The rows of the file, after those that the run kept."""
+    """The rows of the file, preceded by those saved with the run.
+
+    Raises:
+        InputError: missing values, with or without dataset.fill=mask, or a file that does not fit the run.
+    """
     trained = conversion.from_plain(saved.config)
     dataset = input_dataset(trained.dataset, settings.input or "", settings.dataset, saved)
-    newer = read_rows(trained, dataset, saved.series, saved.categories)
+    if dataset.keeps_gaps:
+        raise InputError(
+            "dataset.fill=mask: watch does not support missing values; score the model with informer predict "
+            "mode=rolling, or set dataset.fill=ffill|linear|zero for a model trained without mask"
+        )
+    newer = read_rows(trained, dataset, saved)
     if not (run / ROWS).exists():
         return newer
     kept = rows_dataset(trained.dataset, run / ROWS, written(saved, trained))
-    older = read_rows(trained, kept, saved.series, saved.categories)
+    older = read_rows(trained, kept, saved)
     if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
-        return older  # nothing new since the run was made: its own test part, if it was not fitted on it
-    return joined(older, newer, is_filled=False, where=settings.input or "").panel
+        return older  # no new rows: monitor the run's own test part, if it was not fitted on it
+    overlap = min(one.timestamps[-1] for one in older)
+    fix = f"add them, or give a file that begins at {overlap} or earlier, with dataset.fill=ffill|linear|zero"
+    return joined(older, newer, fix=fix, where=settings.input or "").panel

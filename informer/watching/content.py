@@ -1,13 +1,14 @@
-"""What was seen of a model in service, as JSON and as a page."""
+"""Findings of monitoring as JSON and as a page."""
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from informer.errors import signed_percent
 from informer.reporting.content import Card, Content, Profile, TextTable, Tone
-from informer.watching.findings import Findings, Verdict
+from informer.watching.findings import Alarm, Findings, Verdict
 
 TONES = {
     Verdict.ok: Tone.good,
@@ -18,7 +19,7 @@ TONES = {
 
 
 def to_json(found: Findings, facts: dict[str, Any]) -> str:
-    """All findings; numbers that are not finite are null."""
+    """All findings and `facts`; numbers that are not finite are null."""
     verdict, reason = found.decide()
     plain = {
         "verdict": verdict.name,
@@ -32,6 +33,7 @@ def to_json(found: Findings, facts: dict[str, Any]) -> str:
         "interval": found.level,
         "coverage": float(found.coverage.mean()) if len(found.coverage) else None,
         "drift": [asdict(one) for one in found.alarms],
+        "level": [asdict(one) for one in found.levels],
         "inputs": [asdict(one) for one in found.inputs],
         "periods": [asdict(one) for one in found.periods],
     }
@@ -47,7 +49,7 @@ def _finite(node: Any) -> Any:
 
 
 def to_content(found: Findings, *, title: str, subtitle: str, command: str) -> Content:
-    """The page."""
+    """Content of the page."""
     verdict, reason = found.decide()
     labels = [period.first for period in found.periods]
     mse = {name: [period.mse[name] for period in found.periods] for name in found.errors}
@@ -64,7 +66,8 @@ def to_content(found: Findings, *, title: str, subtitle: str, command: str) -> C
             Card(
                 label="Coverage", value=covered, hint=f"of {found.level} % intervals" if found.level else "no intervals"
             ),
-            Card(label="Drift", value=f"{sum(bool(one.after) for one in found.alarms)}", hint="columns with an alarm"),
+            Card(label="Drift", value=f"{_raised(found.alarms)}", hint="columns whose errors changed"),
+            Card(label="Level", value=f"{_raised(found.levels)}", hint="columns whose level moved"),
         ],
         profiles=[
             Profile(
@@ -77,9 +80,13 @@ def to_content(found: Findings, *, title: str, subtitle: str, command: str) -> C
                 note="Mean squared error of all origins of each period, scaled.",
             )
         ],
-        tables=[_periods(found), _drift(found), _inputs(found)],
+        tables=[_periods(found), _drift(found), _level(found), _inputs(found)],
         command=command,
     )
+
+
+def _raised(alarms: Sequence[Alarm]) -> int:
+    return sum(bool(one.after) for one in alarms)
 
 
 def _periods(found: Findings) -> TextTable:
@@ -101,13 +108,28 @@ def _periods(found: Findings) -> TextTable:
 
 
 def _drift(found: Findings) -> TextTable:
-    rows = [
-        (f"{one.series} {one.column}".strip(), f"{one.evidence:.2f}", f"{one.bound:.2f}", one.at or "no alarm")
-        for one in found.alarms
-    ]
+    rows = [(one.whose, f"{one.evidence:.2f}", f"{one.bound:.2f}", one.at or "no alarm") for one in found.alarms]
     return TextTable(
         title="Drift of one-step errors: logarithm of the evidence, alarm above the bound",
         head=("column", "evidence", "bound", "alarm at"),
+        rows=rows,
+    )
+
+
+def _level(found: Findings) -> TextTable:
+    rows = [
+        (
+            one.whose,
+            f"{one.evidence:.2f}",
+            f"{one.bound:.2f}",
+            f"{one.change:+.2f}" if one.after else "–",
+            one.at or "no alarm",
+        )
+        for one in found.levels
+    ]
+    return TextTable(
+        title="Level of the targets: logarithm of the evidence, alarm above the bound, change in standard deviations",
+        head=("column", "evidence", "bound", "change", "alarm at"),
         rows=rows,
     )
 

@@ -1,12 +1,12 @@
-"""Has the law of a forecaster's errors changed? A conformal test martingale, the Simple Jumper.
+"""Drift test of forecast errors: a conformal test martingale, the Simple Jumper.
 
 V. Vovk, I. Nouretdinov and A. Gammerman, "Testing exchangeability on-line", ICML 2003; V. Vovk et al., "Retrain or not
 retrain: conformal test martingales for change-point detection", COPA 2021.
 
-Each error is ranked among all earlier ones. While the errors are exchangeable the ranks are independent and uniform,
-and whoever bets against that wins more than a factor c with probability of at most 1 / c, however long one watches
-(Ville's inequality). One-step errors are used, since those of longer horizons overlap; what is left of their
-autocorrelation is taken out first, by an estimate, so that the bound then holds only about.
+Each error is ranked among all earlier ones. While the errors are exchangeable, the ranks are independent and uniform,
+and the capital of a bet against that ever grows by a factor c with probability at most 1 / c (Ville's inequality).
+One-step errors are used, since those of longer horizons overlap. Their remaining autocorrelation is estimated and
+removed first, so the bound is approximate.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -18,39 +18,40 @@ from jaxtyping import Float64
 from scipy.stats import norm
 
 ALPHA = 0.01
-"""Probability of a false alarm, over all errors that are watched together."""
+"""Probability of a false alarm, over all errors that are tested together."""
 
 JUMP = 0.01
-"""Share of its capital that the bet moves evenly to all directions before each error."""
+"""Share of the capital that is redistributed evenly over all directions before each error."""
 
 DIRECTIONS = np.array([-1.0, 0.0, 1.0])
-"""Bets on small ranks, on none, on large ones. A further one is on ranks near 1: a model that soon adapts to a new
-level errs by much, but not for long."""
+"""Bets on small ranks, on none, on large ones. A further bet is on ranks near 1: a model that quickly adapts to a new
+level has large errors, but only for a short time."""
 
 WINDOWS = (5, 10, 20, 40)
-"""Errors whose mean rank is looked at."""
+"""Number of errors in the windows whose mean rank is tested."""
 
 LEAST = 1e-12
-"""Distance of a rank from 1, which rounding could make 0."""
+"""Minimum distance of a rank from 0 and 1."""
 
 BURN_IN = 100
-"""Errors that the autocorrelation is first estimated from."""
+"""Number of errors in the first estimate of the autocorrelation."""
 
 LAG = 100
-"""Errors before the present one that these estimates leave out: a new level would count as a mean and as
-autocorrelation, and its own errors would hide it."""
+"""Number of most recent errors left out of these estimates: errors after a change of level would be attributed to mean
+and autocorrelation, which would hide the change."""
 
 MOST_PHI = 0.95
+"""Maximum magnitude of the estimated autocorrelation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What a test found.
+    """Result of a drift test.
 
     Args:
-        alarm: first error at which the capital is above its bound; None: nowhere.
-        evidence: largest capital, as a natural logarithm.
-        bound: above which there is an alarm, as a natural logarithm.
+        alarm: index of the first error at which the evidence exceeds the bound; None: no alarm.
+        evidence: largest evidence, as a natural logarithm.
+        bound: threshold of an alarm, as a natural logarithm.
     """
 
     alarm: int | None
@@ -59,19 +60,19 @@ class Drift:
 
 
 def find_drift(errors: Float64[np.ndarray, "t"], *, n_tests: int = 1, seed: int = 0) -> Drift:
-    """Whether signed one-step errors change in level or size.
+    """Test whether signed one-step errors change in level or size.
 
     Args:
-        errors: in order of time, without NaN.
-        n_tests: such tests that are made together.
-        seed: of the random numbers that break ties.
+        errors: in time order, without NaN.
+        n_tests: number of tests made together (Bonferroni).
+        seed: seed of the random numbers that break ties.
     """
     bound = log(2 * n_tests / ALPHA)
     if len(errors) < 2:
         return Drift(None, 0.0, bound)
     generator, plain = np.random.default_rng(seed), whitened(errors)
     ranks = [conformal_ranks(part, generator) for part in (plain, np.abs(plain))]
-    # half of the capital is bet on signs and sizes, half on sizes only
+    # half of the capital is bet on signed errors, half on their magnitudes
     capital = np.logaddexp(*map(simple_jumper, ranks)) - log(2)
     evidence = np.maximum(capital, -log_p_of_windows(ranks[0]))
     above = np.flatnonzero(evidence > bound)
@@ -79,16 +80,16 @@ def find_drift(errors: Float64[np.ndarray, "t"], *, n_tests: int = 1, seed: int 
 
 
 def log_p_of_windows(ranks: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
-    """Logarithm of the probability of a mean of the last ranks as far from 1/2, for the window of WINDOWS that is the
-    least likely, times the number of all windows (Bonferroni).
+    """Logarithm of the smallest p value over the windows that end at each error, times the number of all windows
+    (Bonferroni). The test statistic is the mean of the ranks' normal scores.
 
-    Ranks become normal scores, whose sum over a window is normal. A model that reads its own history adapts to a new
-    level: its errors are off for some rows only, which a window sees before a bet has won.
+    A model that reads its own history adapts to a new level: only a few errors change, which a window detects before
+    the bet has grown.
     """
     scores = norm.ppf(np.clip(ranks, LEAST, 1 - LEAST))
     sums, least = np.concatenate([[0.0], np.cumsum(scores)]), np.zeros(len(ranks))
     for rows in WINDOWS:
-        # the mean that was taken out of errors is itself estimated, from those before LAG
+        # the mean that was subtracted from the errors is itself estimated, without the last LAG errors
         known = np.maximum(np.arange(rows, len(ranks) + 1) - LAG, BURN_IN)
         means = np.abs(sums[rows:] - sums[:-rows]) / (rows * (1 + rows / known)) ** 0.5
         least[rows - 1 :] = np.minimum(least[rows - 1 :], norm.logsf(means) + log(2 * len(WINDOWS) * len(ranks)))
@@ -96,7 +97,8 @@ def log_p_of_windows(ranks: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"
 
 
 def whitened(errors: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
-    """e_t - mean - phi (e_(t-1) - mean); mean and phi are of the errors before t - LAG, or of the first BURN_IN."""
+    """e_t - mean - phi (e_(t-1) - mean); mean and phi are estimated from the errors before t - LAG, or the first
+    BURN_IN."""
     before, after = errors[:-1], errors[1:]
     count = np.arange(1, len(errors))
     sums = [np.cumsum(part) for part in (before, after, before * before, before * after)]
@@ -108,7 +110,7 @@ def whitened(errors: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
 
 
 def conformal_ranks(values: Float64[np.ndarray, "t"], generator: np.random.Generator) -> Float64[np.ndarray, "t"]:
-    """(#smaller + U (#equal, itself included)) / t of each value among itself and those before it."""
+    """(#smaller + U #equal) / t for each value, counted among itself and the values before it; U is uniform."""
     earlier: list[float] = []
     ranks = np.empty(len(values))
     for place, (value, share) in enumerate(zip(values.tolist(), generator.random(len(values)), strict=True)):
@@ -119,8 +121,8 @@ def conformal_ranks(values: Float64[np.ndarray, "t"], generator: np.random.Gener
 
 
 def simple_jumper(ranks: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
-    """Logarithm of the capital after each rank r: the share of a direction e is multiplied by 1 + e (r - 1/2), a last
-    share by 1 / (2 sqrt(1 - r)); the mean of each factor over uniform ranks is 1."""
+    """Logarithm of the capital after each rank r: the share of direction e is multiplied by 1 + e (r - 1/2), the last
+    share by 1 / (2 sqrt(1 - r)). Each factor has mean 1 over uniform ranks."""
     n = len(DIRECTIONS) + 1
     shares, total, found = np.full(n, 1 / n), 0.0, np.empty(len(ranks))
     for place, rank in enumerate(ranks):

@@ -1,4 +1,4 @@
-"""What was seen of a model in service, and what follows from it."""
+"""Findings of monitoring a model, and the verdict."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,36 +13,37 @@ from informer.inference.bootstrap import Interval, skill_interval
 from informer.watching.inputs import MOVED
 
 OFF = 0.05
-"""Share by which coverage may be off before intervals are calibrated again."""
+"""Deviation of coverage from the level that is tolerated before intervals are recalibrated."""
 
 SURE = 0.99
-"""Probability that coverage or skill that is as it should be decides nothing."""
+"""Confidence level of the tests of coverage and skill."""
 
 FEWEST_HORIZONS = 8
-"""Horizons that do not overlap, without which coverage and skill decide nothing."""
+"""Minimum number of non-overlapping horizons for these tests."""
 
 
 class Verdict(Enum):
-    """What to do; the value is the exit status of the command."""
+    """Recommended action; the value is the exit status of the command."""
 
     ok = 0
     recalibrate = 10
-    """Forecasts are as before, but intervals cover too much or too little."""
+    """Errors are unchanged, but intervals cover too much or too little."""
     update = 11
-    """Errors changed, and the model is still better than the baselines, or as good: add the later rows to it."""
+    """Errors changed, and the model is no worse than the baselines: update it with the later rows."""
     retrain = 12
     """A baseline is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """The drift test of the errors of one column of one series.
+    """Drift test of the errors, or test of the level of the values, of one column of one series.
 
     Args:
-        series, column: whose errors; `series` is empty where there is one.
-        at: time of the forecast value at which it raised an alarm; empty: it did not.
-        after: errors until then, from 1; 0: no alarm.
-        evidence, bound: natural logarithms of the largest capital, and of its bound.
+        series, column: names; `series` is empty for a single series.
+        at: time of the value that raised the alarm; empty: no alarm.
+        after: number of rows up to the alarm, from 1; 0: no alarm.
+        evidence, bound: see `informer.watching.drift.Drift` and `informer.watching.level.Level`.
+        change: change of the level at the alarm, in standard deviations; None: a test of errors.
     """
 
     series: str
@@ -51,11 +52,17 @@ class Alarm:
     after: int
     evidence: float
     bound: float
+    change: float | None = None
+
+    @property
+    def whose(self) -> str:
+        """Series and column."""
+        return f"{self.series} {self.column}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """How far an input is from earlier rows: population stability index and Kolmogorov-Smirnov distance."""
+    """Distances of an input's distribution from that of earlier rows."""
 
     column: str
     stability_index: float
@@ -64,13 +71,13 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """Some origins after each other.
+    """Scores of consecutive origins.
 
     Args:
-        first, last: times of their first forecast values.
-        origins: how many.
-        mse: scaled, by forecaster.
-        skill: against the better baseline.
+        first, last: times of the first forecast value of the first and the last origin.
+        origins: number of origins.
+        mse: scaled mean squared error by forecaster.
+        skill: skill against the better baseline.
         coverage: share of actual values inside the intervals; NaN without intervals.
     """
 
@@ -84,17 +91,18 @@ class Period:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Findings:
-    """All that was seen.
+    """Findings of monitoring.
 
     Args:
-        model: name of the forecaster.
-        errors: mean squared error of each origin, scaled, by forecaster; the model and its baselines.
-        coverage: share of actual values inside the interval, of origins whose horizons do not overlap.
-        level: of that interval, in percent; None: the model has no intervals.
+        model: name of the model.
+        errors: scaled mean squared error of each origin, for the model and its baselines, by name.
+        coverage: share of actual values inside the interval, for origins with non-overlapping horizons.
+        level: interval level in percent; None: the model has no intervals.
         horizon: rows of a forecast.
-        alarms: drift tests.
-        inputs: distributions of the columns.
-        periods: over time.
+        alarms: drift tests of errors.
+        levels: tests of the level of the targets' values.
+        inputs: shifts of the inputs' distributions.
+        periods: scores over time.
     """
 
     model: str
@@ -105,6 +113,7 @@ class Findings:
     alarms: Sequence[Alarm]
     inputs: Sequence[Moved]
     periods: Sequence[Period] = field(default_factory=list)
+    levels: Sequence[Alarm] = field(default_factory=list)
 
     @property
     def best_baseline(self) -> str:
@@ -120,7 +129,7 @@ class Findings:
 
     @property
     def recent_skill(self) -> Interval:
-        """Interval of the skill over the later half of the origins, of SURE; NaN ends with too few of them."""
+        """Interval of the skill over the later half of the origins, at level SURE; NaN ends with too few origins."""
         half = len(self.errors[self.model]) // 2
         own, rival = (self.errors[name][half:] for name in (self.model, self.best_baseline))
         if len(own) < FEWEST_HORIZONS * self.horizon:
@@ -129,24 +138,24 @@ class Findings:
 
     @property
     def is_covering(self) -> bool:
-        """Intervals cover what they say, within OFF or within noise (a t test over horizons)."""
+        """Whether coverage is within OFF of the level, or within noise (t test over horizons)."""
         n = len(self.coverage)
         if self.level is None or n < FEWEST_HORIZONS:
             return True
         share = self.level / 100
-        # few horizons may happen to be alike: never less than the spread of independent values
+        # a few horizons may agree by chance: at least the standard deviation for independent values
         spread = max(float(self.coverage.std(ddof=1)), (share * (1 - share) / self.horizon) ** 0.5)
         noise = float(t.ppf((1 + SURE) / 2, n - 1)) * spread / n**0.5
         return abs(float(self.coverage.mean()) - share) <= max(OFF, noise)
 
     @property
     def moved(self) -> list[str]:
-        """Inputs with another distribution."""
+        """Inputs whose distribution changed."""
         return [one.column for one in self.inputs if one.stability_index > MOVED]
 
     def decide(self) -> tuple[Verdict, str]:
-        """What to do, and why, in one sentence."""
-        raised = [one for one in self.alarms if one.after]
+        """The verdict, and the reason in one sentence."""
+        raised, shifted = ([one for one in tests if one.after] for tests in (self.alarms, self.levels))
         inputs = f"; inputs moved: {', '.join(self.moved)}" if self.moved else ""
         low, high = self.recent_skill
         if high < 0:
@@ -156,15 +165,20 @@ class Findings:
             )
         if raised:
             first = min(raised, key=lambda one: one.after)
-            whose = f"{first.series} {first.column}".strip()
             return Verdict.update, (
-                f"the errors of {whose} changed, seen at {first.at} after {first.after} forecasts "
+                f"the errors of {first.whose} changed, seen at {first.at} after {first.after} forecasts "
                 f"({len(raised)} of {len(self.alarms)} tests){inputs}"
+            )
+        if shifted:
+            first = min(shifted, key=lambda one: one.after)
+            return Verdict.update, (
+                f"level moved: {first.whose} by {first.change:+.1f} standard deviations, seen at {first.at} "
+                f"({len(shifted)} of {len(self.levels)} tests){inputs}"
             )
         if not self.is_covering:
             return Verdict.recalibrate, (
                 f"intervals of {self.level} % cover {self.coverage.mean():.1%} of actual values, and the errors did "
-                f"not change meanwhile{inputs}"
+                f"not change{inputs}"
             )
         return Verdict.ok, f"errors and coverage are as expected{inputs}"
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float64
 
@@ -16,33 +17,34 @@ from informer.inference.baselines import bounded
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling_scores import baselines_before, moment_in
 from informer.models.base import model_output, point
-from informer.watching.drift import find_drift
+from informer.watching.drift import Drift, find_drift
 from informer.watching.findings import Alarm, Findings, Moved, Period, skill_of
 from informer.watching.inputs import ks_distance, stability_index
+from informer.watching.level import Level, find_shift
 
 LEVEL = 80
-"""Percent: of the intervals whose coverage is watched."""
+"""Level in percent of the intervals whose coverage is monitored."""
 
 MOST_TESTS = 64
-"""Columns of series whose errors are tested, spread evenly."""
+"""Maximum number of drift tests; more columns of series are thinned evenly."""
 
 PERIODS = 12
-"""Parts of the time that scores are shown for."""
+"""Maximum number of periods for which scores are shown."""
 
 FEWEST_INPUTS = 50
-"""Rows before and after, without which distributions are not compared."""
+"""Minimum number of rows before and after for a comparison of distributions."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Watched:
-    """One series with the forecasts of every origin after training.
+    """Scores of the forecasts of one series from every origin after training.
 
     Args:
-        series: all of its rows.
-        first: row of the first value that is forecast from the first origin.
-        errors: mean squared error of each origin, scaled, by forecaster.
-        one_step: forecast less actual value of the first step, scaled.
-        inside: share of actual values within the interval; NaN without intervals.
+        series: all rows.
+        first: row of the first forecast value of the first origin.
+        errors: scaled mean squared error of each origin, by forecaster.
+        one_step: forecast - actual value of the first step, scaled.
+        inside: share of actual values inside the interval; NaN without intervals.
     """
 
     series: Series
@@ -51,18 +53,24 @@ class Watched:
     one_step: Float64[np.ndarray, "origins n"]
     inside: Float64[np.ndarray, "origins"]
 
+    @property
+    def times(self) -> pd.DatetimeIndex:
+        """Times of the first forecast value of each origin."""
+        return self.series.timestamps[self.first : self.first + len(self.inside)]
+
 
 @torch.inference_mode()
 def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size: int) -> list[Watched]:
-    """The forecasts of each series.
+    """Forecast each series from every origin, and score model and baselines.
 
     Args:
         model: trained on rows up to `until`.
-        panel: in the order of training, with rows before and after that time.
-        batch_size: windows at once.
+        panel: series in the order of training, with rows before and after `until`.
+        until: last time of training.
+        batch_size: windows per batch.
 
     Raises:
-        InputError: a series without an origin.
+        InputError: a series without an origin, or a forecast is not finite.
     """
     positions = model.columns.positions(model.columns.targets)
     firsts = [_first(model, series, until) for series in panel]
@@ -79,9 +87,10 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
         steps, inside = [], []
         for batch in _windows(model, series, first).batches(batch_size):
             forecast = point(model_output(model.model, batch), model.quantiles).double()
-            errors[model.model.family].append((forecast - batch.target).square().mean(dim=(1, 2)))
-            for one in baselines:
-                errors[one.name].append((one(batch).double() - batch.target).square().mean(dim=(1, 2)))
+            actual = batch.units.standard(batch.target)
+            scored = {model.model.family: forecast} | {one.name: one(batch).double() for one in baselines}
+            for name, values in scored.items():
+                errors[name].append((batch.units.standard(values) - actual).square().mean(dim=(1, 2)))
             steps.append((forecast - batch.target)[:, 0])
             share = torch.full((len(forecast),), torch.nan, dtype=torch.float64)
             if half is not None and model.calibration is not None:
@@ -103,12 +112,12 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
 
 
 def _first(model: TrainedModel, series: Series, until: str) -> int:
-    """Row of the first value after training that a window forecasts."""
+    """Row of the first forecast value: the first after training with a full window before it."""
     row = int(series.timestamps.searchsorted(moment_in(until, series, "trained_until"), side="right"))
     first, needed = max(row, model.sizes.first), model.sizes.pred_len
     if len(series) - first < needed:
         raise InputError(
-            f"{series.name}: expected at least pred_len={needed} rows after {until}, the last of training, with "
+            f"{series.name}: expected at least pred_len={needed} rows after {until}, the end of training, and "
             f"{model.sizes.first} rows before them; found {max(len(series) - first, 0)}"
         )
     return first
@@ -125,9 +134,9 @@ def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
 
 
 def findings(model: TrainedModel, found: Sequence[Watched]) -> Findings:
-    """What follows from them."""
-    name, horizon = model.model.family, model.sizes.pred_len
-    errors = {key: _over_time([one.errors[key] for one in found]) for key in found[0].errors}
+    """Summarize the scores of all series."""
+    name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(found)
+    errors = {key: _over_time(times, found, [one.errors[key] for one in found]) for key in found[0].errors}
     inside = [block for one in found for block in one.inside[::horizon]]
     has_intervals = model.calibration is not None and model.calibration.holds(LEVEL)
     return Findings(
@@ -138,41 +147,69 @@ def findings(model: TrainedModel, found: Sequence[Watched]) -> Findings:
         horizon=horizon,
         alarms=_alarms(model, found),
         inputs=list(_inputs(model, found)),
-        periods=list(_periods(name, found, errors)),
+        periods=list(_periods(name, times, found, errors)),
+        levels=_levels(model, found),
     )
 
 
-def _over_time(parts: Sequence[Float64[np.ndarray, "_"]]) -> Float64[np.ndarray, "origins"]:
-    """Mean over series at each origin, from the last one backwards: series end at one time."""
-    longest = max(map(len, parts))
-    table = np.full((len(parts), longest), np.nan)
-    for row, part in zip(table, parts, strict=True):
-        row[longest - len(part) :] = part
+def _origin_times(found: Sequence[Watched]) -> pd.DatetimeIndex:
+    """Times of the first forecast value of all origins of all series."""
+    times = found[0].times
+    for one in found[1:]:
+        times = times.union(one.times)
+    return times
+
+
+def _over_time(
+    times: pd.DatetimeIndex, found: Sequence[Watched], parts: Sequence[Float64[np.ndarray, "_"]]
+) -> Float64[np.ndarray, "origins"]:
+    """Mean over the series that have an origin at each time."""
+    table = np.full((len(parts), len(times)), np.nan)
+    for row, one, part in zip(table, found, parts, strict=True):
+        row[times.get_indexer(one.times)] = part
     return np.nanmean(table, axis=0)
 
 
-def _alarms(model: TrainedModel, found: Sequence[Watched]) -> list[Alarm]:
+def _channels(found: Sequence[Watched]) -> list[tuple[Watched, int]]:
+    """Series and target columns to test."""
     channels = [(one, column) for one in found for column in range(one.one_step.shape[1])]
-    channels = channels[:: -(-len(channels) // MOST_TESTS)]
-    made = []
+    return channels[:: -(-len(channels) // MOST_TESTS)]
+
+
+def _alarms(model: TrainedModel, found: Sequence[Watched]) -> list[Alarm]:
+    channels = _channels(found)
+    return [
+        _alarm(model, found, place, find_drift(place[0].one_step[:, place[1]], n_tests=len(channels)))
+        for place in channels
+    ]
+
+
+def _levels(model: TrainedModel, found: Sequence[Watched]) -> list[Alarm]:
+    """Compare the level of each target after training with that before."""
+    channels, made = _channels(found), []
     for one, column in channels:
-        drift = find_drift(one.one_step[:, column], n_tests=len(channels))
-        at = "" if drift.alarm is None else str(one.series.timestamps[one.first + drift.alarm])
-        made.append(
-            Alarm(
-                series=one.series.name if len(found) > 1 else "",
-                column=model.columns.targets[column],
-                at=at,
-                after=0 if drift.alarm is None else drift.alarm + 1,
-                evidence=drift.evidence,
-                bound=drift.bound,
-            )
+        values = narrowed([one.series], [model.columns.targets[column]])[0].values[:, 0]
+        shift = find_shift(
+            values[: one.first], values[one.first :], season=one.series.frequency.season, n_tests=len(channels)
         )
+        made.append(replace(_alarm(model, found, (one, column), shift), change=shift.change))
     return made
 
 
+def _alarm(model: TrainedModel, found: Sequence[Watched], place: tuple[Watched, int], test: Drift | Level) -> Alarm:
+    one, column = place
+    return Alarm(
+        series=one.series.name if len(found) > 1 else "",
+        column=model.columns.targets[column],
+        at="" if test.alarm is None else str(one.series.timestamps[one.first + test.alarm]),
+        after=0 if test.alarm is None else test.alarm + 1,
+        evidence=test.evidence,
+        bound=test.bound,
+    )
+
+
 def _inputs(model: TrainedModel, found: Sequence[Watched]) -> Iterator[Moved]:
-    """Distributions of the columns of numbers, scaled, after training and before."""
+    """Compare the scaled distribution of each numeric column after training with that before."""
     codes = model.checkpoint.categories
     for place, name in enumerate(model.columns.inputs):
         if name in codes:
@@ -188,16 +225,18 @@ def _inputs(model: TrainedModel, found: Sequence[Watched]) -> Iterator[Moved]:
             yield Moved(column=name, stability_index=stability_index(before, now), ks_distance=ks_distance(before, now))
 
 
-def _periods(name: str, found: Sequence[Watched], errors: dict[str, np.ndarray]) -> Iterator[Period]:
-    longest = max(found, key=lambda one: len(one.inside))
-    n = len(errors[name])
-    inside = _over_time([one.inside for one in found]) if np.isfinite(longest.inside).all() else np.full(n, np.nan)
+def _periods(
+    name: str, times: pd.DatetimeIndex, found: Sequence[Watched], errors: dict[str, np.ndarray]
+) -> Iterator[Period]:
+    n, parts = len(times), [one.inside for one in found]
+    has_intervals = all(np.isfinite(part).all() for part in parts)
+    inside = _over_time(times, found, parts) if has_intervals else np.full(n, np.nan)
     bounds = np.unique(np.linspace(0, n, min(PERIODS, n) + 1).round().astype(int))
     for a, b in pairwise(bounds):
         part = {key: own[a:b] for key, own in errors.items()}
         yield Period(
-            first=str(longest.series.timestamps[longest.first + a]),
-            last=str(longest.series.timestamps[longest.first + b - 1]),
+            first=str(times[a]),
+            last=str(times[b - 1]),
             origins=int(b - a),
             mse={key: float(own.mean()) for key, own in part.items()},
             skill=skill_of(part, name),

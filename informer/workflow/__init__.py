@@ -1,1 +1,1 @@
-"""From a file to forecasts and a report in one command."""
+"""`informer forecast`: from a file to forecasts and a report in one command."""

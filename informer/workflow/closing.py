@@ -1,7 +1,6 @@
-"""The lines that end `informer forecast`: what was found, how good the model is, where everything is."""
+"""Summary lines of `informer forecast`: the data, the quality of the model, the output files."""
 
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import pandas as pd
 from informer.config.conversion import flat
 from informer.config.dataset import DatasetConfig
 from informer.config.forecast import ForecastConfig
-from informer.config.overrides import readable
+from informer.config.overrides import command_line, readable
 from informer.config.schema import TrainConfig
 from informer.data.history import future_index
 from informer.errors import compared, counted, listed, signed_percent
@@ -22,29 +21,33 @@ from informer.linear.shares import Shares
 from informer.workflow.plan import Plan
 from informer.workflow.subjects import repair_settings
 
+FORECASTS = "forecasts"
+"""Folder of the forecasts in a run directory."""
 MOST_NAMES, MOST_SEASONS = 6, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one plan.
+    """Result of one plan.
 
     Args:
-        plan: what was to be done.
-        evaluation: on held-out rows.
-        trained: the configuration that was trained, with nothing left open.
-        shares: of network, linear forecast and seasonal naive in the forecast; None: it is all one model.
-        folder: of the run.
-        forecasts: files, the first to be named.
-        n_forecasts: files of forecasts.
-        report: the page.
-        seconds: that it all took.
-        levels: of the intervals.
+        plan: the plan.
+        evaluation: scores on held-out rows.
+        trained: complete configuration of the trained model.
+        root: name of the root of the targets that is modelled; empty: the values are.
+        shares: weights of network, linear forecast and seasonal naive; None: no combination.
+        folder: run directory.
+        forecasts: the forecast file, or the folder of several.
+        n_forecasts: number of forecast files.
+        report: path of the page.
+        seconds: total time, reading included.
+        levels: interval levels in percent.
     """
 
     plan: Plan
     evaluation: Evaluation
     trained: TrainConfig
+    root: str
     shares: Shares | None
     folder: Path
     forecasts: Path
@@ -55,7 +58,7 @@ class Outcome:
 
 
 def closing_lines(outcome: Outcome, given: ForecastConfig) -> Iterator[tuple[str, str]]:
-    """Label and text of each line after those of `found_line` and `season_line`."""
+    """Label and text of each line that follows `found_line` and `season_line`."""
     plan = outcome.plan
     notes = [
         *plan.notes,
@@ -71,8 +74,15 @@ def closing_lines(outcome: Outcome, given: ForecastConfig) -> Iterator[tuple[str
     yield "New rows", _command("predict", f"checkpoint={outcome.folder}", f"input={plan.subject.path}")
 
 
+def resume_lines(folder: Path, path: str) -> Iterator[tuple[str, str]]:
+    """Label and text of the commands that complete an interrupted forecast of the file `path`."""
+    yield "Continue", _command("train", f"resume={folder}")
+    yield "Forecast", _command("predict", f"checkpoint={folder}", f"input={path}", f"output={folder / FORECASTS}")
+    yield "Report", _command("report", str(folder))
+
+
 def found_line(plan: Plan) -> str:
-    """Rows, series, step, span and columns."""
+    """Rows, step, series, time span and columns."""
     panel, series = plan.subject.panel, plan.subject.panel[0]
     rows = f"{sum(map(len, panel)):,} rows at step {series.frequency.code}"
     several = f" of {len(panel)} series"
@@ -92,7 +102,7 @@ def found_line(plan: Plan) -> str:
 
 
 def _span(first: pd.Timestamp, last: pd.Timestamp) -> str:
-    """Without times of day where both are midnight."""
+    """Time span as text, without times of day if both are midnight."""
     days_only = first == first.normalize() and last == last.normalize()
     return " to ".join(f"{time:%Y-%m-%d}" if days_only else f"{time:%Y-%m-%d %H:%M}" for time in (first, last))
 
@@ -109,11 +119,12 @@ def _model_line(outcome: Outcome) -> str:
     model = outcome.trained
     how = outcome.shares.in_words.removeprefix("100% ") if outcome.shares else model.model.family
     took = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
+    how += f" of {outcome.root}s" if outcome.root else ""
     return f"{how}, {model.seq_len} rows of history to {model.pred_len}; all in {took}; {outcome.folder}"
 
 
 def quality_line(evaluation: Evaluation) -> str:
-    """Error of the model next to those of the baselines, and who wins."""
+    """Errors of the model and the baselines, and the verdict."""
     only = len(evaluation.columns) == 1
     units, metric, what = ("original", "mae", "mean absolute error") if only else ("scaled", "mse", "scaled MSE")
     values = {name: getattr(errors, units).overall()[metric] for name, errors in evaluation.errors.items()}
@@ -127,6 +138,8 @@ def quality_line(evaluation: Evaluation) -> str:
         verdict = f"as good as {rival}"
     elif winner is Winner.noise:
         verdict = f"as good as {rival} within noise ({signed_percent(skill)})"
+    elif winner is Winner.few:
+        verdict = f"MSE {compared(skill)} than {rival}'s, but windows are too few to be sure"
     else:
         verdict = f"MSE {compared(skill)} than {rival}'s" if skill > -1 else f"MSE {compared(skill)} as {rival}'s"
     return f"{what} {own:.4g} on {evaluation.windows:,} held-out windows; {others}; {verdict}"
@@ -145,12 +158,12 @@ def _interval_line(outcome: Outcome, wanted: Sequence[int]) -> str:
 
 
 def _no_intervals(outcome: Outcome) -> str:
-    """How many rows are needed."""
+    """Message that there are no intervals, and how many rows they need."""
     trained = outcome.trained
     needs = validation_rows(80, trained.pred_len, trained.trainer.calibration or 0.5)
     return (
-        f"none: an 80 % interval needs {needs} validation rows in a series (dataset.split.val); give more rows or a "
-        "shorter horizon"
+        f"none: an 80 % interval needs {needs} validation rows in a series (dataset.split.val); provide more rows or "
+        "a shorter horizon"
     )
 
 
@@ -170,7 +183,7 @@ def _forecast_line(outcome: Outcome) -> str:
 
 
 def repeat_command(plan: Plan, given: ForecastConfig) -> str:
-    """The command that does the same again, with what was found written out."""
+    """The command that repeats the forecast, with all detected settings."""
     words = [plan.subject.path, f"horizon={plan.horizon}"]
     words += [f"target={given.target}"] if given.target is not None else []
     words += [f"budget={given.budget:g}"]
@@ -182,7 +195,7 @@ def repeat_command(plan: Plan, given: ForecastConfig) -> str:
 
 
 def dataset_words(plan: Plan) -> list[str]:
-    """Settings of the data that are not the default, without the place."""
+    """Settings of the data that differ from the defaults, except its path."""
     values, usual = (flat(asdict(config)) for config in (plan.settings.dataset, DatasetConfig()))
     return [
         f"dataset.{key}={readable(value)}" for key, value in values.items() if value != usual.get(key) and key != "path"
@@ -190,4 +203,4 @@ def dataset_words(plan: Plan) -> list[str]:
 
 
 def _command(name: str, *words: str) -> str:
-    return shlex.join(["informer", name, *words])
+    return command_line(["informer", name, *words])

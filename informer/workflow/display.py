@@ -1,4 +1,4 @@
-"""The progress of a command of minutes: a live line on a terminal, else a plain line now and then."""
+"""Progress of a long command: a live display in a terminal, otherwise a line at intervals."""
 
 import threading
 import time
@@ -18,18 +18,18 @@ from informer.errors import printable
 from informer.progress import Status, listening
 
 EVERY = 30.0
-"""Seconds between two lines where the output is no terminal."""
+"""Seconds between two lines if the output is not a terminal."""
 
 BAR = 24
-"""Cells of the bar that fills as the budget is used."""
+"""Width of the progress bar in characters."""
 
 
 class Display:
-    """What is being done, the best so far, the time left.
+    """Current activity, best score so far, time left.
 
     Args:
-        minutes: of the budget.
-        clock: seconds since some moment.
+        minutes: time budget.
+        clock: time in seconds.
     """
 
     def __init__(self, minutes: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -39,24 +39,24 @@ class Display:
         self._spinner = Spinner("dots")
 
     def update(self, status: Status) -> None:
-        """Take over what is reported."""
+        """Update the fields that `status` sets."""
         found = {name: getattr(status, name) for name in ("doing", "best", "baseline", "baseline_name")}
         self.status = replace(self.status, **{name: value for name, value in found.items() if value is not None})
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return self.clock() - self._began
 
     @property
     def time_left(self) -> str:
-        """Of the budget, in words."""
+        """Time left of the budget, as text."""
         left = self.seconds - self.elapsed
         return f"{_minutes(left)} left of {_minutes(self.seconds)}" if left > 0 else "budget used, finishing"
 
     @property
     def best(self) -> str:
-        """The best so far next to the baseline; empty before anything was measured."""
+        """Best score so far compared with the baseline, as text; empty before the first score."""
         status = self.status
         if status.best is None:
             return ""
@@ -70,11 +70,11 @@ class Display:
 
     @property
     def line(self) -> str:
-        """All of it as one line."""
+        """The display as one line."""
         return "; ".join(filter(None, [printable(self.status.doing or ""), self.best, self.time_left]))
 
     def __rich__(self) -> RenderableType:
-        """All of it on two lines, the bar below."""
+        """The display as a table: activity, best score, progress bar."""
         table = Table.grid(padding=(0, 1))
         table.add_row(self._spinner, Text(printable(self.status.doing or ""), style="bold", overflow="ellipsis"))
         if self.best:
@@ -90,7 +90,7 @@ class Display:
 
 @contextmanager
 def displayed(console: Console, minutes: float) -> Iterator[Display]:
-    """Show what is reported within the block."""
+    """Show progress reports within the context."""
     display = Display(minutes)
     with listening(display.update):
         if console.is_terminal:
@@ -103,7 +103,7 @@ def displayed(console: Console, minutes: float) -> Iterator[Display]:
 
 @contextmanager
 def _plain_lines(console: Console, display: Display) -> Iterator[None]:
-    """A line every `EVERY` seconds, from a thread of its own."""
+    """Print a line every `EVERY` seconds, from a separate thread."""
     over = threading.Event()
 
     def speak() -> None:

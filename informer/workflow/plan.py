@@ -1,4 +1,4 @@
-"""From what was found in the data to the configuration of training: horizon, columns, split, short series."""
+"""Choose the training configuration from the data: horizon, columns, split, short series."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,46 +17,46 @@ from informer.errors import InputError, listed
 from informer.workflow.subjects import Subject
 
 MOST_HORIZON = 96
-"""Rows of a horizon that was not given."""
+"""Maximum default horizon, in rows."""
 
 SHARE = 10
-"""Rows of a series for each row of such a horizon, at least."""
+"""Minimum number of rows of a series per row of a default horizon."""
 
 LEAST_SHARE = 4
-"""The same where it was given."""
+"""Minimum number of rows of a series per row of a horizon set by the user."""
 
 LEAST_HORIZON = 4
-"""A season of fewer rows does not make a horizon."""
+"""Minimum default horizon from a season, in rows."""
 
 TRAINING = 0.8
-"""Share of the budget for search, training and scoring; the rest forecasts and writes the report."""
+"""Share of the budget for search, training and scoring; the rest is for forecasts and the report."""
 
 READINGS = 2.5
-"""Time of the rest relative to that of reading the data: both read it again."""
+"""Estimated time for forecasts and report, in units of the time for reading the data, since both read it again."""
 
 LEAST_TRAIN = 0.5
-"""Share of the rows that stays for training when validation and test have to be longer than usual."""
+"""Minimum share of training rows when validation and test need more than the default."""
 
 CALIBRATION_WINDOWS = 5
-"""In the later half of a validation part, so that it gives an 80 % interval."""
+"""Calibration windows, from the later half of the validation part, that allow an 80 % interval."""
 
 SEASONS_OF_HISTORY = 2
-"""In a history that is not searched for."""
+"""Seasons in the history if its length is not searched."""
 
 MOST_COLUMNS = 12
-"""Columns whose seasons are looked for."""
+"""Maximum number of columns searched for seasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What will be done for one subject.
+    """Plan for one subject.
 
     Args:
         subject: the data.
-        settings: of training.
-        seasons: found in the targets, the clearest first.
+        settings: training configuration.
+        seasons: seasons of the targets, strongest first.
         horizon: rows to forecast.
-        notes: decisions that a user should know of.
+        notes: decisions to report to the user.
     """
 
     subject: Subject
@@ -67,13 +67,13 @@ class Plan:
 
 
 def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir: Path) -> Plan:
-    """Decide what the user has left open.
+    """Choose all settings that the user has not set.
 
     Args:
-        subject: what to forecast.
-        settings: what the user has said.
-        minutes: of the budget, for search, training and scoring.
-        run_dir: of the run.
+        subject: the data.
+        settings: settings of the user.
+        minutes: time budget for search, training and scoring.
+        run_dir: run directory.
 
     Raises:
         InputError: too few rows for the horizon, or no such column.
@@ -86,7 +86,8 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
     if dataset.split == SplitConfig():
         split = split_for(rows, horizon)
         if split != dataset.split:
-            notes.append(f"split {split.train:g}/{split.val:g}/{split.test:g}, so that {rows} rows hold every part")
+            parts = f"{split.train:g}/{split.val:g}/{split.test:g}"
+            notes.append(f"split {parts}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
     seasons = seasons_of(panel, columns[-MOST_COLUMNS:])
     seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
@@ -94,7 +95,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
     short = [one.name for one in panel if _is_short(one, replace(subject, dataset=dataset), sizes)]
     if dataset.short is Short.error and 0 < len(short) < len(panel):
         dataset = replace(dataset, short=Short.pad)
-        notes.append(f"short=pad for {listed(short, 3)}, too short for every part")
+        notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
     train = _training(settings, minutes)
     if not train.search:
         train = replace(train, seq_len=seq_len, label_len=seq_len // 2)
@@ -115,12 +116,12 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
 
 
 def for_training(minutes: float, reading: float) -> float:
-    """Minutes of a budget for search, training and scoring, where reading the data took so many."""
+    """Minutes of a budget for search, training and scoring; `reading` is the time for reading the data."""
     return max(min(TRAINING * minutes, minutes - READINGS * reading), minutes / 2)
 
 
 def _check_rows(subject: Subject, rows: int, horizon: int) -> None:
-    """Raise the InputError of series with too few rows for the horizon."""
+    """Raise an InputError if the series have too few rows for the horizon."""
     if LEAST_SHARE * horizon > rows:
         raise InputError(
             f"horizon={horizon}: expected at most {rows // LEAST_SHARE} for {subject.name}, whose "
@@ -130,13 +131,13 @@ def _check_rows(subject: Subject, rows: int, horizon: int) -> None:
 
 
 def usual_horizon(rows: int, season: int) -> int:
-    """Two seasons of the step, or one; where the data is too short for that, a tenth of it."""
+    """Default horizon: two seasons, or one, if at most a tenth of the rows and MOST_HORIZON; otherwise that maximum."""
     most = max(min(MOST_HORIZON, rows // SHARE), 1)
     return next((n for n in (2 * season, season) if LEAST_HORIZON <= n <= most), most)
 
 
 def split_for(rows: int, horizon: int) -> SplitConfig:
-    """The usual split, or one whose validation part has enough windows for an interval and whose test part has one."""
+    """The default split, or one with enough validation windows for an 80 % interval and at least one test window."""
     usual = SplitConfig()
     val, test = 2 * (horizon + CALIBRATION_WINDOWS) / rows, (horizon + 1) / rows
     shares = [max(float(usual.val or 0), _rounded_up(val)), max(float(usual.test or 0), _rounded_up(test))]
@@ -144,7 +145,7 @@ def split_for(rows: int, horizon: int) -> SplitConfig:
         return usual
     if sum(shares) > 1 - LEAST_TRAIN:
         shares[1] = _rounded_up(test)
-    if sum(shares) > 1 - LEAST_TRAIN:  # no intervals then
+    if sum(shares) > 1 - LEAST_TRAIN:  # too few rows for intervals
         shares = [_rounded_up((horizon + 1) / rows)] * 2
     return SplitConfig(kind=SplitKind.ratio, train=round(1 - sum(shares), 2), val=shares[0], test=shares[1])
 
@@ -158,12 +159,13 @@ def _targets(series: Series, settings: ForecastConfig) -> list[str]:
     if wanted is None:
         return list(series.columns)
     if wanted not in series.columns:
-        raise InputError(f"target={wanted}: expected a column of numbers, one of {listed(series.columns)}")
+        raise InputError(f"target={wanted}: expected a numeric column, one of {listed(series.columns)}")
     return [wanted]
 
 
 def _history(rows: int, horizon: int, periods: Sequence[int], season: int) -> int:
-    """Rows of history where none are searched for: two of the clearest season, and no less than a horizon."""
+    """Rows of history if not searched: two periods of the strongest season, at least the horizon, at most a quarter of
+    the rows."""
     period = next(iter(periods), season)
     return max(min(max(SEASONS_OF_HISTORY * period, horizon), rows // 4, 1024), 1)
 

@@ -1,4 +1,4 @@
-"""`informer forecast`, from the checked configuration to the forecasts, the report and the closing lines."""
+"""`informer forecast`, from the checked configuration to the forecasts, the report and the summary."""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from informer import checkpoint, progress
@@ -15,6 +16,7 @@ from informer.config.forecast import ForecastConfig
 from informer.config.reports import ReportConfig
 from informer.console import say
 from informer.data.read.remote import is_remote
+from informer.data.scaler import PanelScaler
 from informer.errors import InputError, ReportError, as_given, counted, printable
 from informer.inference.intervals import saved_calibration
 from informer.inference.jobs.run import predict
@@ -23,22 +25,24 @@ from informer.progress import Status
 from informer.reporting.command import report
 from informer.search.stage import train
 from informer.training.run_dir import RunFolder
-from informer.workflow.closing import Outcome, closing_lines, found_line, season_line
+from informer.training.signals import Interrupted
+from informer.workflow.closing import FORECASTS, Outcome, closing_lines, found_line, resume_lines, season_line
 from informer.workflow.display import Display, displayed
 from informer.workflow.plan import Plan, for_training, plan
 from informer.workflow.subjects import Failure, Subject, find_subjects
 
-FORECASTS = "forecasts"
 LABEL = 11
-"""Width of the labels of the closing lines."""
+"""Width of the labels of the summary."""
+TYPED = ("Forecast", "Report", "Repeat", "New rows", "Continue")
+"""Labels of paths and commands, which are not wrapped, so that they can be copied; other text is."""
 
 
 def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome], list[Failure]]:
-    """Forecast a file, or each dataset of a folder; returns what was forecast, and what could not be.
+    """Forecast a file, or each dataset of a folder; returns the results, and the failures.
 
     Raises:
-        InputError: anything a user can fix; problems in the data with the repair that would solve each.
-        Interrupted: Ctrl-C or SIGTERM; the run has saved itself.
+        InputError: an error the user can fix; problems in the data are listed with their repairs.
+        Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
     with displayed(console, settings.budget) as display:
         display.update(Status(doing=f"reading {as_given(settings.input or '')}"))
@@ -48,12 +52,15 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         for place, subject in enumerate(subjects):
             left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
             minutes = for_training(left / (len(subjects) - place), reading / len(subjects))
+            began = time.monotonic() - 60 * reading / len(subjects)
             try:
-                done.append(_forecast_one(subject, settings, minutes, console, display, several=len(subjects) > 1))
+                done.append(
+                    _forecast_one(subject, settings, minutes, console, display, began=began, several=len(subjects) > 1)
+                )
             except InputError as error:
                 if len(subjects) == 1:
                     raise
-                failures.append(Failure(name=subject.path, lines=str(error).splitlines()))
+                failures.append(Failure.of(subject.path, error))
                 continue
             for label, text in closing_lines(done[-1], settings):
                 _line(console, label, text)
@@ -70,26 +77,42 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
 
 
 def _forecast_one(
-    subject: Subject, settings: ForecastConfig, minutes: float, console: Console, display: Display, *, several: bool
+    subject: Subject,
+    settings: ForecastConfig,
+    minutes: float,
+    console: Console,
+    display: Display,
+    *,
+    began: float,
+    several: bool,
 ) -> Outcome:
-    began = time.monotonic()
+    """Args: minutes: for search, training and scoring; began: when reading it began, by `time.monotonic`."""
     with RunFolder.new(_folder(subject, settings, several=several)) as folder:
         planned = plan(subject, settings, minutes=minutes, run_dir=folder.path)
         _announce(planned, console, several=several)
         quiet = Console(quiet=True)
-        evaluation = train(planned.settings, folder, quiet)
+        try:
+            evaluation = train(planned.settings, folder, quiet)
+        except Interrupted as interrupted:
+            say(console, f"{interrupted}; saved")
+            for label, text in resume_lines(folder.path, subject.path):
+                _line(console, label, text)
+            raise
         assert evaluation is not None, "one process, and a new run"
         levels = _levels(folder.path, settings.intervals)
         written, n_forecasts = _predict(planned, folder.path, levels, settings)
         display.update(Status(doing="writing the report"))
         where = subject.dataset.path or ""
-        data = EvalDataset(path=where) if is_remote(where) else EvalDataset()  # an address is read only where named
+        data = EvalDataset(path=where) if is_remote(where) else EvalDataset()  # recorded addresses are not read again
         page = report(ReportConfig(input=str(folder.path), device=settings.device, dataset=data), quiet)
-    shares = checkpoint.load(folder.path).data.get(COMBINED)
+    saved = checkpoint.load(folder.path)
+    shares, scaler = saved.data.get(COMBINED), PanelScaler.from_state(saved.scaler)
+    roots = {scaler.root(saved.inputs.index(name)) for name in saved.targets} - {""}
     return Outcome(
         plan=planned,
         evaluation=evaluation,
         trained=folder.settings(),
+        root=next(iter(roots), ""),
         shares=Shares.from_plain(shares) if shares else None,
         folder=folder.path,
         forecasts=written,
@@ -108,7 +131,7 @@ def _folder(subject: Subject, settings: ForecastConfig, *, several: bool) -> Pat
 
 
 def _announce(planned: Plan, console: Console, *, several: bool) -> None:
-    """What was found, before the minutes that follow."""
+    """Print the properties of the data before training starts."""
     if several:
         say(console, f"\n{planned.subject.name}")
     _line(console, "Found", found_line(planned))
@@ -118,13 +141,13 @@ def _announce(planned: Plan, console: Console, *, several: bool) -> None:
 
 
 def _levels(run: Path, wanted: Sequence[int]) -> list[int]:
-    """Those of the intervals that the model was calibrated for."""
+    """The interval levels for which the model was calibrated."""
     calibration = saved_calibration(checkpoint.load(run))
     return [level for level in wanted if calibration is not None and calibration.holds(level)]
 
 
 def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: ForecastConfig) -> tuple[Path, int]:
-    """Write the forecasts; returns the file, or the folder of several, and how many files there are."""
+    """Write the forecasts; returns the file, or the folder of several, and the number of files."""
     progress.report(Status(doing="forecasting"))
     folder = run / FORECASTS
     job = PredictConfig(
@@ -140,7 +163,13 @@ def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: Forecast
 
 
 def _line(console: Console, label: str, text: str) -> None:
-    if console.is_terminal:
+    if console.is_terminal and label in TYPED:
         console.print(Text(f"{label:<{LABEL}}", style="bold cyan"), Text(printable(text)), sep="", soft_wrap=True)
+    elif console.is_terminal:
+        table = Table.grid()
+        table.add_column(width=LABEL, style="bold cyan")
+        table.add_column(overflow="fold")
+        table.add_row(label, Text(printable(text)))
+        console.print(table)
     else:
         say(console, f"{label:<{LABEL}}{text}")

@@ -1,4 +1,4 @@
-"""What there is to forecast: a file, files that form one dataset, or files with a model each."""
+"""Datasets to forecast: a file, files that form one dataset, or files with separate models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,27 +11,27 @@ from informer.data.panel import series_names
 from informer.data.read.download import list_files
 from informer.data.read.source import Series
 from informer.data.survey import Survey, survey_file, with_repairs
-from informer.errors import InputError, ReportError, as_given
+from informer.errors import InputError, ReportError, as_given, counted
 from informer.files import expanded
 
 MOST_LINES = 20
-"""Problems of one file that are reported one by one."""
+"""Maximum number of problems of one file that are listed."""
 
 REPAIRS = ("timezone", "sort", "duplicates", "fill", "columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One dataset, which one model forecasts.
+    """One dataset, forecast by one model.
 
     Args:
-        path: of its file, or the folder or pattern of its files, on this machine.
-        name: for its folder.
-        dataset: how to read it, with the repairs that it needs, and with its address if it came from one.
+        path: local path of its file, or folder or pattern of its files.
+        name: name for its folder.
+        dataset: settings for reading it, with the repairs it needs, and its address if it is remote.
         panel: its series.
-        n_files: it consists of.
-        written: how the first file is written, where that is not common.
-        repairs: lines of what the repairs do.
+        n_files: number of files.
+        written: format of the first file, if unusual.
+        repairs: descriptions of the repairs.
     """
 
     path: str
@@ -45,28 +45,37 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One file, or dataset, that was not forecast.
+    """A file or dataset that was not forecast.
 
     Args:
-        name: of it.
-        lines: what is wrong.
+        name: its path.
+        lines: problems, and how to fix them.
+        n_problems: number of problems, of which `lines` may show a part.
     """
 
     name: str
     lines: Sequence[str]
+    n_problems: int
+
+    @classmethod
+    def of(cls, path: str, error: InputError) -> "Failure":
+        """A file with an error, one problem per line."""
+        lines = str(error).splitlines()
+        return cls(name=path, lines=lines, n_problems=len(lines))
 
     @property
     def line(self) -> str:
-        """The first problem, and how many more there are."""
-        more = f" (and {len(self.lines) - 1} more lines: informer inspect {self.name})" if len(self.lines) > 2 else ""
-        return f"{self.lines[0]}{more}"
+        """The first problem, and the number of others."""
+        if self.n_problems == 1:
+            return self.lines[0]
+        return f"{self.lines[0]} (and {counted(self.n_problems - 1, 'more problem')}: informer inspect {self.name})"
 
 
 def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure]]:
-    """Read the files, and say which belong together, and which of several cannot be forecast.
+    """Read the files, and group them into datasets; returns these, and the files that cannot be forecast.
 
     Raises:
-        ReportError: problems of every file, that `repair` does not allow to repair, or that no setting repairs.
+        ReportError: no file can be forecast; lists the problems, which need `repair=auto` or other settings.
     """
     wanted = settings.input or ""
     many = list_files("input", wanted, settings.dataset.exclude_files)
@@ -77,11 +86,11 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure
         try:
             survey = survey_file(path, settings.dataset)
         except InputError as error:
-            failures.append(Failure(name=str(path), lines=str(error).splitlines()))
+            failures.append(Failure.of(str(path), error))
             continue
         lines = _refusal(survey, settings)
         if lines:
-            failures.append(Failure(name=str(path), lines=lines))
+            failures.append(Failure(name=str(path), lines=lines, n_problems=len(survey.problems)))
         else:
             surveys.append(survey)
     if not surveys:
@@ -123,7 +132,7 @@ def _joined(wanted: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> 
 
 
 def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
-    """Why a file is not forecast, and what to do; nothing where it can be."""
+    """Why a file cannot be forecast, and what to do; empty if it can."""
     if not survey.problems or (settings.repair is Repair.auto and survey.is_readable):
         return []
     lines = [*survey.problems[:MOST_LINES]]
@@ -132,13 +141,13 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
             f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems (informer inspect {survey.path})"
         )
     if not survey.is_readable:
-        return [*lines, "no setting repairs all of this: fix the file, or set what the lines above name"]
+        return [*lines, "repair=auto cannot fix all of this: fix the file, or change the settings named above"]
     words = " ".join(repair_settings(survey.dataset))
-    return [*lines, f"to repair it on the way, give repair=auto, which sets {words}"]
+    return [*lines, f"to repair it, add repair=auto, which sets {words}"]
 
 
 def repair_settings(dataset: DatasetConfig) -> list[str]:
-    """The repairs of a configuration as the command line has them."""
+    """The repairs of a configuration as command-line overrides."""
     usual = DatasetConfig()
     found = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(usual, name)}
     return [f"dataset.{name}={readable(value)}" for name, value in found.items()]

@@ -129,7 +129,7 @@ def assert_gradients(attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def assert_blind_to_future(attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Queries, keys and values after row t leave the rows up to t as they are."""
+    """Changing queries, keys and values after row t does not change the rows up to t."""
     before = attn(q, k, v)
     for t in range(q.shape[2] - 1):
         changed = [torch.cat([x[:, :, : t + 1], 9 - 4 * x[:, :, t + 1 :]], dim=2) for x in (q, k, v)]

@@ -32,7 +32,7 @@ def operands(sizes: tuple[int, ...], n: int, *, own: bool = False) -> tuple[Tens
 
 
 def near(attn: GlobalLocalAttention, head: int, i: int) -> list[int]:
-    """Rows that row i sees, from what the mechanism says in its own words."""
+    """Rows that row i attends to, from the definition of the mechanism."""
     local, length = attn.local, attn.local.spec.len_q
     if hasattr(local, "radius"):
         return [j for j in range(length) if abs(i - j) <= local.radius]

@@ -1,4 +1,4 @@
-"""Pieces recomputed in the backward pass give what autograd gives over all of them."""
+"""Parts recomputed in the backward pass give the gradients of autograd."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Position by position gives the rows of the whole sequence."""
+"""Recurrent steps give the rows of the whole sequence."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a checkpoint says is checked before anything is built from it."""
+"""The content of a checkpoint is checked before anything is built from it."""
 
 from pathlib import Path
 from typing import Any
@@ -188,7 +188,7 @@ def test_a_configuration_that_names_code(
 def test_a_configuration_that_asks_for_a_secret(
     asks: dict[str, Any], folder: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Red if OmegaConf resolves what a file says, as a value, in a list or as a key."""
+    """Red if OmegaConf resolves references in a file, as a value, in a list or as a key."""
     monkeypatch.setenv("SECRET", "xyzzy")
     config = config_of(trained) | asks
     outcome = call("eval", f"checkpoint={forged(trained, folder / 'forged.pt', config=config)}")

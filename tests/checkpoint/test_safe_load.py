@@ -81,7 +81,7 @@ def test_a_tensor_that_repeats_its_numbers(folder: Path) -> None:
 
 
 def test_containers_that_unfold_without_end(folder: Path) -> None:
-    """Red if the same list may stand in many places: 10^30 leaves, or a list that holds itself."""
+    """Red if a list may be shared: 10^30 leaves, or a list that contains itself."""
     nested: list[Any] = ["x"] * 10
     for _ in range(30):
         nested = [nested] * 10

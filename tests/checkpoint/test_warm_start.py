@@ -78,7 +78,7 @@ def check(older: Checkpoint, slots: dict[str, Any], kept_inside: set[str]) -> Tr
 
 @pytest.mark.parametrize(("slot", "name"), PLACES)
 def test_every_mechanism_takes_the_place_of_full(slot: str, name: str) -> None:
-    """Red if a mechanism with tensors of its own is refused, or another slot's weights are not taken over."""
+    """Red if a mechanism with parameters is an error, or the weights of another slot are not loaded."""
     slots = nodes(**{slot: name})
     transfer = check(saved(nodes()), slots, set())
     assert all(name.startswith(tuple(INNER[slot])) for name in transfer.fresh)
@@ -127,7 +127,7 @@ def inside(slot: str, *names: str) -> set[str]:
     ],
 )
 def test_what_two_mechanisms_learn_alike_is_kept(old: str, new: Any, kept: tuple[str, ...]) -> None:
-    """Red if a shared parameter is lost, a buffer of the old one stays, or a learnt buffer is drawn again."""
+    """Red if a shared parameter is lost, a buffer of the old one is kept, or a learned buffer is drawn again."""
     check(saved(nodes(attn=old)), nodes(attn=new), inside("attn", *kept))
 
 

@@ -23,7 +23,7 @@ def dataset(name: str) -> DatasetConfig:
 
 
 def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFrame:
-    """n rows, three columns of numbers; the target of most tests, `b`, stands in the middle."""
+    """n rows, three columns of numbers; the target of most tests, `b`, is in the middle."""
     random = np.random.default_rng(7)
     dates = pd.date_range(start, periods=n, freq=freq)
     columns = {"a": random.normal(3, 2, n), "b": random.normal(-9, 0.1, n), "c": random.random(n)}

@@ -1,12 +1,13 @@
 """Long CSV files are read in chunks and put together: the same cells as pandas reads at once, numbers never twice."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from informer.data.read import assemble
+from informer.data.read import assemble, memory
 from informer.data.read.cells import is_kept_once, written
 from informer.data.read.numeric import has_numbers, has_words, numbers
 from informer.data.read.table import Table, read_table
@@ -97,3 +98,13 @@ def test_text_kept_once_is_looked_at_like_other_text(tmp_path: Path) -> None:
     values, text = numbers(table, ["y"])
     np.testing.assert_array_equal(values[:, 0], [1.5, 2.5, np.nan] * 13 + [1.5])
     np.testing.assert_array_equal(text["y"], np.arange(2, N, 3))
+
+
+def test_only_much_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if each of many small files costs the milliseconds of a call, or a large one leaves its memory in use."""
+    calls: list[int] = []
+    monkeypatch.setattr(memory, "_c_library", lambda: SimpleNamespace(malloc_trim=calls.append))
+    memory.give_back(memory.LARGE - 1)
+    assert calls == []
+    memory.give_back(memory.LARGE)
+    assert calls == [0]

@@ -79,19 +79,19 @@ FILES: dict[str, tuple[str | bytes, str]] = {
         changed("03:00", "04:00"),
         r"row 5, column 'date': expected 2020-01-01 03:00:00 \(step h\), found .* 04:00:00: 1 row is missing; set",
     ),
-    "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no column of numbers next to 'date', found a"),
-    "time only": ("date\n2020-01-01\n2020-01-02\n", "no column of numbers next to 'date', found none"),
+    "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no numeric column next to 'date', found a"),
+    "time only": ("date\n2020-01-01\n2020-01-02\n", "no numeric column next to 'date', found none"),
     "repeated names": (changed("date,a,b", "date,a,a"), "row 1: column names repeat: 'a'"),
     "unnamed numbers": (",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", "row 1: a column has no name"),
     "ambiguous day": (
         AMBIGUOUS,
-        r"'01/02/2010' leaves the order of day, month and year open.*dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'",
+        r"year is ambiguous in all rows, such as '01/02/2010'; set dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'",
     ),
     "mixed day and month": (
         "date,a\n13/01/2010,1\n01/14/2010,2\n",
         "row 3, column 'date': day and month are swapped, '01/14/2010' against '13/01/2010' in row 2",
     ),
-    "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "'13/01/10' leaves the order of day, month and year open"),
+    "two-digit year": ("date,a\n13/01/10,1\n14/01/10,2\n", "year is ambiguous in all rows, such as '13/01/10'"),
     "years as numbers": ("date,a\n2010,1\n2011,2\n", "expected dates, found numbers such as 2010; set dataset.time_f"),
     "zones that change": (
         "date,a\n2020-03-29 01:00+01:00,1\n2020-03-29 03:00,2\n2020-03-29 04:00+02:00,2\n",
@@ -116,7 +116,7 @@ def test_a_bad_file_is_one_line(what: str, tmp_path: Path) -> None:
 SETTINGS: list[tuple[DatasetConfig, str]] = [
     (DatasetConfig(time_col="when"), "dataset.time_col=when: f.csv has no such column, its columns are date, a, b"),
     (DatasetConfig(columns=["b", "x", "y"]), "f.csv: columns missing: x, y; its value columns are a, b"),
-    (DatasetConfig(columns=[]), "columns missing: none asked for"),
+    (DatasetConfig(columns=[]), "columns missing: dataset.columns lists none"),
     (
         DatasetConfig(time_format="%d.%m.%Y"),
         "row 2, column 'date': expected a date like %d.%m.%Y, found '2020-01-01 00:00'",
@@ -126,7 +126,7 @@ SETTINGS: list[tuple[DatasetConfig, str]] = [
     (DatasetConfig(frequency="hourly"), "frequency 'hourly': expected a pandas offset"),
     (DatasetConfig(encoding="no-such"), "dataset.encoding: expected a text encoding"),
     (DatasetConfig(encoding="utf-16"), "not utf-16 text.*set dataset.encoding"),
-    (DatasetConfig(separator=";"), "no column of numbers|no time column"),
+    (DatasetConfig(separator=";"), "no numeric column|no time column"),
     (DatasetConfig(separator="\\s+"), "dataset.separator: expected one character"),
     (DatasetConfig(decimal=""), "dataset.decimal: expected one of"),
     (DatasetConfig(columns=["a", "b", "a"]), "dataset.columns: a is given twice"),

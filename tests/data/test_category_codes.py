@@ -13,9 +13,10 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
 from informer.config.reading import Duplicates, Fill
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, lay_out, table_source
+from informer.data.pipeline import Data, lay_out
 from informer.data.read.categories import coded, label, unknown
 from informer.data.read.table import table_of_frame
+from informer.data.sources import table_source
 from informer.errors import InputError
 
 SIZES = WindowSizes(seq_len=3, label_len=1, pred_len=2)

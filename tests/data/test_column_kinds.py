@@ -13,8 +13,9 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
 from informer.config.reading import Fill
 from informer.data.columns import Roles
-from informer.data.pipeline import Data, lay_out, table_source
+from informer.data.pipeline import Data, lay_out
 from informer.data.read.table import table_of_frame
+from informer.data.sources import table_source
 
 SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=3)
 TRAIN, VAL, TEST = 24, 12, 14

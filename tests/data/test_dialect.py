@@ -1,4 +1,4 @@
-"""Files written in the usual ways are read without being told in which; what may mean two things is an error."""
+"""Common file formats are detected; ambiguous content is an error."""
 
 import gzip
 import sys

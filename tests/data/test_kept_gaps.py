@@ -30,7 +30,7 @@ def test_gaps_are_read_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixt
     grid.iloc[20:22] = np.nan
     np.testing.assert_allclose(series.values, grid, rtol=1e-12)
     assert series.repairs == (
-        "f.csv: fill=mask put 2 missing rows in, first 2020-01-01 20:00:00 before row 22",
+        "f.csv: fill=mask inserted 2 missing rows, first 2020-01-01 20:00:00 before row 22",
         "f.csv: fill=mask keeps 3 empty cells missing, first row 2, column 'b'",
     )
 
@@ -113,7 +113,7 @@ def test_masks_are_of_columns_with_gaps_in_training() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in ScalerKind if kind is not ScalerKind.none])
 def test_scalers_count_observed_values(kind: ScalerKind) -> None:
-    """Each column as a table of its own that has no gaps."""
+    """Compared with each column as a separate table without gaps."""
     rng = np.random.default_rng(0)
     tables = [rng.normal(5, 3, (40, 3)), rng.normal(1, 2, (30, 3))]
     tables[0][rng.random(40) < 0.5, 1] = np.nan

@@ -9,10 +9,12 @@ from dataset_cases import SIZES
 
 from informer.config.dataset import DatasetConfig, Short
 from informer.data import panel
+from informer.data.long import LongTable, series_codes
 from informer.data.panel import table_panel
+from informer.data.read.cells import kept_once
 from informer.data.read.source import Series, series_from_table
 from informer.data.read.table import Table, table_of_frame
-from informer.errors import ReportError
+from informer.errors import InputError, ReportError
 
 CONFIG = DatasetConfig(series_col="id", short=Short.pad)
 
@@ -91,3 +93,25 @@ def test_a_constant_column_is_reported(caplog: pytest.LogCaptureFixture) -> None
 def test_short_series_are_refused_by_name() -> None:
     with pytest.raises(ReportError, match="y: 21 rows are too few"):
         read(FRAME, DatasetConfig(series_col="id"))
+
+
+@pytest.mark.parametrize(
+    "codes", [[0, 0, 1, 2, 1], [1, 0, 2], [0, 2, 2], [0, 2, 1], [2, 2], [0, 1, 2, 0]], ids=lambda codes: str(codes)
+)
+def test_texts_kept_once_are_numbered_by_their_first_rows(codes: list[int]) -> None:
+    """As pandas numbers them; red if the numbers of a whole file are taken for those of some of its rows."""
+    cells = kept_once(np.array(codes, dtype=np.int32), ["b", "a", "c"])
+    frame = pd.DataFrame({"id": cells, "y": 0.0})
+    numbers, names = series_codes(Table("t.csv", frame, first_row=2), "id")
+    expected, texts = pd.factorize(cells.astype(str))
+    assert (numbers.tolist(), list(names)) == (expected.tolist(), list(texts))
+    parts = [name for _, name in LongTable.of(Table("t.csv", frame, first_row=2), "id").tables()]
+    assert parts == list(texts)
+
+
+def test_a_text_kept_once_that_is_empty() -> None:
+    """Red if the empty cell, whose number is -1, counts as a series."""
+    cells = kept_once(np.array([0, -1, 1], dtype=np.int32), ["b", "a"])
+    table = Table("t.csv", pd.DataFrame({"id": cells, "y": 0.0}), first_row=2)
+    with pytest.raises(InputError, match="row 3, column 'id': expected the name of a series, found an empty cell"):
+        series_codes(table, "id")

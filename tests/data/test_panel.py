@@ -31,7 +31,7 @@ Frames = dict[str, pd.DataFrame]
 
 
 def frames() -> Frames:
-    """Of other lengths, starts and units; the last lies on other minutes than the rest."""
+    """Series of different lengths, starts and units; the last has other minutes than the rest."""
     spec = [("p", 150, "2020-01-01 00:00"), ("q", 61, "2020-01-03 05:00"), ("r", 100, "2020-01-01 00:00"),
             ("s", 100, "2020-01-01 00:00"), ("t", 88, "2020-01-02 03:30")]  # fmt: skip
     return {
@@ -316,7 +316,7 @@ def test_names_in_parquet_are_its_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("header", ["note,id,x,x,y", 'note, "id",x, x,y'])
 def test_the_other_columns_are_read_as_without_names(header: str, tmp_path: Path) -> None:
-    """Red if a word for an empty cell is missed, or taken from another column than meant; pandas tells."""
+    """Red if a word for an empty cell is missed, or applied to another column; compared with pandas."""
     words = [" ", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"]
     words += ["-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", ""]
     lines = [header, "a,7,1.5,7,1", *(f"{word},{word},{word},7,{word}" for word in words), "b,x,2.5,8,True", ",,,,"]
@@ -349,7 +349,7 @@ def test_a_file_of_text_says_so(tmp_path: Path) -> None:
     rows = pd.concat(made(100).assign(id=one)[["date", "id"]].assign(note="warm") for one in "pq")
     config = DatasetConfig(path=str(write(rows, tmp_path / "long.csv")), series_col="id", split=RATIO)
     for memmap in (False, True):
-        with pytest.raises(InputError, match=r"long\.csv, id p: no column of numbers next to 'date', found note"):
+        with pytest.raises(InputError, match=r"long\.csv, id p: no numeric column next to 'date', found note"):
             load(replace(config, memmap=memmap, cache_dir=str(tmp_path)))
     (tmp_path / "long.csv").write_text("id,when,a\n")
     for memmap in (False, True):

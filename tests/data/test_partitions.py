@@ -19,6 +19,9 @@ LINEAR = ["model=linear", "seq_len=14", "pred_len=7", "dataset.series_col=store"
 SIZES = ["seq_len=14", "label_len=7", "pred_len=7"]
 
 
+FORECASTS = (("parts", "sales"), ("whole", "rows"))
+
+
 def rows(n: int = 120) -> pd.DataFrame:
     """Two stores, whose names are numbers with a zero in front."""
     parts = [
@@ -74,6 +77,27 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "expected a folder outside the input sales" in outcome.err
     frame[:-1].to_parquet("sales/store=002/part-99.parquet")
     assert "has changed since training" in call("eval", "checkpoint=parts", "plots=none").err
+
+
+def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if memmap or `informer forecast` read partitions otherwise than the same rows in one CSV file."""
+    monkeypatch.chdir(tmp_path)
+    frame = rows()
+    write(tmp_path / "sales", frame)
+    frame.to_csv("rows.csv", index=False)
+    mapped = ["dataset.memmap=true", "dataset.cache_dir=cache"]
+    for path, run, more in (("sales", "parts", mapped), ("rows.csv", "whole", [])):
+        outcome = call("train", "dataset=csv", f"dataset.path={path}", *LINEAR, *more, f"run_dir={run}")
+        assert outcome.status == 0, outcome.err
+        named = ["dataset.series_col=store", "model=linear", "horizon=7", "target=sales"]
+        outcome = call("forecast", path, *named, f"output=out_{run}")
+        assert outcome.status == 0, outcome.err
+    pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
+    found = Forecaster.load("parts").predict("sales")
+    pd.testing.assert_frame_equal(found, Forecaster.load("whole").predict("rows.csv"))
+    found, expected = (pd.read_csv(f"out_{run}/forecasts/{name}.forecast.csv") for run, name in FORECASTS)
+    pd.testing.assert_frame_equal(found, expected)
+    assert call("eval", "checkpoint=parts", "plots=none").status == 0
 
 
 def test_rows_out_of_order_are_reported(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_target_is_the_callers_the_datasets_or_the_last(tmp_path: Path) -> N
 @pytest.mark.parametrize("calendar", CalendarEmbed)
 @pytest.mark.parametrize("freq", ["15min", "h", "B", "W-WED", "MS"])
 def test_prediction_sees_the_window_that_training_saw(calendar: CalendarEmbed, freq: str, tmp_path: Path) -> None:
-    """The history before a test window, handed in as a file of its own with columns in disorder and additional ones."""
+    """The history before a test window, passed as a separate file with columns in another order and additional ones."""
     frame = made(freq=freq)
     data = load(DatasetConfig(path=str(write(frame, tmp_path / "f.csv")), split=ROWS), tmp_path, calendar=calendar)
     trained = data.test.batch(torch.tensor([0, 9]))

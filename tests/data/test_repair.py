@@ -1,4 +1,4 @@
-"""Repairs against pandas on the sound table: made on request alone, and told."""
+"""Repairs compared with pandas on the valid table: made only on request, and reported."""
 
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def test_any_order_is_sorted(tmp_path: Path) -> None:
 
 
 def everything_wrong() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A sound table whose cells can be guessed, and what is left of it."""
+    """A valid table that can be interpolated, and its damaged copy."""
     sound = made(80).assign(a=np.arange(80.0), b=np.arange(80.0) * -2, c=7.0)
     broken = sound.drop(index=[30, 31, 60]).astype({"a": float})
     broken.loc[12, "b"] = np.nan
@@ -115,7 +115,7 @@ def test_all_repairs_together_and_what_is_told(tmp_path: Path, caplog: pytest.Lo
     assert caplog.messages == [
         f"f.csv: sort=true moved rows, the first out of order is row {back + 1}",
         f"f.csv: duplicates=mean dropped 2 rows, first row {again + 1}",
-        f"f.csv: fill=linear put 3 missing rows in, first 2020-01-02 06:00:00 before row {row[32]}",
+        f"f.csv: fill=linear inserted 3 missing rows, first 2020-01-02 06:00:00 before row {row[32]}",
         f"f.csv: fill=linear filled 1 empty cells, first row {row[12]}, column 'b'",
     ]
 

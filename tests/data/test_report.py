@@ -42,8 +42,8 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         "f.csv, row 1: column names repeat: 'c'; rename them",
         "f.csv, row 22, column 'date': expected a date, found 'soon'; fix the cell, or set dataset.time_format",
         "f.csv, row 42, column 'date': duplicate timestamp 2020-01-02 15:00:00; "
-        "keep one row per time, or set dataset.duplicates=first or mean; "
-        "where a column names the series of a row, dataset.series_col",
+        "keep one row per time, or set dataset.duplicates=first or mean, or, for a file of several series, "
+        "dataset.series_col",
         "f.csv, row 48, column 'date': expected a time after 2020-01-02 22:00:00, found 2020-01-02 21:00:00; "
         "sort the rows by time, or set dataset.sort=true",
         "f.csv, row 43, column 'date': expected 2020-01-02 16:00:00 (step h), found 2020-01-02 17:00:00: "

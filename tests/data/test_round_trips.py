@@ -95,7 +95,7 @@ def test_times_are_read_as_they_are_written(
     if settled:
         assert list(read_series(path, DatasetConfig()).timestamps) == list(shown)
     else:  # equal steps may show it
-        with refused_or_nothing(r"leaves the order of day, month and year open.*dataset.time_format="):
+        with refused_or_nothing(r"the order of day, month and year is ambiguous.*dataset.time_format="):
             assert list(read_series(path, DatasetConfig()).timestamps) == list(shown)
     told = read_series(path, DatasetConfig(time_format=time_format))
     assert list(told.timestamps) == list(shown)
@@ -104,7 +104,7 @@ def test_times_are_read_as_they_are_written(
 @settings(max_examples=40, deadline=None)
 @given(drawn=tables(), data=st.data(), fill=st.sampled_from(Fill))
 def test_missing_rows_are_counted_and_put_in(drawn: Drawn, data: st.DataObject, fill: Fill) -> None:
-    """Red if a gap is overlooked, told at another row or with another count, or filled otherwise than pandas does."""
+    """Red if a gap is missed, reported at another row or with another count, or filled differently from pandas."""
     frame, _ = drawn
     inner = st.integers(1, len(frame) - 2)
     missing = sorted(data.draw(st.sets(inner, min_size=1, max_size=5)))
@@ -128,7 +128,7 @@ def test_missing_rows_are_counted_and_put_in(drawn: Drawn, data: st.DataObject, 
 @settings(max_examples=40, deadline=None)
 @given(drawn=tables(), data=st.data(), fill=st.sampled_from([one for one in Fill if one is not Fill.mask]))
 def test_empty_cells_are_counted_and_filled(drawn: Drawn, data: st.DataObject, fill: Fill) -> None:
-    """Red if an empty cell is overlooked, told at another row or with another count, or filled in another way."""
+    """Red if an empty cell is missed, reported at another row or with another count, or filled differently."""
     frame, _ = drawn
     columns = [name for name in frame.columns if name != "date"]
     place = st.tuples(st.integers(1, len(frame) - 2), st.sampled_from(columns))

@@ -60,7 +60,7 @@ def test_numbers_that_may_be_something_else_are_asked_for(tmp_path: Path) -> Non
             read_series(save(tmp_path / "a.xlsx", table([first + place for place in range(40)])), DatasetConfig())
     text = tmp_path / "a.csv"
     pd.DataFrame({"date": serials(), "load": VALUES}).to_csv(text, index=False)
-    with pytest.raises(InputError, match=r"would begin at 2024-02-28 00:00:00: dataset\.time_format=excel"):
+    with pytest.raises(InputError, match=r"starting at 2024-02-28 00:00:00, set dataset\.time_format=excel"):
         read_series(text, DatasetConfig())
     found = series_from_table(read_table(text), DatasetConfig(frequency="h"), "a", history=9, trained_format="excel")
     assert list(found.timestamps) == list(TIMES[-9:])

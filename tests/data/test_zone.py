@@ -76,12 +76,35 @@ def test_local_times_of_many_series(order: str, tmp_path: Path) -> None:
     assert all((series.values[:, 0] == np.arange(len(times))).all() for series in panel)
 
 
+@pytest.mark.parametrize("step", ["15min", "h"])
+def test_an_hour_left_out_in_spring_is_no_gap(step: str, tmp_path: Path) -> None:
+    """Rows from January to August; red if values are proposed for an hour that never was."""
+    times = pd.date_range("2023-01-01", "2023-08-01", freq=step, tz="Europe/Berlin")
+    path = german(tmp_path / "f.csv", times)
+    survey = survey_file(path, DatasetConfig())
+    (line,) = survey.problems[:1]
+    assert "no time between 2023-03-26 01:" in line
+    assert "as when clocks are set forward; set dataset.timezone=Europe/Berlin" in line
+    assert survey.dataset.timezone == "Europe/Berlin"
+    assert survey.dataset.fill is None
+    assert (survey.panel[0].timestamps == times).all()
+
+
+@pytest.mark.parametrize("day", ["2023-03-25 02", "2023-03-26 05"])
+def test_another_missing_hour_is_a_gap(day: str, tmp_path: Path) -> None:
+    """Red if every hour that is missing once counts as a change of clocks."""
+    times = pd.date_range("2023-03-01", "2023-05-01", freq="h")
+    survey = survey_file(german(tmp_path / "f.csv", times[times != pd.Timestamp(f"{day}:00")]), DatasetConfig())
+    assert "1 row is missing" in survey.problems[0]
+    assert survey.dataset.timezone is None
+
+
 def test_the_zone_is_proposed_and_not_a_repair_that_drops_rows(tmp_path: Path) -> None:
     path = german(tmp_path / "f.csv", YEAR)
     with pytest.raises(InputError) as error:
         read_series(path, DatasetConfig())
     assert str(error.value) == (
-        "f.csv, row 28906, column 'time': local time 2023-10-29 02:00:00 occurs twice, as where clocks are set back; "
+        "f.csv, row 28906, column 'time': local time 2023-10-29 02:00:00 occurs twice, as when clocks are set back; "
         "set dataset.timezone=Europe/Berlin, or another zone with the same clock changes"
     )
     survey = survey_file(path, DatasetConfig())

@@ -48,7 +48,7 @@ def test_widths_are_those_of_a_loop_over_origins(trained: Trained, folder: Path,
 
 def test_coverage_comes_back_after_a_break() -> None:
     """Errors become three times as large: fixed widths cover a quarter or less, and the mean of the shares outside is
-    within |log m| / (rate k) of 1 - level. Red if an error is learnt with the wrong sign or share."""
+    within |log m| / (rate k) of 1 - level. Red if the update has the wrong sign or size."""
     rng, origins = np.random.default_rng(0), 400
     errors = np.abs(rng.normal(size=(origins, 4, 2)))
     errors[100:] *= 3
@@ -95,7 +95,7 @@ def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folde
     """Coverage in the metrics is that of the table; red if fixed widths are scored."""
     pd.read_csv(resource("data/sample.csv")).iloc[226:330].to_csv("rows.csv", index=False)
     arguments = [f"checkpoint={trained.run_dir}", "input=rows.csv", "output=out", "mode=rolling", "stride=1"]
-    outcome = call("predict", *arguments, "intervals=[80]", "adaptive=true")
+    outcome = call("predict", *arguments, "digits=null", "intervals=[80]", "adaptive=true")
     assert (outcome.status, outcome.err) == (0, "")
     table, metrics = pd.read_csv("out/rows.rolling.csv"), pd.read_csv("out/rows.rolling.metrics.csv")
     inside = table["actual"].between(table["lo80"], table["hi80"])

@@ -12,6 +12,7 @@ from entry_points import SMALL, call
 from informer.inference.by_series import by_series, worst_series
 from informer.inference.evaluation import Evaluation
 from informer.metrics import Errors, MaseScale
+from informer.units import Units
 
 
 def errors_of(values: np.ndarray, scale: float = 2.0) -> Errors:
@@ -20,7 +21,7 @@ def errors_of(values: np.ndarray, scale: float = 2.0) -> Errors:
     for part in np.array_split(values, 3):
         forecast, n = torch.from_numpy(part).reshape(-1, 1, 1), len(part)
         scales = torch.full((n, 1), scale)
-        errors.add(forecast, torch.zeros_like(forecast), center=torch.zeros(n, 1), scale=scales)
+        errors.add(forecast, torch.zeros_like(forecast), Units(torch.zeros(n, 1), scales))
     return errors
 
 
@@ -51,6 +52,16 @@ def test_a_difference_within_noise_is_no_loss(shift: float, says: str) -> None:
     found = Evaluation(model="net", columns=["y"], errors={"net": errors_of(own), "ridge": errors_of(rival)}, block=5)
     assert says in found.verdict, found.verdict
     assert ("within noise" in found.verdict) == (shift == 0.0)
+
+
+@pytest.mark.parametrize(("windows", "decides"), [(119, False), (120, True)])
+def test_windows_that_share_rows_decide_nothing_where_they_are_few(windows: int, decides: bool) -> None:
+    """Three times the rows that windows share are needed; red if resamples of one or two blocks count as certainty."""
+    own, rival = (np.full(windows, size) for size in (1.1, 1.0))
+    errors = {"net": errors_of(own), "ridge": errors_of(rival)}
+    found = Evaluation(model="net", columns=["y"], errors=errors, block=40)
+    assert ("LOSES" in found.verdict) is decides
+    assert (f"{windows} test windows cannot decide: too few" in found.verdict) is not decides
 
 
 def test_blocks_widen_the_interval() -> None:

@@ -18,6 +18,7 @@ from informer.files import write_atomic
 from informer.inference.evaluate import compare, evaluate, training_scale
 from informer.inference.evaluation import Evaluation
 from informer.metrics import METRICS, Errors, MaseScale
+from informer.units import Units
 
 
 def last_value(batch):
@@ -42,7 +43,7 @@ def errors_with_mse(mse):
     """Errors of one value whose scaled MSE is `mse`."""
     errors = Errors(MaseScale(torch.ones(1), torch.ones(1)))
     forecast = torch.full((1, 1, 1), math.sqrt(mse) if mse >= 0 else math.nan, dtype=torch.float64)
-    errors.add(forecast, torch.zeros(1, 1, 1), center=torch.zeros(1, 1), scale=torch.ones(1, 1))
+    errors.add(forecast, torch.zeros(1, 1, 1), Units(torch.zeros(1, 1), torch.ones(1, 1)))
     return errors
 
 
@@ -121,8 +122,10 @@ def test_a_model_that_loses_is_told_so(data, compared):
 @pytest.mark.parametrize(
     ("model", "ridge", "naive", "skill", "says"),
     [
-        (0.3, 0.4, 0.6, 0.25, "net beats ridge, the better baseline: scaled MSE 0.3 against 0.4, 25.0% lower."),
-        (0.9, 0.8, 0.6, -0.5, "net LOSES to naive, the better baseline: scaled MSE 0.9 against 0.6, 50.0% higher."),
+        (0.2, 0.4, 0.6, 0.5, "net beats ridge, the better baseline: scaled MSE 0.2 against 0.4, 50.0% lower."),
+        (1.5, 0.8, 0.6, -1.5, "LOSES to naive, the better baseline: scaled MSE 1.5 against 0.6, 2.5 times as high."),
+        (0.3, 0.4, 0.6, 0.25, "0.3 against 0.4, 25.0% lower, which 1 test window cannot decide: too few."),
+        (0.9, 0.8, 0.6, -0.5, "0.9 against 0.6, 50.0% higher, which 1 test window cannot decide: too few."),
         (0.9, 0.3, 0.6, -2.0, "scaled MSE 0.9 against 0.3, 3 times as high. Prefer ridge here."),
         (0.9, 9e-15, 0.6, 1 - 1e14, "scaled MSE 0.9 against 9e-15, more than 1,000 times as high."),
         (0.4, 0.4, 0.6, 0.0, "net is no better than ridge"),
@@ -142,7 +145,7 @@ def test_skill_and_verdict(model, ridge, naive, skill, says):
 
 def test_remarks_name_what_mape_and_mase_leave_out(compared):
     text = "\n".join(compared.remarks)
-    assert "seasonal naive: the last 24 steps repeated, or what is better on validation: 5 for zeros" in text
+    assert "seasonal naive: the last 24 steps repeated, except where better on validation: 5 for zeros" in text
     assert "penalty" in text
     assert f"excludes {compared.errors['informer'].original.zero_actuals} actual values" in text
     assert "MASE is undefined for flat" in text
@@ -212,7 +215,7 @@ def test_a_failed_write_keeps_the_old_file_and_no_scrap(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_durable_write_reaches_the_disk(tmp_path, monkeypatch, durable):
-    """Content before the new name, the folder that holds the name after it; red if one is left to chance."""
+    """The content is synced before the rename and the folder after it; red if one is missing."""
     order = []
     sync, replace = os.fsync, os.replace
     monkeypatch.setattr(

@@ -84,7 +84,7 @@ def test_safetensors_is_read_as_a_checkpoint(folder: Path, trained: Trained) -> 
 
 
 def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Trained) -> None:
-    """By hand from the .json alone: scaling, lengths and columns; the network stands in for its export."""
+    """By hand from the .json alone: scaling, lengths and columns; the network replaces its export."""
     pytest.importorskip("safetensors")
     assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
     told = json.loads(Path("own.json").read_text())

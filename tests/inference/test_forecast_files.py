@@ -1,4 +1,4 @@
-"""Properties of a job over generated files: what it writes is what the Forecaster gives, at the times that follow."""
+"""Properties of a job over generated files: it writes the forecasts of the Forecaster, at the following times."""
 
 import csv
 import io

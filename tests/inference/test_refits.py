@@ -103,7 +103,7 @@ def test_each_refit_is_ridge_on_all_rows_before(runs: Path, folder: Path) -> Non
     for name, forecast in (("linear", expected), ("ridge", baseline)):
         mse = ((np.array(forecast) - actual) ** 2).mean()
         assert table["value"][name, "scaled", "all", "all", "mse"] == pytest.approx(mse, rel=1e-5)
-    assert "linear maps: fitted 5 times, at last on 281 windows" in " ".join(outcome.out.split())
+    assert "linear maps: fitted 5 times, the last time on 281 windows" in " ".join(outcome.out.split())
 
 
 def test_extended_moments_are_those_of_all_windows(runs: Path) -> None:
@@ -139,7 +139,7 @@ def test_later_rows_change_nothing_before(runs: Path, folder: Path) -> None:
 
 
 def test_python_gives_the_table_of_the_command(runs: Path, folder: Path) -> None:
-    """Red if one of them begins elsewhere; the forecaster itself stays as it is."""
+    """Red if one of them starts elsewhere; the forecaster itself is not changed."""
     assert rolled(runs, "refit_every=2", "from=2023-01-12").status == 0
     forecaster = Forecaster.load(runs / "linear", device="cpu")
     table = sample().assign(date=pd.to_datetime(sample()["date"]))
@@ -211,7 +211,7 @@ def test_series_share_a_map_of_all_rows_before(runs: Path, folder: Path) -> None
         (["refit_every=2", "checkpoint=nothing"], "nothing does not exist"),
         (["refit_every=2", "checkpoint={tiny}"], "it has no linear maps"),
         (["refit_every=2", "checkpoint={tiny}/best.pt"], "expected the model of a run directory"),
-        (["refit_every=2", "checkpoint={runs}/unkept"], "kept no moments of its linear maps"),
+        (["refit_every=2", "checkpoint={runs}/unkept"], "has no saved moments of its linear maps"),
         (["refit_every=2", "checkpoint={runs}/further"], "its linear maps were trained further"),
         (["refit_every=2", "checkpoint={runs}/known"], "effects of columns or holidays known ahead"),
     ],

@@ -23,7 +23,9 @@ TIDY = ["origin", "step", "date", "column", "forecast", "actual"]
 
 
 def run(trained: Trained, source: Path | str, *arguments: str) -> Outcome:
-    return call("predict", f"checkpoint={trained.run_dir}", f"input={source}", "output=out", "mode=rolling", *arguments)
+    digits = [] if any(word.startswith("digits=") for word in arguments) else ["digits=null"]
+    given = [f"checkpoint={trained.run_dir}", f"input={source}", "output=out", "mode=rolling", *digits]
+    return call("predict", *given, *arguments)
 
 
 def rolled(trained: Trained, source: Path | str, *arguments: str) -> pd.DataFrame:
@@ -96,7 +98,8 @@ def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder
     table.to_csv("all.csv", index=False)
     outcome = run(trained, "all.csv", "stride=1")
     assert outcome.status == 0, outcome.err
-    assert f"all: forecasts begin at {table['date'][250]}; earlier rows, up to {table['date'][249]}" in outcome.out
+    start, end = table["date"][250], table["date"][249]
+    assert f"all: forecasts start at {start}, after the training rows, which end at {end}" in outcome.out
     found = pd.read_csv("out/all.rolling.csv", parse_dates=["date"])
     assert found["date"].min() == table["date"][250]
     assert found["origin"].nunique() == 65
@@ -107,6 +110,42 @@ def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder
     assert "set from=2023-01-02" in run(trained, "early.csv").err.replace(f"{table['date'][24]:%Y-%m-%d}", "2023-01-02")
     assert "from=soon: expected a date such as" in run(trained, "all.csv", "from=soon").err
     assert "choose an earlier date" in run(trained, "all.csv", "from=2999-01-01").err
+
+
+def test_errors_of_rows_of_training_are_said_to_be_too_small(trained: Trained, folder: Path) -> None:
+    """Red if `from=` scores rows that the model has seen without a word, or warns of rows that it has not seen."""
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[:320]
+    table.to_csv("all.csv", index=False)
+    said = f"all: rows up to {table['date'][249]} are training rows, where errors are too small"
+    for row, is_seen in ((249, True), (250, False)):
+        assert (said in run(trained, "all.csv", f"from={table['date'][row]:%Y-%m-%dT%H:%M}").out) is is_seen
+
+
+def test_too_few_rows_after_training_say_what_to_give(trained: Trained, folder: Path) -> None:
+    """The model was trained on rows before 250 and forecasts 6 rows."""
+    table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
+    table.iloc[:254].to_csv("all.csv", index=False)
+    message = "all: expected at least 6 rows after the training rows, found 4; give newer rows, or from=DATE"
+    assert message in run(trained, "all.csv").err
+    start = f"{table['date'][251]:%Y-%m-%dT%H:%M}"
+    message = f"expected at least 6 rows from {start} on, found 3; give newer rows, or an earlier from=DATE"
+    assert message in run(trained, "all.csv", f"from={start}").err
+    table.iloc[:255].to_csv("all.csv", index=False)
+    assert run(trained, "all.csv", f"from={table['date'][249]:%Y-%m-%dT%H:%M}").status == 0
+
+
+def test_digits_are_those_of_the_spread_of_each_column(trained: Trained, frame: pd.DataFrame) -> None:
+    """Red if numbers carry the noise of single precision, or the actual values lose digits."""
+    full = rolled(trained, "rows.csv", "intervals=[80]")
+    found = rolled(trained, "rows.csv", "intervals=[80]", "digits=3")
+    for column in TARGETS:
+        places = 3 - 1 - int(np.floor(np.log10(frame[column].std(ddof=0))))
+        rows = full["column"] == column
+        for name in ("forecast", "lo80", "hi80"):
+            np.testing.assert_allclose(found[name][rows], np.round(full[name][rows], places), atol=1e-9)
+    assert found["actual"].equals(full["actual"])
+    texts = pd.read_csv("out/rows.rolling.csv", dtype=str)["forecast"]
+    assert texts.str.len().max() <= 8
 
 
 def test_both_baselines_are_scored_on_the_same_origins(trained: Trained, folder: Path) -> None:

@@ -13,7 +13,7 @@ from informer.training.scoring import Searched
 
 
 class Scorer:
-    """Scores by a clock of its own: so many seconds for each window, and some for any number."""
+    """Scores with a simulated clock: a fixed cost, and a cost per window."""
 
     def __init__(self, seconds: float, each: float, fixed: float) -> None:
         self.left, self.each, self.fixed, self.scored = seconds, each, fixed, []

@@ -45,7 +45,7 @@ def test_a_season_longer_than_the_history_is_not_used(tmp_path):
 
 
 def test_the_season_of_the_step_stays_without_a_clear_gain(tmp_path):
-    """A day and nothing else: multiples of it are no better."""
+    """Only a daily season: multiples of it are no better."""
     wave = np.sin(2 * np.pi * HOURS / 24) + np.random.default_rng(0).normal(0, 0.1, len(HOURS))
     assert best_seasonal_naive(data_of(wave, tmp_path, seq_len=200)).seasons == ()
 
@@ -77,7 +77,7 @@ def test_each_column_has_its_own_season(tmp_path):
     data = load(DatasetConfig(name="f", file="f.csv"), tmp_path, seq_len=30, pred_len=20)
     naive = best_seasonal_naive(data)
     assert naive.seasons == (24, 7)
-    assert naive.note == "seasonal naive: the last 24 steps repeated, or what is better on validation: 7 for x"
+    assert naive.note == "seasonal naive: the last 24 steps repeated, except where better on validation: 7 for x"
     batch = next(data.test.batches(3))
     for place, season in enumerate((24, 7)):
         for step in range(20):

@@ -53,7 +53,7 @@ def test_embedding_is_the_sum_of_its_parts() -> None:
 
 
 def test_without_a_calendar_values_and_places_are_all() -> None:
-    """Red if something is added, or learnt, for marks that are not there."""
+    """Red if something is added, or learned, for missing marks."""
     embed = Embedding(n_values=2, d_model=4, length=6, kind=CalendarEmbed.none, mark_sizes=(), dropout=0.0)
     x = torch.randn(3, 6, 2)
     torch.testing.assert_close(embed(x, torch.empty(3, 6, 0)), embed.value(x) + sinusoid_table(6, 4))

@@ -95,7 +95,7 @@ def test_every_network_learns(attn: dict, projections: GlobalProjections, way: d
 
 
 def test_a_token_carries_what_is_far_away() -> None:
-    """Row 0 changes the last row of the second layer through a token alone, as the neighbourhoods do not reach."""
+    """Row 0 changes the last row of the second layer only through a token, since the neighbourhoods do not reach it."""
     x = torch.randn(1, 26, 6, dtype=torch.float64)
     moved = x.clone()
     moved[:, 0] += 1
@@ -130,7 +130,7 @@ TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2", "model.global_
 
 
 def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
-    """Saved, scored, drawn, begun with. Red if a command loses the tokens."""
+    """Saved, scored, plotted, used as initial weights. Red if a command loses the tokens."""
     data = ["dataset=sample", *SMALL, "trainer.max_epochs=1"]
     outcome = call("train", *data, *TOKENS, "run_dir=run")
     assert outcome.status == 0, outcome.err

@@ -44,7 +44,7 @@ def test_they_never_cross(levels: set[int], seed: int, size: float, center: floa
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_every_part_of_the_network_keeps_their_order(name: str) -> None:
-    """Red if normalising, patches or columns apart mix the axis of quantiles with others."""
+    """Red if normalising, patches or separate columns mix the axis of quantiles with others."""
     net = network(DECILES, **SWITCHES[name])
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.7)

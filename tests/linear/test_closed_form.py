@@ -33,7 +33,7 @@ SEQ, PRED, COLUMNS = 9, 4, 3
 
 
 def store(rows=(150, 130), seed=0):
-    """Series of walks whose columns follow each other, with hourly marks of their own."""
+    """Random walks whose columns depend on each other, with hourly marks."""
     rng = np.random.default_rng(seed)
     values = np.concatenate(
         [rng.normal(size=(n, COLUMNS)).cumsum(axis=0) * 0.3 + rng.normal(size=(n, COLUMNS)) for n in rows]

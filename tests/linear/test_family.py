@@ -1,4 +1,4 @@
-"""model=linear: the network holds what was fitted, and every command takes it."""
+"""model=linear: the network contains the fit, and every command supports it."""
 
 import json
 from dataclasses import replace
@@ -147,7 +147,7 @@ def test_steps_may_follow(folder: Path) -> None:
     """Red when training cannot move the maps, or when what is kept is worse on validation than what was fitted."""
     outcome = call("train", *RUN, "trainer.max_steps=3", "optim.lr=1e-5", "run_dir=run")
     assert outcome.status == 0, outcome.err
-    assert "off the validation loss of the closed form" in outcome.out
+    assert "reduced the validation loss of the closed form" in outcome.out
     last = checkpoint.load(Path("run/last.pt"))
     assert last.step == 3
 
@@ -155,7 +155,7 @@ def test_steps_may_follow(folder: Path) -> None:
 def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) -> None:
     """y(t) = s y(t-2) + noise with s = 0.9 and -0.9: red when a forecast is made with another series' map.
 
-    The shared map cannot tell them apart and forecasts about the mean; with the own map the second step from now
+    The shared map cannot distinguish them and forecasts about the mean; with the own map the second step from now
     repeats the last value with its sign, or without.
     """
     rng = np.random.default_rng(0)

@@ -103,7 +103,7 @@ def test_its_saved_configuration_makes_the_same_run(folder: Path) -> None:
         ("+model.other=3", "error: unknown key 'model.other'"),
         ("model.hidden=0", "error: model.hidden: expected at least 1, found 0"),
         ("model.skip=ridge", "error: model.skip: expected none with model.family=toy, found ridge"),
-        ("dataset.categorical=[price]", "error: model.family=toy: expected columns of numbers, found categories"),
+        ("dataset.categorical=[price]", "error: model.family=toy: expected numeric columns, found categorical ones"),
     ],
 )
 def test_its_configuration_is_typed_and_checked(argument: str, says: str) -> None:

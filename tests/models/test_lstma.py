@@ -132,7 +132,7 @@ def test_a_teacher_speaks_less_and_less() -> None:
 
 @torch.no_grad()
 def test_the_median_of_quantiles_is_fed_back() -> None:
-    """Red if another quantile is: forecasts would differ from those of a head with the median alone."""
+    """Red if another quantile is: forecasts would differ from those of a head with only the median."""
     net, inputs = network(quantiles=(0.1, 0.5, 0.9)), windows()
     output = net(*inputs)
     assert output.shape == (3, 5, 2, 3)

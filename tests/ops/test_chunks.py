@@ -24,7 +24,7 @@ def test_chunks_keep_to_their_bound_and_waste_little_of_it(n_batch, n_rows, size
 
 
 def weighted(rows, start, keys, weight):
-    """What it gives differs by row, by sequence and by weight."""
+    """An output that differs by row, by sequence and by weight."""
     index = torch.arange(start, start + rows.shape[2], dtype=rows.dtype)[:, None]
     return (rows @ keys.mT * index).softmax(-1) @ keys * weight
 

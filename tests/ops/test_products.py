@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from informer.ops import products as module
-from informer.ops.dropout import Dropout, dropout, dropout_product, kept_mask
-from informer.ops.products import CircularConv3, Linear, linear
+from informer.ops.dropout import Dropout, dropout, dropout_product, dropped
+from informer.ops.products import CircularConv3, Linear, add_product_, linear, product
 
 NEEDS_ONEDNN = pytest.mark.skipif(not module.HAS_ONEDNN, reason="this build of torch has no oneDNN product")
 
@@ -49,8 +49,49 @@ def test_float32_on_the_cpu_takes_onednn_and_float64_does_not(onednn: bool) -> N
     assert "OneDnn" not in type(linear(torch.randn(2, 4).double(), weight.double()).grad_fn).__name__
 
 
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_product_into_an_array_is_the_product(bias: bool) -> None:
+    """Red if a way of multiplying does not write into the given array, or forgets the bias."""
+    x, weight, b = torch.randn(9, 7), torch.randn(5, 7), torch.randn(5) if bias else None
+    out = torch.full((9, 5), float("nan"))
+    assert product(x, weight, b, out=out).data_ptr() == out.data_ptr()
+    torch.testing.assert_close(out, F.linear(x, weight, b))
+
+
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_product_is_added_in_the_dtype_of_the_sum(dtype: torch.dtype) -> None:
+    """Red if the sum is replaced, transposed, or loses digits to bfloat16."""
+    a, b = torch.randn(9, 5).to(dtype).t(), torch.randn(9, 3).to(dtype)
+    total = torch.randn(5, 3, dtype=torch.promote_types(dtype, torch.float32))
+    expected = total + (a.double() @ b.double()).to(dtype).to(total.dtype)
+    assert add_product_(total, a, b) is total
+    torch.testing.assert_close(total, expected, rtol=1e-2 if dtype is torch.bfloat16 else 1e-5, atol=1e-5)
+
+
+def test_the_convolution_under_autocast_is_that_of_rounded_operands() -> None:
+    """Red if gradients under autocast are transposed, rolled the wrong way, or of another type than their operand."""
+    torch.manual_seed(2)
+    conv, x = CircularConv3(4, 6), torch.randn(3, 8, 4, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = conv(x)
+    assert out.dtype == torch.bfloat16
+    out.sum().backward()
+    low = [x.grad, conv.weight.grad, conv.bias.grad]
+    assert {each.dtype for each in low} == {torch.float32}
+    x.grad = None
+    conv.zero_grad()
+    padded = F.pad(x.transpose(1, 2), (1, 1), mode="circular")
+    expected = F.conv1d(padded, conv.weight, conv.bias).transpose(1, 2)
+    torch.testing.assert_close(out.float(), expected, rtol=0.05, atol=0.05)
+    expected.sum().backward()
+    for one, other in zip(low, [x.grad, conv.weight.grad, conv.bias.grad], strict=True):
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0.1)
+
+
 def test_the_maker_of_the_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if another maker's is taken for Intel's, or what Linux tells is not read."""
+    """Red if another vendor is taken for Intel, or Linux's information is not read."""
     for maker, expected in (("GenuineIntel", True), ("AuthenticAMD", False)):
         told = tmp_path / maker
         told.write_text(f"processor\t: 0\nvendor_id\t: {maker}\n")
@@ -148,10 +189,10 @@ def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[
         [x.clone().requires_grad_(need) for x, need in zip((weights, values), learnt, strict=True)] for _ in range(2)
     ]
     results = []
-    for product, (w, v) in zip((dropout_product, _product_by_autograd), operands, strict=True):
+    for multiply, (w, v) in zip((dropout_product, _product_by_autograd), operands, strict=True):
         torch.manual_seed(6)
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            results.append(product(w, v, 0.3, True))
+            results.append(multiply(w, v, 0.3, True))
         results[-1].float().square().sum().backward()
     close = {"rtol": 1e-2, "atol": 1e-3} if bf16 else {"rtol": 1e-11, "atol": 1e-14}
     torch.testing.assert_close(*results, **close)
@@ -162,11 +203,18 @@ def test_a_product_with_dropout_and_its_gradients_equal_autograds(learnt: tuple[
 
 
 def _product_by_autograd(weights: torch.Tensor, values: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-    return weights * kept_mask(weights, p) / (1 - p) @ values
+    return weights * kept_as_ones(weights.shape, p) / (1 - p) @ values
 
 
-def test_a_product_with_dropout_keeps_its_operands_and_a_byte_a_weight() -> None:
-    """Red if the dropped weights are kept too."""
+def kept_as_ones(shape: torch.Size, p: float) -> torch.Tensor:
+    """The mask of `dropped`, as zeros and ones."""
+    ones = torch.ones(shape.numel())
+    ones[dropped(shape.numel(), p)] = 0
+    return ones.view(shape)
+
+
+def test_a_product_with_dropout_keeps_its_operands_and_the_dropped_positions() -> None:
+    """Red if the dropped weights are kept too, or all positions that were drawn."""
     kept: dict[int, int] = {}
 
     def note(x: torch.Tensor) -> torch.Tensor:
@@ -174,9 +222,12 @@ def test_a_product_with_dropout_keeps_its_operands_and_a_byte_a_weight() -> None
         return x
 
     weights, values = torch.rand(4, 32, 64, requires_grad=True), torch.randn(4, 64, 8, requires_grad=True)
+    torch.manual_seed(7)
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
         dropout_product(weights, values, 0.3, training=True)
-    assert sum(kept.values()) == weights.nbytes + values.nbytes + weights.numel()
+    torch.manual_seed(7)
+    n_dropped = len(dropped(weights.numel(), 0.3))
+    assert sum(kept.values()) == weights.nbytes + values.nbytes + 8 * n_dropped
 
 
 def test_a_product_without_dropout_is_the_product() -> None:
@@ -185,8 +236,43 @@ def test_a_product_without_dropout_is_the_product() -> None:
     assert torch.equal(dropout_product(weights, values, 0.3, training=False), weights @ values)
 
 
-@pytest.mark.parametrize("p", [0.999, 0.99999, 0.9999999])
-def test_almost_all_is_dropped_where_p_is_almost_one(p):
-    """Red if a threshold that does not fit in 16 bits keeps everything."""
+@pytest.mark.parametrize("p", [1e-4, 0.05, 0.5, 0.999, 0.9999999])
+def test_dropped_positions_are_increasing_and_as_many_as_p_says(p: float) -> None:
+    """Red if a gap is off by one, positions repeat, or the last elements are never dropped."""
     torch.manual_seed(0)
-    assert kept_mask(torch.empty(1 << 20), p).float().mean() == pytest.approx(1 - p, abs=1e-4)
+    n = 1 << 20
+    positions = dropped(n, p)
+    assert int(positions[0]) >= 0
+    assert int(positions[-1]) < n
+    assert bool((positions.diff() > 0).all())
+    assert abs(len(positions) - n * p) <= 5 * (n * p * (1 - p)) ** 0.5 + 1
+
+
+def test_each_position_is_dropped_equally_often_and_independently() -> None:
+    """Counts over 20,000 masks of 6 elements against the binomial distribution."""
+    torch.manual_seed(1)
+    p, n_masks = 0.3, 20_000
+    masks = torch.zeros(n_masks, 6)
+    for mask in masks:
+        mask[dropped(6, p)] = 1
+    deviation = (p * (1 - p) / n_masks) ** 0.5
+    assert bool(((masks.mean(0) - p).abs() < 4.5 * deviation).all())
+    both = (masks.T @ masks / n_masks).fill_diagonal_(p**2)
+    assert bool(((both - p**2).abs() < 4.5 * (p**2 * (1 - p**2) / n_masks) ** 0.5).all())
+
+
+def test_draws_that_fall_short_are_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the part of an array that the first draws do not reach is never dropped."""
+    drawn = torch.rand
+    monkeypatch.setattr(torch, "rand", lambda n: drawn(n) * 0 + 0.001)  # the shortest gaps: of no kept element
+    assert dropped(5000, 0.5).tolist() == list(range(5000))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_dropout_of_any_strides_drops_the_same_elements_in_both_passes(transposed: bool) -> None:
+    """Red if positions are counted in memory order in one pass and in index order in the other."""
+    x = torch.randn(7, 11, requires_grad=True)
+    given = x.T if transposed else x
+    out = dropout(given, 0.4, training=True)
+    (out.T if transposed else out).backward(torch.ones(7, 11))
+    torch.testing.assert_close((x.grad.T if transposed else x.grad) * given, out)

@@ -55,7 +55,7 @@ class Opened:
         return [each["message"] for each in self.browser.get_log("browser")]
 
     def requests(self) -> set[str]:
-        """Schemes of what was asked for, but for the page itself and what it holds."""
+        """Schemes of requests, except for the page itself and its content."""
         messages = [json.loads(each["message"])["message"] for each in self.browser.get_log("performance")]
         asked = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
         own = self.browser.current_url
@@ -181,7 +181,7 @@ def test_nothing_moves_and_nothing_is_wider_than_a_phone(browser: Any, page: Ope
 
 
 def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, tmp_path: Path) -> None:
-    """The largest that a page holds: 48 tracks of 40 origins; only charts near the screen are drawn at first."""
+    """The largest page: 48 tracks of 40 origins; only charts near the viewport are drawn at first."""
     times = [str(each) for each in pd.date_range("2024-01-01", periods=5000, freq="h")]
     line = [123.456 + i / 7 for i in range(24)]
     lines = dict.fromkeys(("informer", "ridge", "seasonal naive", "without the network"), line)

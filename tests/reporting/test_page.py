@@ -56,7 +56,7 @@ def hostile() -> Content:
 
 
 def test_names_from_data_stay_text() -> None:
-    """Red when any text is put into the page as it is, or a filled-in text is filled in again."""
+    """Red when text is inserted without escaping, or inserted text is substituted again."""
     tags = Tags(to_html(hostile()))
     assert [tag for tag, _ in tags.found if tag == "img"] == []
     assert [tag for tag, _ in tags.found].count("script") == 3

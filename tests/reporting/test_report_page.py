@@ -2,22 +2,28 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from conftest import COLUMN, HOSTILE
 from entry_points import call
 
+from informer.config.input_format import InputFormat
+from informer.config.overrides import unwritten, written
 from informer.data.pipeline import Data
 from informer.inference.predictor import TrainedModel
 from informer.inference.start import start_forecast
 from informer.inference.trained_data import trained_data
 from informer.models.base import model_forecast
 from informer.reporting.content import Content, Tone
-from informer.reporting.run_content import _adds_to_a_start, run_content
+from informer.reporting.forecast_content import forecast_content
+from informer.reporting.run_content import _adds_to_a_start, _what_is_missing, command_of, run_content
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import CYCLES, chosen_windows
 
@@ -44,7 +50,7 @@ def test_scores_in_the_report_are_those_of_the_run(panel_run: Path, content) -> 
 
 
 def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, folder: Path) -> None:
-    """Red if the page draws resamples of its own."""
+    """Red if the page computes a separate bootstrap."""
     shutil.copytree(panel_run, "run")
     saved = json.loads(Path("run/metrics.json").read_text()) | {"skill": 0.1, "skill_interval": [-0.021, 0.314]}
     Path("run/metrics.json").write_text(json.dumps(saved))
@@ -63,7 +69,8 @@ def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, folder: Pat
         (-0.1, [-0.3, 0.01], Tone.level),
         (-0.1, [-0.3, -0.01], Tone.bad),
         (0.0004, [0.0003, 0.0005], Tone.level),
-        (0.1, [None, None], Tone.good),
+        (0.1, [None, None], Tone.level),
+        (0.6, [None, None], Tone.good),
         (None, [None, None], Tone.neutral),
     ],
 )
@@ -226,3 +233,65 @@ def test_what_is_no_run_is_one_line(folder: Path, arguments: list[str], message:
     assert (outcome.status, len(outcome.err.splitlines())) == (2, 1), outcome.err
     assert message in outcome.err
     assert list(folder.iterdir()) == []
+
+
+def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
+    """Red if an hour that occurs twice is two series, or its rows are drawn at one time."""
+    times = pd.date_range("2024-10-26 20:00", periods=24, freq="h", tz="Europe/Berlin")
+    before = pd.date_range(end=times[0] - pd.Timedelta("1h"), periods=100, freq="h", tz="Europe/Berlin")
+    for name, rows in (("a.forecast.csv", times), ("a.csv", before)):
+        local = rows.strftime("%d.%m.%Y %H:%M")
+        pd.DataFrame({"Zeit": local, "Last": np.arange(len(rows)) + 0.5}).to_csv(name, index=False)
+    outcome = call("report", "a.forecast.csv", "output=page.html")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "local time 2024-10-27 02:00:00 occurs twice" in outcome.err
+    assert "set dataset.timezone=Europe/Berlin" in outcome.err
+    zone = "dataset.timezone=Europe/Berlin"
+    outcome = call("report", "a.forecast.csv", "history=a.csv", "output=page.html", zone)
+    assert outcome.status == 0, outcome.err
+    content = forecast_content(Path("a.forecast.csv"), history="a.csv", written=InputFormat(timezone="Europe/Berlin"))
+    drawn = [*content.times[0], *content.tracks[0].origins[0].times]
+    expected = before.append(times).tz_convert("UTC").tz_localize(None)
+    assert list(pd.DatetimeIndex(drawn)) == list(expected)
+    assert "Times are shown in UTC." in Path("page.html").read_text()
+
+
+class FourWindows:
+    """Of the first series and the third."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def series(self, indices: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([0, 0, 2, 2])[indices]
+
+
+def test_series_and_windows_that_are_not_on_the_page_are_named() -> None:
+    data = SimpleNamespace(panel=[SimpleNamespace(name=name) for name in "abc"], test=FourWindows())
+    assert list(_what_is_missing(data, 4)) == ["Too short for a test window: b."]
+    (_, line) = _what_is_missing(data, 3)
+    assert line == "Scores by series on this page are of 3 windows; metrics_by_series.csv has those of all."
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["informer forecast", "budget=1", "model_name=linear", "input='../a b.csv'"],
+         "informer forecast '../a b.csv' budget=1 model=linear"),
+        (["informer train", r"dataset.path='it\'s.csv'"], """informer train "dataset.path=it's.csv\""""),
+        (["/bin/informer-train", "columns=['a b',c]"], """informer-train "columns=['a b',c]\""""),
+        (["train.py", "optim.lr=0.1"], "python -m informer.train optim.lr=0.1"),
+        (["forecast.py", r"input='a\\'"], r"python -m informer.forecast 'a\'"),
+        (["informer predict", "input='$HOME/a\"b.csv'"], "informer predict 'input=$HOME/a\"b.csv'"),
+    ],
+)  # fmt: skip
+def test_the_command_on_the_page_is_as_typed(words: list[str], typed: str) -> None:
+    """Red if quotes that are for Hydra are shown, or a shell would not read the words back."""
+    found = command_of(words)
+    assert found == typed
+    assert shlex.split(found)
+
+
+@pytest.mark.parametrize("path", ["a.csv", "it's.csv", "a\\", "a\\'b", "b\\\\", "''", "[x]", "a=b,c"])
+def test_quotes_for_hydra_are_taken_off_again(path: str) -> None:
+    assert unwritten(f"input={written(path)}") == f"input={path}"

@@ -82,6 +82,22 @@ def test_files_that_do_not_fit_are_one_line(folder: Path, truth: pd.DataFrame, c
     assert message in outcome.err
 
 
+def test_a_history_far_before_the_forecasts(folder: Path) -> None:
+    """Red if an array with an element for each of two billion missing seconds is made, or a million are refused."""
+    for n, day in ((1_000_000, "2024-01-12"), (2_000_000_000, "2087-05-18")):
+        near = pd.date_range("2024-01-01", periods=200, freq="s")
+        far = pd.date_range(day, periods=4, freq="s")
+        for name, times in (("history", near), ("forecasts", far), ("actuals", far)):
+            pd.DataFrame({"ds": times, "y": np.arange(len(times)) % 5.0}).to_csv(f"{name}.csv", index=False)
+        outcome = call("score", *(f"{name}={name}.csv" for name in ("forecasts", "actuals", "history")), "season=5")
+        if n > 10**6:
+            line = "history.csv: expected a history up to the forecast at 2087-05-18 00:00:00, found 200 rows and"
+            assert (outcome.status, outcome.err.startswith(f"error: {line}")) == (2, True), outcome.err
+            assert len(outcome.err.splitlines()) == 1
+        else:
+            assert outcome.status == 0, outcome.err
+
+
 def scores(folder: Path, given: list[str]) -> dict:
     outcome = call("score", *given, "season=24", f"output={folder}")
     assert outcome.status == 0, outcome.err

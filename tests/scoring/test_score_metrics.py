@@ -126,7 +126,7 @@ def test_bands_of_quantiles_and_intervals() -> None:
 
 
 def test_the_interval_of_a_skill_covers_as_often_as_it_says() -> None:
-    """Over 300 samples a 90 % interval holds the true skill in 85 to 95 % of them."""
+    """Over 300 samples a 90 % interval contains the true skill in 85 to 95 % of them."""
     rng = np.random.default_rng(3)
     held = 0
     for _ in range(300):

@@ -42,7 +42,7 @@ def tried(config: TrainConfig) -> list[int]:
 
 
 def test_every_key_of_a_search_is_open_in_the_yaml() -> None:
-    """Red if the yaml and the list of keys come apart, or a value that is given counts as open."""
+    """Red if the yaml and the list of keys differ, or a value set by the user is searched."""
     assert sorted(composed("model=auto").search) == sorted(SEARCHED)
     given = composed("model=auto", "seq_len=96", "model.d_model=32", "trainer.max_steps=null")
     assert given_values(given) == {"seq_len": 96, "model.d_model": 32, "trainer.max_steps": None}
@@ -95,7 +95,7 @@ def test_what_is_given_is_the_only_one(folder: Path) -> None:
 @pytest.mark.parametrize("pred_len", [1, 7, 24, 31, 300])
 @pytest.mark.parametrize("overrides", [[], ["label_len=5"], ["model.patch_len=1"], ["model.encoder_stacks=[3,2,1]"]])
 def test_every_network_is_one(pred_len: int, overrides: list[str], folder: Path) -> None:
-    """Red if a network is tried whose lengths or widths do not go together."""
+    """Red if a network is tried whose lengths or widths are inconsistent."""
     config = composed("dataset=sample", "model=auto", f"pred_len={pred_len}", *overrides)
     found = tried(config)
     for seq_len in found:

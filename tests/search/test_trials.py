@@ -28,7 +28,7 @@ TRAIN, VAL = 200, 50
 
 
 def trial_runner(*overrides: str, clock: Callable[[], float] = lambda: 0.0) -> TrialRunner:
-    settings = composed("dataset=sample", "model=auto", *TINY, *overrides)
+    settings = composed("dataset=sample", "model=auto", "scaler.transform=none", *TINY, *overrides)
     settings = replace(settings, decoder_attn=resolve_decoder(settings.attn, {})[0])
     source = read_dataset(settings, least_sizes(settings))
     return TrialRunner(settings=settings, source=source, device=torch.device("cpu"), stop=StopRequest(), clock=clock)
@@ -72,15 +72,15 @@ def test_the_start_is_scikit_learns_ridge_where_columns_share_a_map(overrides: l
 
 
 def test_the_history_of_the_linear_forecast_is_one_of_those_offered() -> None:
-    """A clock that is never late, and one that always is: the first choice stands then, and the note says so."""
+    """A clock that is never late, and one that always is: then the first choice is used, and the note says so."""
     runner = trial_runner()
     start = runner.start([12, 24, 48], seconds=1.0)
     lookbacks = [maps["lookback"] for maps in start.maps]
     assert set(lookbacks) <= {12, 24, 48}
     assert start.seq_len == max(lookbacks)
     late = trial_runner(clock=lambda: 0.0).start([12, 24, 48], seconds=0.0)
-    assert "cut short" in late.note
-    assert "cut short" not in start.note
+    assert "stopped early" in late.note
+    assert "stopped early" not in start.note
 
 
 def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:

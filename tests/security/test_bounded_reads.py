@@ -28,7 +28,7 @@ from informer.runtime import resource
 
 @pytest.fixture
 def good(folder: Path) -> Path:
-    """A folder with one sound file."""
+    """A folder with one valid file."""
     Path("in").mkdir()
     rows = pd.read_csv(resource("data/sample.csv"), nrows=60)
     rows.to_csv("in/good.csv", index=False)
@@ -201,7 +201,7 @@ def test_whatever_a_file_does_the_others_are_forecast(
 
 
 def test_a_model_does_not_raise_the_limits() -> None:
-    """They are the user's; what a checkpoint says of them is data from anyone."""
+    """They are the user's; a checkpoint may be from anyone."""
     of_model = DatasetConfig(max_file_mb=1e9, max_line_mb=1e9, max_cell=1)
     assert InputFormat().over(of_model).limits == LIMITS
     assert InputFormat(max_line_mb=3.0).over(of_model).limits == Limits(line_mb=3.0)

@@ -30,7 +30,7 @@ train.main()
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
 def test_one_that_is_killed_or_stopped(name: str, folder: Path) -> None:
-    """Only the surviving process is looked at: torchrun adds lines of its own."""
+    """Only the output of the surviving process is checked: torchrun adds its own lines."""
     Path("entry.py").write_text(BROKEN.replace("SIGNAL", name))
     environment = os.environ | {
         "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29517",
@@ -52,7 +52,7 @@ def test_one_that_is_killed_or_stopped(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_another_number_of_threads_is_told(threads: int, folder: Path, trained: Trained) -> None:
-    """The runs stop before their first step: what is said before it is all that is looked at."""
+    """The runs stop before their first step; only the output before it is checked."""
     Path("run").mkdir()
     for path in trained.run_dir.iterdir():
         if path.name not in ("metrics.json", "metrics.csv"):
@@ -66,5 +66,5 @@ def test_another_number_of_threads_is_told(threads: int, folder: Path, trained: 
     finally:
         torch.set_num_threads(before)
     assert outcome.status == 0, outcome.err
-    told = "resume: the run began with 3 threads, and continues with 1: numbers will differ"
+    told = "resume: the run began with 3 threads, and continues with 1: results will differ"
     assert (told in " ".join(outcome.out.split())) == (threads == 3)

@@ -1,4 +1,4 @@
-"""Damage is noticed: a file that loads has the content that was written, and is of the run that it lies in."""
+"""Damage is detected: a file that loads has the content that was written, and belongs to its run."""
 
 import json
 import math

@@ -75,7 +75,7 @@ def test_days_before_months_after_the_year() -> None:
 def test_eight_digits_that_may_begin_or_end_with_their_year() -> None:
     """Red if 19032012, the 19th of March 2012, becomes the 20th of December 1903."""
     times = pd.date_range("2012-03-19 21:00", periods=8, freq="15min")
-    with pytest.raises(InputError, match="leaves the order of day, month and year open"):
+    with pytest.raises(InputError, match="the order of day, month and year is ambiguous"):
         read(times, "%d%m%Y %H:%M")
     assert list(read(HOURS_OF_DAYS, "%d%m%Y %H:%M").timestamps) == list(HOURS_OF_DAYS)
 
@@ -84,7 +84,7 @@ def test_every_fifth_of_the_month_is_not_taken_for_days_of_may() -> None:
     """Red if steps of a month count as equal on their first or last day only."""
     fifths = pd.DatetimeIndex([f"2024-{month:02}-05" for month in range(1, 8)])
     assert has_equal_steps(fifths)
-    with pytest.raises(InputError, match="leaves the order of day, month and year open"):
+    with pytest.raises(InputError, match="the order of day, month and year is ambiguous"):
         read(fifths, "%d/%m/%Y")
     with pytest.raises(InputError, match="steps of another length"):  # no step of pandas'; the days are May's otherwise
         read(fifths, "%Y-%m-%d")
@@ -147,7 +147,7 @@ def test_predict_continues_in_the_order_of_training(tmp_path: Path, monkeypatch:
 
 
 def test_a_format_with_a_comma_on_the_command_line(tmp_path: Path) -> None:
-    """Red if the setting that the error names cannot be typed as it stands there."""
+    """Red if the setting in the error cannot be typed as shown."""
     times = pd.date_range("2024-03-04", periods=24, freq="h")
     frame = pd.DataFrame({"date": times.strftime("%d/%m/%Y, %H:%M"), "a": np.arange(24) + 0.5})
     frame.to_csv(tmp_path / "f.csv", index=False)

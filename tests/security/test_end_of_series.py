@@ -66,7 +66,7 @@ def test_the_line_is_that_of_training(rows: Frame, trained: Trained, folder: Pat
 
 
 def test_one_series_of_many(rows: Frame, trained: Trained, folder: Path) -> None:
-    """The rows of each series are in order by themselves, whatever lies between them."""
+    """The rows of each series are in order, with rows of other series between them."""
     names = pd.Series(["a", "b"] * 200)
     both = pd.concat([rows, rows]).sort_index(kind="stable").assign(site=names.to_numpy())
     both.to_csv("in.csv", index=False)

@@ -24,7 +24,7 @@ def test_a_horizon_is_bounded(horizon: int, folder: Path, trained: Trained) -> N
 
 
 def test_the_bound_counts_targets_too(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forecasts up to it are made; what a model gives at once is never too much."""
+    """Forecasts up to the limit are made; pred_len rows are always allowed."""
     forecaster, rows = Forecaster.load(trained.run_dir), pd.read_csv(SAMPLE, nrows=60)
     monkeypatch.setattr(predictor, "MOST_VALUES", 4 * 20 + 3)
     assert len(forecaster.predict(rows, horizon=20)) == 20

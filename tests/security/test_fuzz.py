@@ -112,7 +112,7 @@ def test_most_drawn_files_are_read(fuzz: ModuleType, tmp_path: Path) -> None:
 
 
 def test_a_misreading_is_told(fuzz: ModuleType, tmp_path: Path) -> None:
-    """The oracle: a table whose meaning is not what the file says."""
+    """The oracle: a table that differs from the content of the file."""
     drawing = importlib.import_module("fuzz_dialect")
     times = pd.date_range("2024-03-04", periods=30, freq="D")
     content = "\n".join(["date,a", *(f"{time.date()},{i}.5" for i, time in enumerate(times))]).encode()

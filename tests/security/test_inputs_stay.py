@@ -37,7 +37,7 @@ def test_the_one_input_as_the_long_table(folder: Path, trained: Trained, tree: T
     sample(Path("ow/forecasts.csv"))
     arguments = [f"checkpoint={trained.run_dir}", "input=ow/forecasts.csv", "format=long"]
     error = refused("predict", *arguments, "output=ow", tree=tree)
-    assert "output: expected another place, found ow/forecasts.csv, which would overwrite the input" in error
+    assert "output: expected another path, found ow/forecasts.csv, which would overwrite the input" in error
     Path("link").symlink_to("ow")
     refused("predict", *arguments, "output=link", tree=tree)
     Path("other").mkdir()
@@ -65,7 +65,7 @@ def test_the_model_in_the_output_folder(folder: Path, trained: Trained, tree: Tr
 
 @pytest.mark.parametrize("name", sorted({*FILES} - {"config.yaml"}))
 def test_a_new_run_overwrites_nothing(name: str, folder: Path, tree: Tree) -> None:
-    """Data, or the weights to begin with, may lie in the folder of the run."""
+    """Data, or initial weights, may be in the run directory."""
     sample(Path("run") / name)
     error = refused("train", "dataset=csv", f"dataset.path=run/{name}", *SMALL, "run_dir=run", tree=tree)
     assert f"found {name} in it" in error
@@ -95,7 +95,7 @@ def test_a_summary_of_something_else_stays(folder: Path, trained: Trained, tree:
 
 
 def test_files_that_only_look_temporary_stay(folder: Path, trained: Trained) -> None:
-    """What a killed job or run left of its own files goes; a file of another name, or in another folder, stays."""
+    """Temporary files of a killed job or run are removed; files of other names, or in other folders, are kept."""
     sample(Path("in/a.csv"))
     left = [f".{name}.deadbeef{TEMPORARY}" for name in ("summary.csv", "a.forecast.csv")]
     kept = [f".report.deadbeef{TEMPORARY}", f"sub/.a.forecast.csv.deadbeef{TEMPORARY}", ".a.forecast.csv.tmp"]

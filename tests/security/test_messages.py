@@ -1,4 +1,4 @@
-"""What a file holds cannot write to the terminal, and no message grows with it."""
+"""The content of a file cannot control the terminal, and messages have a limited length."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def test_signs_of_a_file_are_written_as_escapes() -> None:
 
 
 def test_the_log_and_the_console(tmp_path: Path) -> None:
-    """Red if a name goes to the terminal or the log file as it is."""
+    """Red if a name is written to the terminal or the log file without escaping."""
     console = Console(file=io.StringIO(), force_terminal=False)
     with logging_to(console) as keep_in:
         keep_in(tmp_path / "run.log")

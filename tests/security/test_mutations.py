@@ -1,4 +1,4 @@
-"""Files of a run that are something else altogether; entries that are changed are drawn by scripts/fuzz.py."""
+"""Files of a run replaced by something else; changed entries are tested by scripts/fuzz.py."""
 
 import json
 import shutil

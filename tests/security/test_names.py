@@ -1,4 +1,4 @@
-"""A file may have any name that the file system takes: the command line reads it as it is."""
+"""File names with any characters work on the command line."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Two processes never write into one folder: the second gets a line, or a folder of its own."""
+"""Two processes never write to one folder: the second gets an error, or another folder."""
 
 import os
 import subprocess

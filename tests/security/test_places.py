@@ -183,7 +183,7 @@ def test_every_field_of_a_dataset_is_of_one_kind() -> None:
 
 
 def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:
-    """Red if an own run has to be told where its data are while they have not changed."""
+    """Red if a run needs the path of its data although they have not changed."""
     outcome = call("eval", f"checkpoint={own_run}/run", "output=report", "plots=none")
     assert (outcome.status, outcome.err) == (0, "")
 

@@ -80,7 +80,7 @@ def test_a_file_may_be_called_so(name: str, folder: Path) -> None:
 
 
 def test_in_several_jobs_too(folder: Path) -> None:
-    """Red if the sweeper, which writes each job's line anew, loses a mark of the name."""
+    """Red if the sweeper, which rewrites each job's overrides, loses a character of the name."""
     name = NAMES[0]
     shutil.copy(ROOT / "data" / "sample.csv", name)
     outcome = call(

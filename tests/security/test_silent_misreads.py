@@ -49,7 +49,7 @@ def test_a_mark_before_three_digits_is_asked_for(separator: str, mark: str, smal
 
 
 def test_a_mark_far_behind_the_first_rows(tmp_path: Path) -> None:
-    """Red if only the beginning of a file is looked at, by which nothing says what a point is."""
+    """Red if only the start of a file is checked, where the decimal mark is ambiguous."""
     times = pd.date_range("2020-01-01", periods=9000, freq="h").astype(str)
     path = write(tmp_path / "f.csv", [[time, "950" if i < 8000 else "1.011"] for i, time in enumerate(times)])
     with pytest.raises(InputError, match=r"row 8002, column 'a': '1\.011' may be 1011 or 1\.011"):
@@ -91,7 +91,7 @@ def test_marks_that_can_only_group_are_found(cells: str, value: float, tmp_path:
 
 @pytest.mark.parametrize("cell", ["1.01", "1.0111", "1011.011", "1,5,5", "1..011", ".011.011", "1.011.01", "1.5"])
 def test_digits_that_are_not_grouped_by_three_are_no_number(cell: str, tmp_path: Path) -> None:
-    """Red if a mark between thousands is passed over wherever it stands."""
+    """Red if a thousands separator is removed at any position."""
     path = write(tmp_path / "f.csv", [[day, cell if i == 3 else "1.011"] for i, day in enumerate(DAYS)])
     with pytest.raises(InputError, match=r"row 5, column 'a': expected a number, found"):
         read(path, thousands=".")
@@ -105,7 +105,7 @@ def test_a_number_that_is_none_but_for_its_mark_names_the_setting(tmp_path: Path
 
 
 def test_points_among_whole_numbers_between_commas_are_doubtful(tmp_path: Path) -> None:
-    """Red if it is an error, or no word is said; decimals that jump less as decimals give no warning."""
+    """Red if it is an error, or there is no warning; values that are smoother as decimals give none."""
     path = counts(tmp_path / "f.csv", ".", ",")
     series, report = inspect_table(read_table(path), DatasetConfig(), "f")
     assert series is not None
@@ -156,7 +156,7 @@ def test_rows_that_are_longer_than_the_header(header: str, row: str, tmp_path: P
 
 
 def test_a_separator_that_also_stands_within_cells(tmp_path: Path) -> None:
-    """Red if the header alone says what divides it: both marks divide header and rows into equally many cells."""
+    """Red if only the header determines the separator: both split header and rows into equally many cells."""
     path = tmp_path / "f.csv"
     rows = [f"{hour // 24 + 4:02}.03.2024, {hour % 24:02}:00;{hour},5;{hour},25" for hour in range(400)]
     path.write_text("\n".join(["Datum, Zeit;a, x;b, y", *rows]))

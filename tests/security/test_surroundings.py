@@ -143,7 +143,7 @@ start.run(inspect.main)
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("times", [1, 2, 10])
 def test_ctrl_c_while_a_command_works(times: int, folder: Path) -> None:
-    """A second one ends what the first has begun to clear away; none of them gives a traceback."""
+    """A second one ends the clean-up of the first; neither gives a traceback."""
     code = WHILE_WORKING.replace("TIMES", str(times))
     done = subprocess.run([sys.executable, "-c", code, SAMPLE], capture_output=True, text=True, env=ENVIRONMENT)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

@@ -92,7 +92,7 @@ def test_a_spreadsheets_days(step: str, digits: int, tmp_path: Path) -> None:
     assert list(read_series(tmp_path / "f.csv", DatasetConfig(time_format="excel")).timestamps) == list(times)
     with pytest.raises(
         InputError,
-        match=r"numbers such as 45355.*at 2024-03-04 00:00:00: dataset\.time_format=excel",
+        match=r"numbers such as 45355.*starting at 2024-03-04 00:00:00, set dataset\.time_format=excel",
     ):
         read_series(tmp_path / "f.csv", DatasetConfig())
 

@@ -1,4 +1,4 @@
-"""A service in a process of its own, and clients for it."""
+"""A service in a separate process, and clients for it."""
 
 import http.client
 import json
@@ -41,7 +41,7 @@ class Served(NamedTuple):
     process: subprocess.Popen[str]
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
-        """One request on a connection of its own; keywords such as content_type are headers."""
+        """One request on a new connection; keywords such as content_type are headers."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -62,7 +62,7 @@ def together(gate: Gate, *requests: tuple[list[int], Options]) -> Callable[[Batc
 
 
 def test_what_arrives_during_a_batch_is_the_next_batch() -> None:
-    """Red if each request has a batch of its own."""
+    """Red if each request has a separate batch."""
     gate = Gate()
     assert during_a_batch(gate, 8, together(gate, *(([n], PLAIN) for n in range(1, 6)))) == [[2], [4], [6], [8], [10]]
     assert gate.batches == [([0], PLAIN), ([1, 2, 3, 4, 5], PLAIN)]

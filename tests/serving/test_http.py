@@ -90,6 +90,7 @@ def test_csv_is_answered_as_predict_writes_it(served: Served, trained: Trained, 
         [[float(cell.replace(",", ".")) for cell in row[1:]] for row in each] for each in (rows, expected)
     )
     np.testing.assert_allclose(numbers, wanted, rtol=1e-4, atol=1e-3)
+    assert max(len(cell) for row in rows for cell in row[1:]) <= 12, "all digits of a float64"
 
 
 def test_json_columns_and_rows_are_the_same_table(served: Served, forecaster: Forecaster) -> None:
@@ -153,7 +154,7 @@ def test_json_that_is_no_table_is_one_line(body: str, said: str, served: Served)
 
 def test_other_paths_and_methods_are_one_line(served: Served) -> None:
     assert served.ask("GET", "/docs/../../etc/passwd").status == 404
-    assert served.ask("GET", "/x").error == "GET /x: not found; GET / lists what there is"
+    assert served.ask("GET", "/x").error == "GET /x: not found; GET / lists the routes"
     assert served.ask("GET", "/forecast").status == 405
 
 

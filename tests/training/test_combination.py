@@ -36,7 +36,7 @@ SIZES = ["dataset=sample", "seq_len=30", "label_len=12", "pred_len=26", *SMALL[1
 
 
 def trained(*overrides: str) -> tuple[ForecastModel, Data]:
-    """A model whose network says something, as after training."""
+    """A model whose network contributes, as after training."""
     settings = composed(*[one for one in SIZES if "_len" not in one], *overrides, *SIZES[1:4])
     data = build_data(settings, torch.device("cpu"))
     torch.manual_seed(3)

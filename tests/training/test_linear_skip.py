@@ -59,7 +59,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
     outcome = call("train", *PLUS, "optim.lr=3", "trainer.max_epochs=2", "run_dir=run")
     assert outcome.status == 0, outcome.err
     assert "validation loss before the first step" in outcome.out
-    assert "the network took 0.00% off the validation loss of ridge alone" in outcome.out
+    assert "the network reduced the validation loss of ridge by 0.00%" in outcome.out
     best = checkpoint.load(Path("run"))
     assert (best.epoch, best.step) == (0, 0)
     settings = composed(*PLUS)
@@ -106,7 +106,7 @@ def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
 def test_what_began_with_other_weights_is_not_called_ridge(folder: Path) -> None:
     assert call("train", *PLUS, "trainer.max_steps=2", "run_dir=older").status == 0
     outcome = call("train", *PLUS, "trainer.max_steps=2", "init_from=older", "run_dir=run")
-    assert "off the validation loss of what it began with" in outcome.out
+    assert "reduced the validation loss of the initial weights" in outcome.out
 
 
 def test_without_a_step_it_is_all_there_is(folder: Path) -> None:

@@ -28,7 +28,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, name: str, read: object) -> list[floa
 
 
 def test_each_step_has_the_rate_of_the_schedule(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if the schedule moves the curve in TensorBoard alone."""
+    """Red if the schedule only changes the curve in TensorBoard."""
     seen = watch(monkeypatch, "step_while_finite", lambda group: group["lr"])
     outcome = call("train", *SAMPLE, "optim.schedule=cosine", "optim.lr=4e-3", "trainer.max_steps=10")
     assert outcome.status == 0, outcome.err

@@ -134,7 +134,7 @@ def test_who_went_on_is_noted(folder: Path, trained: Trained) -> None:
     [
         (["resume=none"], ["resume=none: expected a run directory or its last.pt", "found no run there"]),
         (["resume=."], ["found no run there"]),
-        (["resume=run", "seed=3", "optim.lr=1"], ["the configuration comes from the run; leave out seed, optim.lr"]),
+        (["resume=run", "seed=3", "optim.lr=1"], ["the configuration comes from the run; omit seed, optim.lr"]),
     ],
 )
 def test_what_cannot_be_resumed(arguments: list[str], parts: list[str], folder: Path, trained: Trained) -> None:
@@ -185,7 +185,7 @@ def test_a_finished_run_trains_on_as_one_of_that_length(folder: Path) -> None:
     assert call("train", *CONSTANT, "trainer.max_epochs=2", "run_dir=run").status == 0
     outcome = call("train", "resume=run", "trainer.max_epochs=4")
     assert outcome.status == 0, outcome.err
-    assert "goes on from step" not in outcome.out
+    assert "continuing from step" not in outcome.out
     assert_same_run(Path("whole"), Path("run"))
     for name in ("best.pt", "last.pt"):
         assert checkpoint.load(Path("run") / name).config["trainer"]["max_epochs"] == 4
@@ -200,7 +200,7 @@ def test_a_refused_length_leaves_the_run_as_it_is(
     before = tree(Path("run"))
     outcome = call("train", "resume=run", "trainer.max_epochs=2")
     assert outcome.status == 2
-    assert "trainer.max_epochs=2, expected more than the 2 epochs that the run has" in outcome.err
+    assert "trainer.max_epochs=2, expected more than the 2 epochs already done" in outcome.err
     assert call("train", "resume=run", "trainer.max_steps=3").status == 2
     assert tree(Path("run")) == before
 
@@ -226,4 +226,4 @@ def test_a_schedule_over_the_whole_run_says_how_it_goes_on(folder: Path) -> None
     assert outcome.status == 0, outcome.err
     said = " ".join(outcome.out.split())
     assert "optim.schedule=cosine, whose rate changes from 0 to 0.0005: depends on the total length" in said
-    assert "goes on from step 3 of now 6" in said
+    assert "now 6 steps; continuing from step 3" in said

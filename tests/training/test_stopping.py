@@ -50,7 +50,7 @@ BAD_STEP = 3
 
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, torch.Tensor]]:
-    """The gradient of step 3 is not finite, nothing else; holds the weights from before each step."""
+    """Only the gradient of step 3 is not finite; records the weights before each step."""
     weights: list[dict[str, torch.Tensor]] = []
     norm = loop.gradient_norm
 

@@ -148,7 +148,7 @@ def test_an_updated_run_is_a_run_like_any_other(older: Path, newer: Path) -> Non
 
 
 def test_intervals_are_from_later_windows_first(older: Path, newer: Path) -> None:
-    """Red if errors of older windows are thrown away where later ones are few, or later ones are not added."""
+    """Red if errors of older windows are dropped although later ones are few, or later ones are not added."""
     assert updated(f"checkpoint={older}", "input=new.csv", "output=run2").status == 0
     before, after = (keeping.load(run, reads()) for run in (older, Path("run2")))
     assert before is not None
@@ -210,7 +210,7 @@ def test_a_run_that_kept_nothing_needs_its_data(folder: Path) -> None:
     Path("old.csv").unlink()
     outcome = updated("checkpoint=run", "input=new.csv", "output=b")
     assert outcome.status == 2
-    assert "this run kept no rows" in outcome.err
+    assert "this run saved no rows" in outcome.err
     assert "old.csv" in outcome.err
 
 
@@ -230,7 +230,7 @@ def test_series_keep_their_weights_and_scales(folder: Path) -> None:
     assert call("train", *common, "run_dir=run").status == 0
     outcome = updated("checkpoint=run", "input=new.csv", "output=run2")
     assert outcome.status == 0, outcome.err
-    assert "left out, not in training: c" in " ".join(outcome.out.split())
+    assert "left out series that were not in training: c" in " ".join(outcome.out.split())
     kept, products = kept_of(Path("run2"), 2), np.zeros((SEQ + PRED, SEQ + PRED))
     for part, weight in zip(named, kept.weights, strict=True):
         values = scaled(part["price"].to_numpy())

@@ -34,7 +34,7 @@ def noise(seed: int, phi: float = 0.0, n: int = ROWS) -> np.ndarray:
 
 
 def test_fewer_than_five_percent_false_alarms() -> None:
-    """Red if the bet wins on stationary errors, with autocorrelation or without."""
+    """Red if the bet raises alarms on stationary errors, with autocorrelation or without."""
     alarms = [find_drift(noise(seed, phi=0.4 * (seed % 2))).alarm for seed in range(200)]
     assert sum(alarm is not None for alarm in alarms) < 10
 
@@ -110,7 +110,7 @@ def test_the_least_likely_window_is_that_of_a_loop() -> None:
 
 
 def test_intervals_of_few_horizons_decide_little() -> None:
-    """Red if the spread of a few horizons that happen to be alike is taken as it is."""
+    """Red if the standard deviation of a few similar horizons is used without a minimum."""
     for inside, verdict in ((np.full(8, 0.9), Verdict.ok), (np.full(100, 0.9), Verdict.recalibrate)):
         assert replace(findings(), coverage=inside).decide()[0] is verdict
 

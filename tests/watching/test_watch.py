@@ -11,7 +11,7 @@ from entry_points import SMALL, call
 from informer.watching.findings import Verdict
 
 SPLIT = [
-    f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 1000), ("val", 400), ("test", 200))
+    f"dataset.split.{name}={rows}" for name, rows in (("kind", "rows"), ("train", 500), ("val", 200), ("test", 100))
 ]
 RUN = [
     "dataset=csv",
@@ -24,7 +24,7 @@ RUN = [
     "run_dir=run",
     "trainer.refit=true",
 ]
-OLD, BREAK, ALL = 1600, 1800, 2000
+OLD, BREAK, ALL = 800, 950, 1070
 
 
 def series(shift: float) -> pd.DataFrame:
@@ -51,12 +51,34 @@ def test_a_level_shift_is_found_and_nothing_else(folder: Path, shift: float, ver
         assert BREAK <= table.index[table["date"] == pd.Timestamp(alarms[0])][0] < BREAK + 100
     else:
         assert alarms == []
+        assert [one["at"] for one in found["level"]] == [""]
     assert "In service" in Path("run/watch/watch.html").read_text()
     # every origin after the rows of all parts, against the season before
-    values, starts = table["y"].to_numpy() / table["y"].head(1000).std(ddof=0), range(OLD, ALL - 6 + 1)
+    values, starts = table["y"].to_numpy() / table["y"].head(500).std(ddof=0), range(OLD, ALL - 6 + 1)
     steps = np.stack([values[start : start + 6] - values[start - 24 : start - 18] for start in starts])
     assert found["mse"]["seasonal naive"] == pytest.approx((steps**2).mean(), rel=1e-4)
     assert found["origins"] == len(starts)
+
+
+def test_a_level_that_the_model_reads_is_found(folder: Path) -> None:
+    """Red if only errors are tested, or the level is compared from another row than the first after training."""
+    rng, values = np.random.default_rng(1), np.zeros(ALL)
+    for t in range(1, ALL):
+        values[t] = 0.7 * values[t - 1] + 0.51**0.5 * rng.normal()
+    table = series(0.0).assign(y=(values + 2 * (np.arange(ALL) >= BREAK)).round(6))
+    table.head(OLD).to_csv("all.csv", index=False)
+    assert call("train", *RUN).status == 0
+    table.iloc[OLD:].to_csv("new.csv", index=False)
+    outcome = call("watch", "checkpoint=run", "input=new.csv")
+    assert outcome.status == Verdict.update.value, outcome.out + outcome.err
+    assert outcome.out.startswith("update: level moved: y by +")
+    found = json.loads(Path("run/watch/watch.json").read_text())
+    assert [one["at"] for one in found["drift"]] == [""]
+    level = found["level"][0]
+    place = table.index[table["date"] == pd.Timestamp(level["at"])][0]
+    assert BREAK <= place < BREAK + 100
+    assert level["after"] == place - OLD + 1
+    assert "Level of the targets" in Path("run/watch/watch.html").read_text()
 
 
 def test_too_few_rows_are_refused_in_one_line(folder: Path) -> None:
@@ -68,3 +90,50 @@ def test_too_few_rows_are_refused_in_one_line(folder: Path) -> None:
     assert outcome.status == 2
     assert "expected at least pred_len=6 rows after" in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+def test_series_that_end_at_different_times_are_aligned_by_time(folder: Path) -> None:
+    """Red if origins are matched from the ends of the series: the last period would contain errors of the shorter."""
+    table, end = series(0.0), OLD + 150
+    parts = {"a": table, "b": table.assign(y=5 * table["y"][::-1].to_numpy()).iloc[:end]}
+    pd.concat([part.head(OLD).assign(id=name) for name, part in parts.items()]).to_csv("all.csv", index=False)
+    assert call("train", *RUN, "dataset.series_col=id", "scaler.per_series=true").status == 0
+    pd.concat([part.iloc[OLD:].assign(id=name) for name, part in parts.items()]).to_csv("new.csv", index=False)
+    assert call("watch", "checkpoint=run", "input=new.csv").status in (0, 10, 11, 12)
+    last = json.loads(Path("run/watch/watch.json").read_text())["periods"][-1]
+    times = table["date"].astype(str)
+    starts = [times[times == last[end]].index[0] for end in ("first", "last")]
+    assert starts[0] >= end
+    values = table["y"].to_numpy() / table["y"].head(500).std(ddof=0)
+    steps = np.stack([values[i : i + 6] - values[i - 24 : i - 18] for i in range(starts[0], starts[1] + 1)])
+    assert last["mse"]["seasonal naive"] == pytest.approx((steps**2).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("where", ["train", "watch"])
+def test_missing_values_are_refused_in_one_line(folder: Path, where: str) -> None:
+    """Red if they end in an error about a forecast, or about the run's own rows."""
+    table = series(0.0)
+    table.head(OLD).to_csv("all.csv", index=False)
+    table.iloc[OLD:].to_csv("new.csv", index=False)
+    mask = ["dataset.fill=mask"]
+    assert call("train", *RUN, *(mask if where == "train" else [])).status == 0
+    outcome = call("watch", "checkpoint=run", "input=new.csv", *(mask if where == "watch" else []))
+    assert outcome.status == 2
+    assert outcome.err.startswith("error: dataset.fill=mask: watch does not support missing values")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_gap_after_training_names_what_closes_it(folder: Path) -> None:
+    """Red if the advice has no effect: rows between two files cannot be filled, those within one can."""
+    table = series(0.0)
+    table.head(OLD).to_csv("all.csv", index=False)
+    assert call("train", *RUN).status == 0
+    table.iloc[OLD + 3 :].to_csv("new.csv", index=False)
+    outcome = call("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear")
+    assert outcome.status == 2
+    last = table["date"][OLD - 1]
+    assert f"give a file that begins at {last} or earlier, with dataset.fill=" in outcome.err
+    pd.concat([table.iloc[OLD - 1 : OLD], table.iloc[OLD + 3 :]]).to_csv("new.csv", index=False)
+    assert call("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear").status == Verdict.ok.value
+    found = json.loads(Path("run/watch/watch.json").read_text())
+    assert found["origins"] == ALL - OLD - 6 + 1

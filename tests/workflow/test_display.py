@@ -38,7 +38,7 @@ def test_it_is_drawn_on_a_terminal() -> None:
 
 
 def test_piped_output_gets_plain_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red when nothing is said for longer than `EVERY`, or signs that only a terminal obeys are written."""
+    """Red when nothing is printed for longer than `EVERY`, or terminal control characters are written."""
     monkeypatch.setattr(module, "EVERY", 0.01)
     file = io.StringIO()
     with displayed(Console(file=file), 5.0) as display:

@@ -69,7 +69,7 @@ def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: 
     assert outcome.status == 2
     assert "2 rows are missing" in outcome.err
     assert "row 52, column 'load'" in outcome.err
-    assert outcome.err.endswith("give repair=auto, which sets dataset.fill=linear\n")
+    assert outcome.err.endswith("add repair=auto, which sets dataset.fill=linear\n")
     assert [path.name for path in folder.iterdir()] == ["my.csv"]
     lines = sound(forecast("my.csv", "repair=auto", "output=out"))
     assert "dataset.fill=linear" in lines["Data"]
@@ -160,7 +160,7 @@ def test_a_folder_of_bad_files_only(folder: Path) -> None:
     ("arguments", "said"),
     [
         (["horizon=400"], "horizon=400: expected at most 150"),
-        (["target=nothing"], "target=nothing: expected a column of numbers, one of heat, load"),
+        (["target=nothing"], "target=nothing: expected a numeric column, one of heat, load"),
         (["budget=0"], "budget: expected more than 0 minutes"),
         (["intervals=[80,80]"], "intervals: expected different whole percentages"),
         (["horizn=3"], "horizon"),
@@ -191,3 +191,19 @@ def test_the_default_searches_within_the_budget(folder: Path) -> None:
     said = sound(outcome)["Model"].split(", ")[0]
     assert {part for part, words in parts.items() if words in said} == {part for part, one in shares.items() if one}
     assert "time_budget_minutes: 0.08" in Path("out/config.yaml").read_text() or Path("out/search.csv").exists()
+
+
+@pytest.mark.parametrize(("cells", "more"), [(1, ""), (2, " (and 1 more problem: informer inspect in/b.csv)")])
+def test_a_failure_counts_problems_not_lines_of_advice(folder: Path, cells: int, more: str) -> None:
+    """Red if the line on repair=auto counts as a problem."""
+    Path("in").mkdir()
+    hourly(400).to_csv("in/a.csv", index=False)
+    bad = hourly(400).astype({"load": object, "heat": object})
+    bad.loc[5, "load"] = np.nan
+    if cells > 1:
+        bad.loc[7, "heat"] = np.nan
+    bad.to_csv("in/b.csv", index=False)
+    outcome = forecast("in", "output=out", "target=load")
+    assert outcome.status == 1, outcome.err
+    (line,) = (line for line in outcome.out.splitlines() if line.startswith("Failed"))
+    assert line.endswith(more) if more else "more problem" not in line, line

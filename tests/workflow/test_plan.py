@@ -1,4 +1,4 @@
-"""What `informer forecast` decides where the user says nothing."""
+"""Choices of `informer forecast` for settings that the user does not set."""
 
 import pytest
 

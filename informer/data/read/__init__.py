@@ -1,1 +1,1 @@
-"""From a file or a table to a checked series."""
+"""Read files and tables as checked series."""

@@ -1,4 +1,4 @@
-"""How to train on a file that may have problems: settings that fix them, tried before they are suggested."""
+"""Find settings that fix the problems of a file; they are tried before they are suggested."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,19 +14,19 @@ from informer.data.read.table import Table
 from informer.data.split import cut_rows, shortage
 
 ROUNDS = 4
-"""Repairs uncover further problems: gaps after sorting, columns that cannot be filled."""
+"""Maximum rounds of repairs; a repair may reveal further problems, such as gaps after sorting."""
 
 ZONE = "dataset.timezone="
 
 MOST_EMPTY = 0.5
-"""Share of a column that may be missing; emptier ones are left out."""
+"""Maximum share of missing values of a column for which gaps are kept (fill=mask)."""
 
 LEAST_SEQ_LEN = 4
 """Minimum rows of history for a useful model."""
 
 
 def repaired_config(table: Table, config: DatasetConfig, name: str) -> tuple[DatasetConfig, Series] | None:
-    """`config` with repairs, without columns that cannot be repaired, and the resulting series; None if nothing
+    """`config` with repairs and without columns that cannot be repaired, and the resulting series; None if no repair
     helps."""
     given = config.fill
     for _ in range(ROUNDS):
@@ -42,7 +42,7 @@ def repaired_config(table: Table, config: DatasetConfig, name: str) -> tuple[Dat
 
 
 def fitting_sizes(series: Series, config: DatasetConfig, wanted: WindowSizes) -> WindowSizes | None:
-    """The requested windows, or shorter ones if the parts of the split are too short; None if none fit."""
+    """The requested window sizes, or shorter ones if the parts of the split are too short; None if none fit."""
     sizes = wanted
     while _too_few_rows(series, config, sizes):
         seq_len, pred_len = sizes.seq_len * 3 // 4, max(sizes.pred_len * 3 // 4, 1)
@@ -53,15 +53,15 @@ def fitting_sizes(series: Series, config: DatasetConfig, wanted: WindowSizes) ->
 
 
 def _has_ends(series: Series, problems: Sequence[Problem]) -> bool:
-    """Whether cells that cannot be filled, before the first value of a column or after its last one, are those of
-    columns that are observed else: leaving these out would lose more than it repairs."""
+    """Whether a column with missing values at its start or end, which cannot be filled, is mostly observed otherwise,
+    so that dropping it would lose too much."""
     late = [problem.column for problem in problems if problem.column in series.columns and problem.settings]
     empty = np.isnan(series.values).mean(axis=0)
     return any(empty[series.columns.index(column)] <= MOST_EMPTY for column in late)
 
 
 def _changed(config: DatasetConfig, columns: Sequence[str], problems: Sequence[Problem]) -> DatasetConfig:
-    """With the repairs for these problems, and without columns that they cannot repair."""
+    """The configuration with repairs for these problems, without columns that cannot be repaired."""
     asked = {setting for problem in problems for setting in problem.settings}
     bad = {problem.column for problem in problems if not problem.settings or config.fill is not None}
     kept = [column for column in columns if column not in bad]

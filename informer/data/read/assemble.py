@@ -1,7 +1,7 @@
-"""The chunks of a long CSV file as one frame: numbers go where they stay, text that repeats is kept once.
+"""Assemble the chunks of a long CSV file in one frame with little memory.
 
-pandas joins the cells of a file at the end, when it holds them twice. Here each chunk is copied into arrays for all
-rows, and given back.
+pandas concatenates the cells of a file at the end, when it holds them twice. Here each chunk is copied into arrays for
+all rows and freed, and repeated text is dictionary-encoded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,31 +13,31 @@ import pandas as pd
 
 from informer.data.read.cells import kept_once
 
-ROWS = 1 << 17
+ROWS = 1 << 16
 """Rows of a chunk."""
 
 REPEATED = 4
-"""Rows for each distinct text, on average, from which on texts are kept once."""
+"""Minimum average number of rows per distinct text for dictionary encoding."""
 
 EXACT = 1 << 53
-"""Integers below are exact in double precision."""
+"""Integers below this are exact in double precision."""
 
 GROWTH = 8
-"""Arrays grow by one part in so many, in place where the system can."""
+"""Arrays grow by 1 / GROWTH of their length, in place if the system can."""
 
 
 class MixedColumnError(ValueError):
-    """A column that changes its type between chunks: only the whole file says what it is."""
+    """A column has different types in different chunks, so the file must be read at once."""
 
 
 def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """One frame; a single chunk stays as it is.
+    """Concatenate chunks; a single chunk is returned unchanged.
 
     Args:
-        chunks: of equal columns, in order; at least one.
+        chunks: chunks with equal columns, in order; at least one.
 
     Raises:
-        MixedColumnError: read the file at once instead.
+        MixedColumnError: a column changes its type.
     """
     rest = iter(chunks)
     first = next(rest)
@@ -51,7 +51,7 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without the blank rows that spreadsheets leave at the end of a file."""
+    """The frame without blank rows at its end, which spreadsheets leave there."""
     if not len(frame) or pd.notna(frame[frame.columns[0]].array[-1]):
         return frame
     filled = np.flatnonzero(frame.notna().any(axis=1))
@@ -60,7 +60,7 @@ def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(slots=True)
 class _Rows:
-    """An array that rows are added to; its memory grows in place."""
+    """An array to which rows are appended."""
 
     array: np.ndarray
     n: int = 0
@@ -81,7 +81,7 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Repeated:
-    """Texts that repeat: each once, and its number in each row; -1 for an empty cell."""
+    """Dictionary-encoded text: the distinct texts, and their code in each row; -1 for an empty cell."""
 
     codes: _Rows
     known: dict[str, int] = field(default_factory=dict)
@@ -97,13 +97,14 @@ class _Repeated:
 
 @dataclass(slots=True)
 class _Parts:
-    """What is known of each column, by its place: names may repeat.
+    """The columns so far, by index, since names may repeat.
 
     Args:
-        columns: of the file.
-        places: of the columns that have decimals in the first chunk, together in `numbers`.
-        whole: columns of integers.
-        repeated, texts: columns of text.
+        columns: column names of the file.
+        places: indices of the columns that are float in the first chunk.
+        numbers: values of these columns.
+        whole: integer columns.
+        repeated, texts: text columns, dictionary-encoded or plain.
     """
 
     columns: pd.Index
@@ -145,7 +146,7 @@ class _Parts:
             texts.append(chunk.iloc[:, i])
 
     def frame(self) -> pd.DataFrame:
-        """All rows; the numbers stay where they are."""
+        """All rows, without copying the numbers."""
         frame = pd.DataFrame(self.numbers.filled(), columns=self.places, copy=False)
         for i, cells in sorted(self._others()):
             frame.insert(i, i, cells)
@@ -158,10 +159,10 @@ class _Parts:
 
 
 def _kind(dtype: object) -> str:
-    """f, i or t: decimals, integers, text.
+    """The kind of a type: f (float), i (integer) or t (text).
 
     Raises:
-        MixedColumnError: something else.
+        MixedColumnError: another type.
     """
     if isinstance(dtype, pd.StringDtype):
         return "t"
@@ -182,7 +183,7 @@ def _is_exact(cells: pd.Series) -> bool:
 
 
 def _widened(rows: _Rows, cells: pd.Series, kind: str) -> _Rows:
-    """A column of integers with the cells of a further chunk: of decimals, as soon as one has some."""
+    """Append a chunk to an integer column, which becomes a float column if the chunk is one."""
     if kind == "t" or (kind == "i" and rows.array.dtype.kind == "f" and not _is_exact(cells)):
         raise MixedColumnError
     if kind == "f" and rows.array.dtype.kind == "i":

@@ -1,4 +1,4 @@
-"""Rows of a CSV file that cannot be split into the cells of its header."""
+"""Locate rows of a CSV file that do not match its header."""
 
 import codecs
 import csv
@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SHOWN = 60
-"""Characters of a row that a message shows."""
+"""Maximum number of characters of a row in a message."""
 
 
 class BrokenRow(ValueError):
-    """The first such row: its number, where the header is row 1, and what is wrong with it."""
+    """A row that does not match the header.
+
+    Args:
+        row: its number; the header is row 1.
+        problem: what is wrong, and how to fix it.
+    """
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(f"row {row}: {problem}")
@@ -20,16 +25,17 @@ class BrokenRow(ValueError):
 
 
 def find_broken_row(content: io.BufferedIOBase, encoding: str, separator: str, message: str) -> BrokenRow | None:
-    """The row that pandas stopped at.
+    """The row at which pandas stopped; None if it is not found.
 
     Args:
         content: the file.
-        message: of pandas.
+        encoding, separator: its format.
+        message: error message of pandas.
     """
     if opened := re.search(r"EOF inside string starting at row (\d+)", message):
         return BrokenRow(int(opened[1]) + 1, "a quotation mark has no partner; add or remove one")
     content.seek(0)
-    # not a TextIOWrapper, which closes the file
+    # not a TextIOWrapper, which would close the file
     lines = codecs.getreader(encoding)(content)
     rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
     expected = len(next(rows))
@@ -47,7 +53,7 @@ def find_broken_row(content: io.BufferedIOBase, encoding: str, separator: str, m
 
 @contextmanager
 def rows_before(number: int) -> Iterator[None]:
-    """Count rows from the start of the file, where a piece is read that has `number` rows before it."""
+    """Correct the row numbers of errors in a piece of a file that follows `number` other rows."""
     try:
         yield
     except BrokenRow as error:

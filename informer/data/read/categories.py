@@ -1,7 +1,7 @@
-"""Columns of categories: the number of each cell's category in place of the cell, so that a table holds only numbers.
+"""Categorical columns: cells are replaced by category codes.
 
-A category is the text of a cell: 3, 3.0 and "3" are one, 03 is another; an empty cell, which may as well be written NA
-or None, is a category of its own. Its number is its place among the known ones, from 1; 0 means any other.
+A category is the text of a cell: 3, 3.0 and "3" are equal, 03 is another; empty cells, including NA and None, form a
+category. Codes number the known categories from 1; 0 is an unknown category.
 """
 
 import re
@@ -19,7 +19,7 @@ from informer.data.read.numeric import has_numbers, has_words
 from informer.data.read.table import Table
 
 Labels = Mapping[str, Sequence[str]]
-"""By column, its categories in the order of their numbers."""
+"""Categories of each column, in the order of their codes."""
 
 
 def label(cell: object) -> str:
@@ -30,47 +30,47 @@ def label(cell: object) -> str:
 
 
 def labelled(cells: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """The place of each cell's category, and the categories that occur."""
+    """Index of each cell's category, and the categories that occur (equal ones may repeat)."""
     places, values = pd.factorize(cells, use_na_sentinel=False)
     return places, [label(value) for value in values]
 
 
 def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, "t"]:
-    """The number of each cell's category among these; 0: it is none of them."""
+    """Code of each cell's category; 0 if it is not in `labels`."""
     numbers = {one: number for number, one in enumerate(labels, start=1)}
     places, found = labelled(cells)
     return np.array([numbers.get(one, 0) for one in found], dtype=np.float64)[places]
 
 
 def coded(table: Table, labels: Labels) -> Table:
-    """The table with numbers in its columns of categories, as far as it has them."""
+    """The table with codes in its categorical columns."""
     codes = {name: numbered(table.frame[name], known) for name, known in labels.items() if name in table.columns}
     return replace(table, frame=table.frame.assign(**codes)) if codes else table
 
 
 def unknown(table: Table, labels: Labels) -> dict[str, list[str]]:
-    """By column, the categories in a table that are none of these."""
+    """Categories of a table that are not in `labels`, by column."""
     found = {name: labelled(table.frame[name])[1] for name in labels if name in table.columns}
     return {name: more for name, own in found.items() if (more := sorted(set(own) - set(labels[name])))}
 
 
 @dataclass(slots=True)
 class CategoryReader:
-    """Finds the columns of categories and numbers their cells, in all files of a dataset alike.
+    """Finds categorical columns and encodes them, with the same codes in all files of a dataset.
 
     Args:
-        covariates: columns that are categories where they hold text, as static ones are.
-        labels: categories that were met, in this order.
+        covariates: columns that are categorical if they contain text, like static covariates.
+        labels: categories found so far.
     """
 
     covariates: Sequence[str] = ()
     labels: dict[str, list[str]] = field(default_factory=dict)
 
     def coded(self, table: Table, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
-        """The table with numbers, and the configuration with the names of all these columns.
+        """The table with codes, and the configuration with the names of all categorical columns.
 
         Raises:
-            InputError: a column of the configuration is missing.
+            InputError: a column of `dataset.categorical` is missing.
         """
         for name in config.categorical:
             if name not in table.columns:
@@ -84,7 +84,7 @@ class CategoryReader:
 
 
 def is_text(table: Table, column: str) -> bool:
-    """Whether a column holds text and neither numbers nor times."""
+    """Whether a column contains text and neither numbers nor times."""
     if column not in table.columns:
         return False
     dtype = table.frame[column].dtype

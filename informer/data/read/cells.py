@@ -1,4 +1,4 @@
-"""Limits of the cells of a table, which needs pandas; those of the file are in `limits`."""
+"""Text cells: missing values, dictionary encoding and length limits. Limits of files are in `limits`."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
@@ -13,38 +13,46 @@ from informer.data.read.limits import long_cell
 
 EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan"}
 EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
-"""Text that pandas takes for an empty cell, which a name may well be."""
+"""Text that pandas reads as an empty cell, although it may be a name."""
 
 KEPT_ONCE = "texts of a file"
-"""The name of the texts of columns made by `kept_once`."""
+"""Marks the columns made by `kept_once`."""
 
 
 def kept_once(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
-    """A column of text of which each one that repeats is kept once: categorical, but not by what it means.
+    """A dictionary-encoded text column; of pandas' categorical type, but not a categorical variable.
 
     Args:
-        codes: which text each cell has; -1 for an empty cell.
+        codes: index in `texts` of each cell; -1 for an empty cell.
+        texts: the distinct texts.
     """
     return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts, name=KEPT_ONCE)))
 
 
 def is_kept_once(cells: pd.Series) -> bool:
-    """Whether it is such a column."""
+    """Whether a column is from `kept_once`."""
     return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == KEPT_ONCE
 
 
 def written(cells: pd.Series) -> pd.Series:
-    """Text of such a column as plain text; others as they are."""
+    """Decode a column of `kept_once` to plain text; others are unchanged."""
     return cells.astype(str) if is_kept_once(cells) else cells
 
 
 def distinct(cells: pd.Series) -> pd.Series:
-    """Each text of such a column that occurs; others as they are."""
+    """The distinct texts of a column of `kept_once`; others are unchanged."""
     return pd.Series(cells.unique()).astype(str) if is_kept_once(cells) else cells
 
 
+def row_numbers(index: pd.Index, first: int) -> np.ndarray:
+    """An index of whole numbers as an array that begins at `first`."""
+    if isinstance(index, pd.RangeIndex):  # whose own array pandas would keep
+        return np.arange(index.start + first, index.stop + first, index.step)
+    return index.to_numpy() + first
+
+
 def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
-    """Raise the InputError of a cell or a name that is too long."""
+    """Raise an InputError if a cell or a column name is too long."""
     for i, column in enumerate(frame.columns):
         cells = distinct(frame.iloc[:, i])
         is_text = is_string_dtype(cells) or is_object_dtype(cells)
@@ -53,10 +61,10 @@ def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
 
 
 def as_written(as_text: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    """What makes pandas leave the text of some columns as it is, and the others to their types."""
+    """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged."""
     written = [name for name in as_text if name in names]
     if not written:
         return {}
-    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), EMPTY_WORDS)  # by place: names may repeat
+    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), EMPTY_WORDS)  # by index: names may repeat
     empty |= {names.index(name): {""} for name in written}
     return {"dtype": dict.fromkeys(written, str), "keep_default_na": False, "na_values": empty}

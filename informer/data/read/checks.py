@@ -1,6 +1,6 @@
-"""Checks of rows: times that repeat, go back or do not follow the step, and cells that are not finite numbers.
+"""Checks of rows: duplicate, unordered or irregular timestamps, and cells that are not finite numbers.
 
-Each check adds its problems to a report: the first place, the count, what to do, which setting helps.
+Each check adds its problems to a report: the first location, the count, what to do, and the setting that helps.
 """
 
 import re
@@ -15,18 +15,18 @@ from informer.data.read.number_marks import are_smoother_as_thousands, grouping_
 from informer.data.read.report import Report, several
 from informer.data.read.rows import Rows
 from informer.data.read.table import Table, shown
-from informer.data.read.zone import changing_zone
+from informer.data.read.zone import changing_zone, leaves_hours_out
 from informer.errors import InputError
 
 LARGEST = 1e30
-"""Larger values, scaled by a training scaler, could overflow the network's float32."""
+"""Maximum magnitude of a value; larger ones, scaled by a training scaler, could overflow float32."""
 
 
 def check_times(name: str, unread: pd.Series, time_format: str | None, report: Report) -> None:
-    """Every cell of the time column must be a time.
+    """Check that every cell of the time column is a time.
 
     Args:
-        name: of the table.
+        name: name of the table.
         unread: cells of the column that are not times, by line number.
         time_format: the expected format.
     """
@@ -40,7 +40,7 @@ def check_times(name: str, unread: pd.Series, time_format: str | None, report: R
 
 
 def check_order(rows: Rows, report: Report) -> None:
-    """Every time must occur once, after the previous times."""
+    """Check that times are unique and increasing."""
     if rows.is_increasing:
         return
     again = rows.timestamps.duplicated()
@@ -49,8 +49,8 @@ def check_order(rows: Rows, report: Report) -> None:
         report.add(
             f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}"
             f"{several(int(again.sum()), 'rows repeat a time')}; "
-            "keep one row per time, or set dataset.duplicates=first or mean; "
-            "where a column names the series of a row, dataset.series_col",
+            "keep one row per time, or set dataset.duplicates=first or mean, or, for a file of several series, "
+            "dataset.series_col",
             "dataset.duplicates=first",
         )
     once = np.flatnonzero(~again)
@@ -65,24 +65,32 @@ def check_order(rows: Rows, report: Report) -> None:
 
 
 def check_clock_changes(rows: Rows, report: Report) -> bool:
-    """Whether local times repeat and lack hours as a zone's clock changes make them; reported as one problem."""
-    zone = None if rows.is_increasing else changing_zone(rows.timestamps)
+    """Whether local times repeat and lack hours like the clock changes of a time zone; reports them as one problem."""
+    times = rows.timestamps
+    if rows.is_increasing and not (len(times) > 2 and leaves_hours_out(times)):
+        return False
+    zone = changing_zone(times)
     if zone is None:
         return False
-    row = int(rows.timestamps.duplicated().argmax())
+    if rows.is_increasing:
+        row = int(np.diff(times.asi8).argmax()) + 1
+        found = f"no time between {times[row - 1]} and {times[row]}, as when clocks are set forward"
+    else:
+        row = int(times.duplicated().argmax())
+        found = f"local time {times[row]} occurs twice, as when clocks are set back"
     report.add(
-        f"{rows.at(row)}: local time {rows.timestamps[row]} occurs twice, as where clocks are set back; set "
-        f"dataset.timezone={zone}, or another zone with the same clock changes",
+        f"{rows.at(row)}: {found}; set dataset.timezone={zone}, or another zone with the same clock changes",
         f"dataset.timezone={zone}",
     )
     return True
 
 
 def choose_step(rows: Rows, wanted: str | None) -> Frequency:
-    """The step of sorted rows: the one that most of them follow.
+    """The step that most of the sorted rows follow.
 
     Args:
-        wanted: the step expected. If its anchor (weekday, month's start or end) is not the file's, the file's holds.
+        rows: sorted by time.
+        wanted: the expected step. If only its anchor (weekday, start or end of the month) differs, the file's is used.
 
     Raises:
         InputError: the rows follow another step than expected, or are too few to determine one.
@@ -105,18 +113,20 @@ def choose_step(rows: Rows, wanted: str | None) -> Frequency:
 
 
 def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], advice: str, report: Report) -> None:
-    """There must be exactly one step from each row to the next.
+    """Check that consecutive rows are one step apart.
 
     Args:
-        rows: sorted.
+        rows: sorted by time.
+        frequency: the step.
         unread: line numbers of unreadable times; gaps around them are not reported.
         advice: what to do about missing rows.
+        report: receives the problems.
     """
     strides = frequency.strides(rows.timestamps)
     if (strides == 1).all():
         return
-    beside = np.searchsorted(unread, rows.lines)
-    strides = np.where(beside[1:] == beside[:-1], strides, 1)
+    before = np.searchsorted(unread, rows.lines)
+    strides = np.where(before[1:] == before[:-1], strides, 1)
     gaps, uneven = np.flatnonzero(strides > 1), np.flatnonzero(strides == 0)
     if len(gaps):
         missing = int((strides[gaps] - 1).sum())
@@ -134,11 +144,13 @@ def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], 
 
 
 def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str | None, report: Report) -> None:
-    """Every value must be a number in the range of the network's float32.
+    """Check that every value is a number of at most LARGEST.
 
     Args:
-        text: by column, its text cells, indexed by line number.
-        advice: what to do about empty cells; None: they may be empty.
+        rows: the rows.
+        text: text cells by column, indexed by line number.
+        advice: what to do about empty cells; None: they are allowed.
+        report: receives the problems.
     """
     sound = are_sound(rows.values)
     for place, column in enumerate(rows.columns):
@@ -147,7 +159,7 @@ def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str | None, r
 
 
 def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
-    """Whether every value of a column is a number in range; without a second array of the size of the first."""
+    """Whether all values of each column are numbers in range; does not copy the values."""
     if not len(values):
         return np.ones(values.shape[1], dtype=bool)
     return (values.max(axis=0) <= LARGEST) & (values.min(axis=0) >= -LARGEST)
@@ -178,9 +190,10 @@ def _check_column(rows: Rows, place: int, text: pd.Series, advice: str | None, r
 
 
 def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
-    """No column may be ambiguous by a factor of thousand.
+    """Check for columns that are ambiguous by a factor of a thousand.
 
-    Among commas the point is nearly always decimal: then it is only a warning, if the rows vary less the other way.
+    In comma-separated files the point is nearly always the decimal mark, so these only get a warning, and only if the
+    values are smoother with the other reading.
     """
     for column in columns:
         doubt = table.doubts.get(column)
@@ -202,8 +215,8 @@ def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:
 
 
 def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
-    """A warning for each constant column, which is of no use to a model, unless it is one that `may_be`."""
-    # of gaps, which may be a whole column: neither number
+    """A warning for each constant column, except those in `may_be`."""
+    # NaN for a column without values
     low, high = np.fmin.reduce(rows.values), np.fmax.reduce(rows.values)
     still = low == high if len(rows) > 1 else []
     return [

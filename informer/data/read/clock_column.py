@@ -1,4 +1,4 @@
-"""Times stored in two columns, one of dates and one of times of day, joined into one."""
+"""Join a column of dates and a column of times of day."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -13,16 +13,17 @@ CLOCK = r"\s*\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?\s*"
 """A time of day."""
 
 NAMES = {"time", "clock", "hour", "time of day", "zeit", "uhrzeit", "heure", "hora", "ora", "tijd", "tid", "klockslag"}
-"""Column names (any case) for a time of day; a column right after the dates needs none of them."""
+"""Column names (any case) for a time of day; the column right after the dates may have any name."""
 
 
-def find_clock_column(table: Table, time_col: str, apart: Collection[str]) -> str | None:
-    """The column of times of day for a column of dates, if a date by itself does not identify a row.
-
-    That is if dates have no time of day and repeat from row to row. A column of sunrises has one date per row.
+def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) -> str | None:
+    """The column of times of day for a column of dates; None unless dates have no time of day and repeat in
+    consecutive rows. (A column of sunrise times has one date per row.)
 
     Args:
-        apart: columns with other roles.
+        table: the table.
+        time_col: the column of dates.
+        excluded: columns with other roles.
     """
     dates = table.frame[time_col]
     if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_kept_once(dates)):
@@ -32,11 +33,11 @@ def find_clock_column(table: Table, time_col: str, apart: Collection[str]) -> st
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
     named = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
-    return next((one for one in [*named, *following] if one not in apart and _has_clocks(table.frame[one])), None)
+    return next((one for one in [*named, *following] if one not in excluded and _has_clocks(table.frame[one])), None)
 
 
 def joined(table: Table, time_col: str, clock_col: str) -> Table:
-    """The table with times of day appended to its dates, without their column."""
+    """The table with times of day appended to its dates, and without the column of times of day."""
     frame = table.frame
     both = frame[time_col].astype(str).str.strip() + " " + frame[clock_col].astype(str).str.strip()
     times = both.where(frame[time_col].notna() & frame[clock_col].notna())

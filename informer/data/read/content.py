@@ -1,4 +1,4 @@
-"""CSV text that is not in a file, such as the body of a request."""
+"""Read CSV text that is not in a file, such as the body of a request."""
 
 import io
 from pathlib import Path
@@ -12,10 +12,12 @@ from informer.data.read.table import Table, csv_table
 
 
 def table_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
-    """The cells of CSV text that is written as `config` says; neither compressed nor parquet.
+    """The cells of CSV text, which must not be compressed.
 
     Args:
-        name: what errors call it.
+        content: the text, encoded.
+        name: its name in errors.
+        config: its format.
 
     Raises:
         InputError: see `read_table`.

@@ -1,8 +1,8 @@
-"""Choosing among several readings of a column of dates: by all rows, then by the step between them.
+"""Choose among several date formats for a column: by all rows, then by the step between them.
 
-A reading is valid if no other one reads cells that it does not. If several are valid, as for the first twelve days of a
-month, the one with equal steps is chosen, if there is only one. Dates that start with the year are read as ISO 8601,
-unless the rows contradict it.
+A format is valid if no other one reads cells that it cannot read. If several are valid, as for the first twelve days of
+a month, the only one with equal steps is chosen. Dates that start with the year are read as ISO 8601, unless the rows
+contradict it.
 """
 
 import re
@@ -19,26 +19,28 @@ from informer.data.read.table import Table, shown
 from informer.errors import InputError
 
 HEAD = 10_000
-"""Rows checked first: they settle most columns."""
+"""Number of rows checked first; they suffice for most columns."""
 
 PIECE = 1 << 18
-"""Rows whose dates are cut out at once."""
+"""Number of rows whose dates are extracted at once."""
 
 FEWEST = 3
-"""Distinct times needed to determine a step."""
+"""Minimum number of distinct times that determine a step."""
 
 _ISO_DATE = re.compile(r"\s*\d{4}-(\d\d)-(\d\d)")
 
 Parse = Callable[[pd.Series, str], pd.DatetimeIndex]
-"""Cells and a format to times, NaT for cells in another format."""
+"""Parses cells with a format; NaT for cells in another format."""
 
 
 def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, trained: str | None = None) -> str:
-    """The intended format, among those that read one cell of the column.
+    """The format of a column, among those that can read its first cell.
 
     Args:
-        formats: the usual one first.
-        trained: the format of a model's training data: it settles what the rows leave ambiguous.
+        table, column: the column.
+        formats: candidates, the most common first.
+        parse: parses cells.
+        trained: format of a model's training data, which resolves ambiguity.
 
     Raises:
         InputError: the rows contradict each other or the training data, or leave the order ambiguous.
@@ -60,7 +62,7 @@ def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, t
 
 
 def _has_day_above_12(cells: pd.Series) -> bool:
-    """Fast check of ISO dates: whether the last part is a day in some row, and the middle one a month in all."""
+    """Fast check of ISO dates: the last part is above 12 in some row, the middle one never."""
     texts = distinct(cells)
     dates: set[str] = set()
     for begin in range(0, len(texts), PIECE):
@@ -70,7 +72,11 @@ def _has_day_above_12(cells: pd.Series) -> bool:
 
 
 def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd.DatetimeIndex]) -> list[str]:
-    """The formats that read every cell that any of them reads."""
+    """The formats that read every cell that any of them reads.
+
+    Raises:
+        InputError: there is none: day and month are swapped between rows.
+    """
     read: dict[str, np.ndarray] = {one: np.asarray(found.notna()) for one, found in times.items()}
     readable = np.logical_or.reduce(list(read.values()))
     holding = [one for one, mask in read.items() if (mask == readable).all()]
@@ -86,7 +92,7 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
 
 
 def _as_trained(table: Table, column: str, found: str, formats: Sequence[str], trained: str | None) -> str:
-    """`found`, unless training dates of this kind had another order."""
+    """`found`; an InputError if the training dates had another order."""
     if trained in formats and trained != found:
         raise InputError(
             f"{table.name}, column {column!r}: expected dates like {trained} as in training, found dates like {found}; "
@@ -96,7 +102,11 @@ def _as_trained(table: Table, column: str, found: str, formats: Sequence[str], t
 
 
 def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -> str:
-    """The only format with equal steps; ISO 8601 if it is among several."""
+    """The only format with equal steps; ISO 8601 if all formats start with the year.
+
+    Raises:
+        InputError: the order is ambiguous.
+    """
     usual, two_digits = next(iter(times)), any("%y" in one for one in times)
     regular = [one for one, found in times.items() if not two_digits and has_equal_steps(found)]
     # eight digits may start or end with their year
@@ -108,13 +118,13 @@ def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -
     cell = shown(table.frame[column].iloc[0])
     named = " or ".join(f"'{one}'" for one in times)
     raise InputError(
-        f"{table.name}, column {column!r}: {cell} leaves the order of day, month and year open, as do all rows; "
+        f"{table.name}, column {column!r}: the order of day, month and year is ambiguous in all rows, such as {cell}; "
         f"set dataset.time_format={named}"
     )
 
 
 def has_equal_steps(times: pd.DatetimeIndex) -> bool:
-    """Whether the distinct sorted times are one step apart; the same day of every nth month counts."""
+    """Whether the distinct sorted times are one step apart; the same day of every nth month counts as a step."""
     known = times[times.notna()].unique().sort_values()
     if len(known) < FEWEST:
         return False

@@ -1,7 +1,7 @@
-"""Possible readings of a date: every strptime format that reads its text, the usual one first.
+"""Possible formats of a date: every strptime format that can read its text, the most common first.
 
-Nothing is guessed: a text with two possible orders of day, month and year gives both, and the rows of its column
-decide (see `date_order`). Formats are pandas'; a final `Z` means UTC, as in ISO 8601.
+Nothing is guessed: for a text with two possible orders of day, month and year both are returned, and the rows of its
+column decide (see `date_order`). Formats are those of pandas; a final `Z` means UTC, as in ISO 8601.
 """
 
 import calendar
@@ -49,11 +49,10 @@ _YEARS = range(1800, 2200)
 
 @lru_cache(maxsize=1024)  # the first rows of many files are alike
 def date_formats(text: str) -> tuple[str, ...]:
-    """The formats that may read a date with its time of day; empty if it is not a date.
+    """The possible formats of a date with an optional time of day; empty if the text is not a date.
 
-    Years have four digits, or two if three numbers or a month's name form a date. Numbers without separators are dates
-    if
-    a time of day follows.
+    Years have four digits, or two in dates of three numbers or with the name of a month. Eight digits without
+    separators are a date only if a time of day follows.
     """
     if _ISO.fullmatch(text):
         return (ISO,) if len(text) < len("2024-01-01") else (ISO, _swapped(text))
@@ -83,7 +82,7 @@ def order(time_format: str) -> tuple[str, ...]:
 
 
 def _swapped(text: str) -> str:
-    """An ISO date with its day before its month."""
+    """The format of an ISO date with day and month swapped."""
     found = _NUMERIC.fullmatch(text)
     return "%Y-%d-%m" + (_time(found) if found is not None else "")
 
@@ -104,7 +103,7 @@ def _numeric(found: re.Match[str]) -> tuple[str, ...]:
 
 
 def _eight(found: re.Match[str]) -> tuple[str, ...]:
-    """Only with a time of day: eight digits may be any number."""
+    """Formats of eight digits with a time of day; without one they may be any number."""
     if found["gap"] is None:
         return ()
     first, last = int(found["digits"][:4]), int(found["digits"][4:])
@@ -148,7 +147,7 @@ def _weekday(found: re.Match[str]) -> str:
 
 
 def _time(found: re.Match[str]) -> str:
-    """The format of what follows the date."""
+    """The format of the time of day and zone after the date."""
     if found["gap"] is None:
         return ""
     return found["gap"] + _clock(found) + _zone(found["zone"] or "")

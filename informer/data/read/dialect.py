@@ -13,7 +13,7 @@ from informer.data.read.date_text import date_formats
 from informer.data.read.number_marks import find_marks
 
 SEPARATORS = "\t;|,"
-"""Possible separators; if two fit the rows equally well, the one less common within cells comes first."""
+"""Possible separators; if two fit the rows equally well, the first is chosen."""
 
 SAMPLED_LINES = 20
 
@@ -29,7 +29,7 @@ class Dialect:
     encoding: str = "utf-8"
     thousands: str = ""
     is_settled: bool = field(default=False, compare=False)
-    """The decimal mark was given, or is unambiguous in some cell of the file."""
+    """Whether the decimal mark was set, or is unambiguous in some cell of the file."""
 
     def uncommon(self) -> str:
         """Differences from the common format, for the log; empty if there are none."""
@@ -53,9 +53,8 @@ def known_marks(dialect: Dialect) -> list[str] | None:
 def find_encoding(content: bytes) -> str:
     """The encoding of a file from its first bytes: UTF-8 or UTF-16 by its BOM, otherwise UTF-8, GBK or Latin-1.
 
-    Every byte sequence is valid Latin-1, and much of it valid GBK: bytes above 127 are Chinese if nearly all of them
-    form
-    pairs of the 3755 usual characters or of their punctuation, which accented letters hardly ever do.
+    Every byte sequence is valid Latin-1, and many are valid GBK. Bytes above 127 are taken for Chinese if nearly all of
+    them form pairs of the 3755 most common characters or punctuation, which accented letters hardly ever do.
     """
     marked = next((encoding for bom, encoding in _BOMS.items() if content.startswith(bom)), None)
     if marked is not None:
@@ -68,7 +67,7 @@ def find_encoding(content: bytes) -> str:
 
 
 def find_dialect(text: str, hints: Hints) -> Dialect:
-    """The format of a file, from its first lines and the given hints."""
+    """The format of a file, from its first lines and the user's hints."""
     separator = hints.separator or find_separator(sampled_lines(text))
     if hints.decimal is not None or hints.thousands is not None:
         thousands = hints.thousands or ""
@@ -87,7 +86,7 @@ def sampled_lines(text: str) -> list[str]:
 
 
 def find_separator(lines: Sequence[str]) -> str:
-    """The character that splits the header and most rows into equally many cells without another separator.
+    """The separator: the character that splits the header and most rows into the same number of cells.
 
     Args:
         lines: the header and some rows.

@@ -1,4 +1,4 @@
-"""Location of a dataset's file; downloaded if it is missing and has a stable address.
+"""Locate the files of a dataset; a missing file is downloaded if the dataset has an address.
 
 A file is downloaded to a temporary folder, checked, then moved into place: a failure leaves no partial file.
 """
@@ -40,7 +40,7 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
 
 
 def dataset_path(config: DatasetConfig) -> str:
-    """The value of `dataset.path` on this machine; what is elsewhere is copied first.
+    """Local path of `dataset.path`; remote files are copied first.
 
     Raises:
         InputError: see `local_path`.
@@ -50,8 +50,8 @@ def dataset_path(config: DatasetConfig) -> str:
 
 
 def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[Path] | None:
-    """The tables of a folder, or the files of a pattern such as in/**/*.csv, sorted; None for the name of a single
-    file, or of a folder that is one partitioned table.
+    """The sorted tables of a folder, or files of a pattern such as in/**/*.csv; None for a single file or a folder that
+    is one partitioned table.
 
     Args:
         setting: the key, for errors.
@@ -59,7 +59,7 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
         excluded: names of files to leave out.
 
     Raises:
-        InputError: there are none.
+        InputError: there are none, or an address.
     """
     if is_remote(wanted):
         raise InputError(
@@ -85,7 +85,7 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
 
 
 def check_input(wanted: str) -> None:
-    """Refuse a missing `input=` before heavy imports.
+    """Check that `input=` exists, before heavy imports.
 
     Raises:
         InputError: neither a file nor a folder or pattern of files.
@@ -95,7 +95,7 @@ def check_input(wanted: str) -> None:
 
 
 def check_dataset(config: DatasetConfig, data_dir: Path) -> None:
-    """Refuse a dataset that is missing and cannot be downloaded, before heavy imports; downloads nothing.
+    """Check that a dataset exists or can be downloaded, before heavy imports; downloads nothing.
 
     Raises:
         InputError: see `find_files`.
@@ -104,10 +104,12 @@ def check_dataset(config: DatasetConfig, data_dir: Path) -> None:
     if not can_fetch:
         for path in find_files(config, data_dir):
             check_file(path)
+    if config.attributes is not None and not is_remote(config.attributes):
+        check_file(expanded(config.attributes))
 
 
 def check_file(path: Path) -> None:
-    """Refuse a missing file."""
+    """Raise an InputError if the file does not exist."""
     if not path.exists():
         raise InputError(f"{path}: no such file, check the path")
 
@@ -116,7 +118,7 @@ def find_file(config: DatasetConfig, data_dir: Path) -> Path:
     """The dataset's own file, downloaded into `data_dir` if needed.
 
     Raises:
-        InputError: it is missing and cannot be downloaded; says what to get and where to put it.
+        InputError: it is missing and cannot be downloaded; says what to download and where to put it.
     """
     if config.file is None:
         raise InputError(
@@ -154,7 +156,7 @@ def fetch(url: str, path: Path, *, sha256: str) -> None:
     import pooch  # rarely needed, and slow to import
 
     log.info("fetching %s", url)
-    # its own log goes to stderr, which is for errors only
+    # pooch logs to stderr, which is for errors only
     pooch.get_logger().setLevel(logging.WARNING)
     with TemporaryDirectory() as scratch:
         try:

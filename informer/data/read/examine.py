@@ -1,4 +1,4 @@
-"""Cells -> rows with one step: the requested repairs, then every check, all in one report."""
+"""From cells to rows with a regular step: requested repairs, then all checks, in one report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,18 +24,18 @@ from informer.data.read.table import Table
 from informer.data.read.timestamps import find_format, parse_timestamps
 
 MOST_KEPT = 100_000
-"""Rows of a time column that is kept to compare the next one with."""
+"""Maximum number of rows of a cached time column."""
 
 
 @dataclass(slots=True)
 class KnownTimes:
-    """The time column that was read last: files often share theirs, and it is then not read again."""
+    """Cache of the last time column, since the files of a dataset often have the same one."""
 
     _last: tuple[list[object], tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
-    """Cells, how they were to be read, and what was read; replaced at once, for threads."""
+    """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
 
     def times_of(self, table: Table, column: str, demands: "ReadSpec") -> tuple[str | None, pd.DatetimeIndex]:
-        """Format and times of a column.
+        """Format and times of a column, from the cache if its cells are equal.
 
         Raises:
             InputError: see `find_format` and `parse_timestamps`.
@@ -54,17 +54,16 @@ class KnownTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSpec:
-    """Requirements on the rows.
+    """How to read and check the rows.
 
     Args:
-        time_format: of the time column; None detects it.
-        trained_format: format of a model's training data, which settles what the rows leave ambiguous.
-        timezone: of local times; None: they are as written.
-        frequency: the expected step; None infers it.
-        repairs: made before the checks.
-        history: number of rows needed, from the end: of older rows only the times are checked; their values are neither
-            checked nor read. None: all rows.
-        known: times of the files before this one.
+        time_format: format of the time column; None: detected.
+        trained_format: format of a model's training data, which resolves ambiguous dates.
+        timezone: time zone of local times; None: as written.
+        frequency: the expected step; None: inferred.
+        repairs: repairs before the checks.
+        history: number of rows needed from the end; of older rows only the times are read and checked. None: all rows.
+        known: cache of time columns.
     """
 
     time_format: str | None
@@ -78,9 +77,13 @@ class ReadSpec:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """Sorted rows, their step (None if unknown), and the format of the timestamps.
+    """Sorted rows, their step and the format of the timestamps.
 
-    `n_rows` also counts rows with unreadable or duplicate times.
+    Args:
+        rows: sorted by time, without duplicate times.
+        frequency: the step; None if unknown.
+        time_format: format of the time column; None for timestamps.
+        n_rows: number of rows, including those with unreadable or duplicate times.
     """
 
     rows: Rows
@@ -90,11 +93,11 @@ class Examined:
 
 
 def examine(table: Table, time_col: str, columns: Sequence[str], demands: ReadSpec, report: Report) -> Examined | None:
-    """Read, repair and check. The rows are valid if the report has no problems; None if no time can be read."""
+    """Read, repair and check the rows, which are valid if the report has no problems; None if times cannot be read."""
     # repairs may move rows, or fill from older ones
     recent = table if demands.history is None or demands.repairs else table.end(demands.history)
     with report.gathering():
-        # by all rows: the last ones may be ambiguous
+        # from all rows, since the last ones may be ambiguous
         time_format, times = demands.known.times_of(table, time_col, demands)
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
         rows, text = read_cells(recent, time_col, columns, times[len(times) - len(recent.frame) :])
@@ -107,14 +110,14 @@ def examine(table: Table, time_col: str, columns: Sequence[str], demands: ReadSp
 
 
 def timeless(n: int) -> pd.DatetimeIndex:
-    """n unknown times."""
+    """n missing times."""
     return pd.DatetimeIndex(np.full(n, "NaT", "datetime64[s]"))
 
 
 def read_cells(
     table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
 ) -> tuple[Rows, dict[str, pd.Series]]:
-    """Columns as numbers, at these times; and by column the cells that are text, for `check_cells`."""
+    """Columns as numbers at these times, and their text cells by column, for `check_cells`."""
     values, positions = numbers(table, columns)
     rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
     return rows, {column: table.cells(column, where) for column, where in positions.items()}
@@ -129,7 +132,12 @@ def _examine_rows(
     time_format: str | None,
     report: Report,
 ) -> Examined:
-    """`whole`: all rows of the table, without values; `unread`: cells that are not times, by line number."""
+    """Repair and check rows.
+
+    Args:
+        whole: all rows of the table, without values.
+        unread: cells that are not times, by line number.
+    """
     read = repair(rows.timed, demands.repairs, demands.frequency, report)
     check_times(rows.name, unread, time_format, report)
     # the last rows are the latest only if all are sorted

@@ -1,4 +1,4 @@
-"""What goes wrong in reading a table, as one line."""
+"""Errors of reading a table as one-line messages."""
 
 import csv
 import zlib
@@ -17,7 +17,7 @@ from informer.files import reading
 
 @contextmanager
 def read_errors(path: Path, encoding: str | None = None) -> Iterator[None]:
-    """What goes wrong in reading, as a user's mistake."""
+    """Turn errors of reading a file into an InputError."""
     try:
         with reading(path):
             yield

@@ -1,4 +1,4 @@
-"""What a Python user passes as data, as a pandas table, and results as the kind of table that was passed."""
+"""Convert data passed by Python users to pandas, and results back to the type that was passed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,17 @@ if TYPE_CHECKING:
     import pyarrow
 
 Given = Any
-"""A pandas, polars or pyarrow table, or another that narwhals or Arrow's stream interface knows; a pandas series; times
-are a column or the index; or the path of a file."""
+"""A pandas, polars or pyarrow table, or another supported by narwhals or Arrow's stream interface, or a pandas series;
+times are a column or the index. Or the path of a file."""
 
 HOW = "pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
 
 
 def frame_of(data: Given, name: str) -> pd.DataFrame:
-    """A pandas table of the same content. Columns of numbers without gaps share memory with `data` where that is a
-    polars or pyarrow table.
+    """Convert to a pandas table. Numeric columns without gaps share memory with polars and pyarrow tables.
 
     Raises:
-        InputError: another type, or a series without times; says what to pass.
+        InputError: another type, or a series without times.
     """
     if isinstance(data, pd.DataFrame):
         return data
@@ -43,7 +42,7 @@ def frame_of(data: Given, name: str) -> pd.DataFrame:
 
 
 def like(data: Given, found: pd.DataFrame) -> Any:
-    """`found` as the kind of table that `data` is: pandas for pandas and paths, polars for polars (lazy ones too), and
+    """Convert `found` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
     pyarrow for all others."""
     if isinstance(data, pd.DataFrame | pd.Series | str | Path):
         return found
@@ -58,7 +57,7 @@ def like(data: Given, found: pd.DataFrame) -> Any:
 
 
 def path_of(data: Given) -> Path | None:
-    """The path, if it is one; of an address that of its copy on this machine.
+    """The path, if `data` is one; for an address, the path of its local copy.
 
     Raises:
         InputError: see `local_path`.
@@ -73,12 +72,12 @@ def _how() -> str:
 
 
 def _narwhal(data: Given) -> Any:
-    """The narwhals frame of a table of any library that it knows; None for anything else.
+    """The narwhals frame of a table of any supported library; None for anything else.
 
     Raises:
         InputError: column names repeat.
     """
-    import narwhals  # pandas tables need none of it
+    import narwhals  # not needed for pandas tables
 
     try:
         found = narwhals.from_native(data, pass_through=True)
@@ -92,7 +91,7 @@ def _streams(data: Given) -> bool:
 
 
 def _is_dataset(data: Given) -> bool:
-    """Of pyarrow, which would be imported to see it otherwise."""
+    """Whether it is a pyarrow dataset; checked without importing pyarrow."""
     return type(data).__module__ == "pyarrow._dataset"
 
 
@@ -111,13 +110,13 @@ def _arrow(data: Given, name: str) -> "pyarrow.Table":
     if table is None:
         try:
             return pyarrow.table(data)
-        except (pyarrow.ArrowException, TypeError) as error:  # a stream of something else, such as a single column
+        except (pyarrow.ArrowException, TypeError) as error:  # not a stream of tables, such as a single column
             raise InputError(f"{name}: expected a table, found {type(data).__name__} ({error}); {_how()}") from error
     return (table.collect(backend="pyarrow") if isinstance(table, narwhals.LazyFrame) else table).to_arrow()
 
 
 def _pandas(table: "pyarrow.Table") -> pd.DataFrame:
-    """Each column by itself, so that it is not copied into a block with others; decimals as numbers, dates as times."""
+    """Convert to pandas with one block per column, to avoid copies; decimals become floats, dates timestamps."""
     import pyarrow
 
     for place, column in enumerate(table.schema):

@@ -1,4 +1,4 @@
-"""Whether a file starts like a CSV file: with text, and a line of column names."""
+"""Check that a file starts like a CSV file: text, with a line of column names."""
 
 import re
 from collections.abc import Sequence
@@ -11,17 +11,18 @@ from informer.errors import InputError
 _NUMBER = re.compile(rf"[+-]?[\d{GROUPING}]*\d[\d{GROUPING}]*(?:[eE][+-]?\d+)?")
 
 ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""How zip archives (.xlsx and .ods are such) and workbooks of older programs (.xls) begin."""
+"""First bytes of zip archives (including .xlsx and .ods) and of old workbooks (.xls)."""
 
 
 def check_is_text(path: Path, head: bytes, text: str) -> None:
-    """Refuse a file that is no text.
+    """Check that a file is text.
 
     Args:
-        head, text: its first bytes, and what they are as text.
+        path: the file, for errors.
+        head, text: its first bytes, raw and decoded.
 
     Raises:
-        InputError: it is a workbook, an archive or something else.
+        InputError: it is a workbook, an archive or another binary file.
     """
     is_archive = head.startswith(ARCHIVES)
     if is_archive or "\0" in text:
@@ -30,9 +31,9 @@ def check_is_text(path: Path, head: bytes, text: str) -> None:
 
 
 def check_header(file: str, names: Sequence[str], first_row: Sequence[str]) -> None:
-    """Refuse a file whose first line looks like its data.
+    """Check that the first line of a file does not look like data.
 
-    That is a line with a date above a date, or of numbers only, except column numbers from 0.
+    It does if it has a date above a date, or only numbers, except column numbers from 0.
 
     Raises:
         InputError: the file has no header.

@@ -1,4 +1,4 @@
-"""Opening untrusted data files: regular files only, and at most as much content as the limits allow."""
+"""Open untrusted data files: only regular files, with limits on their content."""
 
 import gzip
 import io
@@ -18,17 +18,17 @@ LIMITS = Limits()
 def long_cell(path: Path, limit: int) -> InputError:
     """The error for a cell that is too long."""
     return InputError(
-        f"{path}: a cell of more than {limit} characters (dataset.max_cell); expected a table of numbers: look for a "
-        "quote that is not closed"
+        f"{path}: a cell of more than {limit} characters (dataset.max_cell); expected a table of numbers: look for an "
+        "unclosed quote"
     )
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[io.BufferedReader]:
-    """A regular file; devices and pipes may hang or never end.
+    """Open a regular file; devices and pipes may hang or never end.
 
     Raises:
-        InputError: it is something else.
+        InputError: not a regular file.
     """
     if "\0" in str(path):
         raise InputError(f"{str(path)!r}: cannot be read (file names cannot contain a null character)")
@@ -41,7 +41,7 @@ def open_regular(path: Path) -> Iterator[io.BufferedReader]:
 
 @contextmanager
 def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, bytes]]:
-    """The content of a file, decompressed and within limits, and its first four bytes, which say what it is.
+    """Open a file; yields its content, decompressed and within limits, and its first four bytes, which show its type.
 
     Raises:
         InputError: not a regular file; while reading, a limit was exceeded.
@@ -55,12 +55,12 @@ def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, 
 
 
 def bounded(content: io.BufferedIOBase, path: Path, limits: Limits) -> io.BufferedReader:
-    """A stream that raises an InputError where it exceeds a limit; `path` names it there."""
+    """A stream that raises an InputError if it exceeds a limit; `path` is its name in the error."""
     return io.BufferedReader(_Bounded(content, path, limits), buffer_size=1 << 20)
 
 
 def check_size(path: Path, n_bytes: int, limits: Limits) -> None:
-    """Raise the InputError of content above the size limit."""
+    """Raise an InputError if the content exceeds the size limit."""
     if limits.file_mb is not None and n_bytes > limits.file_mb * MB:
         raise InputError(
             f"{path}: more than {limits.file_mb:g} MB uncompressed; use a smaller file, or raise dataset.max_file_mb"
@@ -68,9 +68,9 @@ def check_size(path: Path, n_bytes: int, limits: Limits) -> None:
 
 
 class _Bounded(io.RawIOBase):
-    """Forwards a stream and counts bytes: from its start, and since the last line end.
+    """Forwards a stream and counts its bytes, in total and since the last line end.
 
-    After a seek to another position than the start, as for parquet, lines are not counted.
+    After a seek to a position other than the start, as for parquet, lines are not checked.
     """
 
     def __init__(self, content: io.BufferedIOBase, path: Path, limits: Limits) -> None:
@@ -82,25 +82,25 @@ class _Bounded(io.RawIOBase):
         """Bytes since the last line end; None if unknown."""
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to another place."""
+        """Change the position."""
         self._total = self._content.seek(offset, whence)
         self._line = None if self._total else 0
         return self._total
 
     def tell(self) -> int:
-        """The place."""
+        """The position."""
         return self._content.tell()
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """The next bytes."""
+        """Read the next bytes; an InputError if a limit is exceeded."""
         piece = self._content.read(len(buffer))
         buffer[: len(piece)] = piece
         self._total += len(piece)

@@ -1,7 +1,7 @@
 """Separators within numbers: the decimal mark and, if any, the thousands separator.
 
-`1.011` is about one in one file and a thousand and eleven in another. A cell with only one reading settles it for the
-file (0.5, 12.25, 1.011.012, 1.011,50); if every cell of a column is ambiguous, the user is asked.
+`1.011` may be 1.011 or 1011. A cell with only one reading (0.5, 12.25, 1.011.012, 1.011,50) decides for the file; if
+every cell of a column is ambiguous, the user must set it.
 """
 
 import csv
@@ -17,7 +17,7 @@ import pandas as pd
 SPACES, APOSTROPHES = " \u00a0\u202f", "'\u2019"
 
 GROUPING = ".," + SPACES + APOSTROPHES
-"""All separators that occur in numbers."""
+"""Possible separators within numbers."""
 
 _GROUPED = re.compile(
     rf"\d{{1,3}}(?P<mark>[{GROUPING}])\d{{3}}(?P<more>(?:(?P=mark)\d{{3}})*)(?:(?P<decimal>[.,])\d*)?"
@@ -26,7 +26,7 @@ _NUMBER = re.compile(rf"\s*[+-]?([\d.,][\deE{GROUPING}+-]*?)\s*")
 _TIME = re.compile(
     r"(?:[01]\d|2[0-3])\.[0-5]\d|(?:0?[1-9]|1[0-2])\.(?:1[89]|20|21)\d{2}|(?:1[89]|20|21)\d{2}\.(?:0[1-9]|1[0-2])"
 )
-"""Times of day and months with a point, which say nothing about the points of numbers."""
+"""Times of day and months with a point, which do not determine the decimal mark."""
 
 _TIME_SHAPE = re.compile(r"[09]{1,2}\.[09]{2}|[09]{1,2}\.[09]{4}|[09]{4}\.[09]{2}")
 _SHAPES = bytes.maketrans(b"12345678", b"99999999")
@@ -36,7 +36,13 @@ _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """`decimal` is the decimal mark, `thousands` ("": none) groups digits; `settled`: some cell is unambiguous."""
+    """Separators of numbers.
+
+    Args:
+        decimal: decimal mark.
+        thousands: thousands separator; "": none.
+        settled: some cell is unambiguous.
+    """
 
     decimal: str
     thousands: str
@@ -45,7 +51,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A column whose numbers may be a thousand times as large: one of its cells, and that cell's row of the frame."""
+    """A column whose numbers may be a thousand times larger: one of its cells, and the cell's row in the frame."""
 
     cell: str
     row: int
@@ -92,9 +98,9 @@ def find_marks(text: str, separator: str) -> Marks:
 
 
 def _seen_in_shapes(text: str, separator: str) -> _Seen | None:
-    """What the numbers of a text show, by the few shapes that they have: all digits but 0 as 9.
+    """The marks of the numbers in a text, from their distinct shapes (all digits except 0 replaced by 9).
 
-    None where that does not settle it: with quotes, or if cells that may be times would make a difference.
+    None if that is not sufficient: with quotes, or if cells that may be times would change the result.
     """
     if '"' in text or len(text) > csv.field_size_limit():
         return None
@@ -110,7 +116,7 @@ def _seen_in_shapes(text: str, separator: str) -> _Seen | None:
 
 
 def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
-    """Text of numbers as pandas reads them; text whose digits are not in groups of three becomes empty."""
+    """Number text without thousands separators; text whose digits are not in groups of three becomes missing."""
     marks, point = _class(thousands), re.escape(decimal)
     pattern = rf"\s*[+-]?(?:\d{{1,3}}(?:{marks}\d{{3}})+|\d+)?(?:{point}\d*)?(?:[eE][+-]?\d+)?\s*"
     text = cells.astype(str)
@@ -119,9 +125,9 @@ def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Seri
 
 
 def may_be_thousands(frame: pd.DataFrame) -> list[int]:
-    """Indices of the columns whose decimals may be the last digits of thousands, judging by their values.
+    """Indices of the columns whose decimals may be digits after a thousands separator, judging by their values.
 
-    Empty if a value of any column shows that the character is a decimal mark.
+    Empty if a value of any column shows that the character is the decimal mark.
     """
     found: list[int] = []
     for place, dtype in enumerate(frame.dtypes):
@@ -141,7 +147,7 @@ def may_be_thousands(frame: pd.DataFrame) -> list[int]:
 
 
 def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, Doubt]:
-    """Text columns in which every separator comes after one to three digits and before three digits."""
+    """Text columns in which every separator has one to three digits before and three digits after it."""
     mark = re.escape(decimal)
     found: dict[str, Doubt] = {}
     for column, cells in text.items():
@@ -153,9 +159,8 @@ def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, Doubt]:
 
 
 def are_smoother_as_thousands(values: np.ndarray, marked: np.ndarray) -> bool:
-    """Whether values vary less between rows, relative to their size, with the ambiguous ones a thousand times larger.
-
-    Without whole numbers among them both readings have the same shape.
+    """Whether values vary less from row to row, relative to their size, if the `marked` ones are a thousand times
+    larger; False if all are marked, since both readings then have the same shape.
     """
     if marked.all() or len(values) < 2:
         return False
@@ -165,7 +170,7 @@ def are_smoother_as_thousands(values: np.ndarray, marked: np.ndarray) -> bool:
 
 
 def grouping_advice(cell: str) -> str | None:
-    """What to set for a cell that is a number except for its thousands separator; None for other cells."""
+    """Setting for a cell that is a number except for its thousands separator; None for other cells."""
     grouped = _GROUPED.fullmatch(cell.strip().lstrip("+-"))
     if grouped is None:
         return None
@@ -184,7 +189,7 @@ def _class(thousands: str) -> str:
 
 
 def _numbers(text: str, separator: str) -> Iterator[str]:
-    """Cells of digits and separators only, without their signs; not those of columns that may be times."""
+    """Cells of only digits and separators, without signs, except in columns that may be times."""
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))[1:]
     for column in zip_longest(*rows, fillvalue=""):
         cells = [found[1] for found in map(_NUMBER.fullmatch, column) if found]

@@ -1,4 +1,4 @@
-"""Columns of a table as numbers, and which of them are meant as such."""
+"""Convert columns of a table to numbers, and find the numeric ones."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from informer.errors import InputError
 
 
 def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
-    """Columns as numbers, NaN for every cell that is none; and for each column the positions of those that are text."""
+    """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some."""
     frame = table.frame
     if are_plain(table, columns):
         places = {column: place for place, column in enumerate(frame.columns)}
@@ -40,14 +40,14 @@ def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "
 
 
 def are_plain(table: Table, columns: Sequence[str]) -> bool:
-    """Whether all these columns are numbers of numpy's, so that no cell is text."""
+    """Whether all these columns have a numeric numpy type, so that no cell is text."""
     types = dict(zip(table.frame.columns, table.frame.dtypes, strict=True))
     return all(_is_plain_type(types[column]) for column in columns)
 
 
 def number_columns(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
-    """Those of the columns that are meant as numbers: some cell is one, or none has a letter."""
-    # not by cells: of a hundred thousand columns, each takes pandas a while to find
+    """The numeric columns: some cell is a number, or no cell has a letter."""
+    # by types first: selecting a hundred thousand columns one by one is slow
     types = table.frame.dtypes
     numeric = {name for name, dtype in zip(types.index, types.array, strict=True) if is_numeric_dtype(dtype)}
     return tuple(
@@ -72,10 +72,10 @@ def has_words(table: Table, column: str) -> bool:
 
 
 def check_no_times(table: Table, columns: Sequence[str]) -> None:
-    """Times and durations of a typed table are no numbers, and the reader cannot know which unit is meant.
+    """Check that no column has times or durations, whose unit as numbers would be ambiguous.
 
     Raises:
-        InputError: the first such column.
+        InputError: names the first such column.
     """
     for column in columns:
         dtype = table.frame[column].dtype
@@ -91,7 +91,7 @@ def _may_be_text(cells: pd.Series) -> bool:
 
 
 def _is_plain(cells: pd.Series) -> bool:
-    """Numbers of numpy's, which may be NaN and are never text."""
+    """Whether cells have a numeric numpy type: possibly NaN, never text."""
     return _is_plain_type(cells.dtype)
 
 
@@ -108,12 +108,12 @@ def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
     if is_bool_dtype(cells):
         cells = cells.astype("float64")
     elif not is_numeric_dtype(cells):
-        if not _may_be_text(cells):  # times and durations, which pandas counts in nanoseconds
+        if not _may_be_text(cells):  # times and durations, which pandas would convert to counts
             return np.full(len(cells), np.nan)
         if dialect.thousands:
             cells = without_thousands(cells, dialect.thousands, dialect.decimal)
         elif dialect.decimal != ".":
-            # swapped, so that a point does not pass for a decimal mark
+            # swap both marks, so that a point is not read as a decimal mark
             cells = cells.astype(str).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
     elif is_complex_dtype(cells):
         return np.full(len(cells), np.nan)

@@ -1,8 +1,7 @@
 """Partitioned folders, as Hive, Spark and pyarrow write them: `store=1/part-0.parquet` is one table with a column
 `store`.
 
-The files are read in the order of their paths, numbers in these by their value: the rows of part-2 come before those of
-part-10.
+The files are read in the natural order of their paths: part-2 before part-10.
 """
 
 import re
@@ -28,7 +27,7 @@ def is_key(name: str) -> bool:
 
 
 def is_partitioned(folder: Path) -> bool:
-    """Whether a path is a folder that is one partitioned table: it has partitions, and nothing next to them."""
+    """Whether a path is a partitioned table: a folder that contains only partitions, except hidden files."""
     if not folder.is_dir():
         return False
     inside = [path for path in folder.iterdir() if path.name[0] not in "._"]
@@ -36,12 +35,12 @@ def is_partitioned(folder: Path) -> bool:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a partitioned folder, in the order in which they are read; of anything else itself."""
+    """The files of a partitioned folder in reading order; for other paths, the path itself."""
     return partition_files(path) if is_partitioned(path) else [path]
 
 
 def partition_files(folder: Path) -> list[Path]:
-    """The parquet files of a partitioned folder, in the order in which they are read."""
+    """The parquet files of a partitioned folder, in reading order."""
     found = [path for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path.relative_to(folder))]
     return sorted(found, key=lambda path: [_place(part) for part in path.relative_to(folder).parts])
 
@@ -51,17 +50,16 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _place(name: str) -> list[tuple[bool, int, str]]:
-    """Sorts names by the numbers in them."""
+    """Sort key for the natural order of names."""
     parts = re.split(r"([0-9]+)", name)
     return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in parts]
 
 
 def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
-    """The rows of all files, with the keys of the partitions as columns of text, spelled as in the names of folders.
+    """The rows of all files, with the partition keys as text columns, spelled as in the folder names.
 
     Raises:
-        InputError: no files, not regular ones, more than `limits`, partitions of different keys, or columns that
-            differ.
+        InputError: no files, files that are not regular, more than `limits`, or different keys or columns.
     """
     try:
         import pyarrow
@@ -75,7 +73,7 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
     if not files:
         raise InputError(f"{folder}: expected files ending in {SUFFIX} in its partitions, found none")
     for path in files:
-        with open_regular(path):  # which refuses pipes and devices
+        with open_regular(path):  # raises an error for pipes and devices
             pass
     keys = _keys(folder, files)
     names = dataset.partitioning(pyarrow.schema([(key, pyarrow.string()) for key in keys]), flavor="hive")
@@ -103,7 +101,7 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
 
 
 def _keys(folder: Path, files: Sequence[Path]) -> list[str]:
-    """The names of the keys, which all files must have."""
+    """The partition keys, which must be the same for all files."""
     found = {tuple(part.partition("=")[0] for part in path.relative_to(folder).parts[:-1]): path for path in files}
     first, *others = found
     if others:

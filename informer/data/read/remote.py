@@ -1,6 +1,7 @@
-"""Files of other places (`s3://`, `gs://`, `https://`, ...) that the user named: copied to a temporary folder first.
+"""Remote files (`s3://`, `gs://`, `https://`, ...), which are copied to a temporary folder first.
 
-Only what a command names gets here. What a checkpoint or a saved configuration names does not: see `data.recorded`.
+Only addresses that the user passes to a command are read, not those in checkpoints or saved configurations: see
+`data.recorded`.
 """
 
 import atexit
@@ -34,18 +35,18 @@ PIECE = 1 << 20
 
 _ADDRESS = re.compile(rf"({'|'.join(SCHEMES)})://(.*)", re.DOTALL)
 _full: dict[str, str] = {}
-"""Addresses without what follows `?`, which may be a signature, -> as they were given."""
+"""Full addresses by address without query, since the query may be a signature."""
 _copies: dict[tuple[str, float | None], str] = {}
-"""What was copied already, and where to."""
+"""Local paths of copies by address and size limit."""
 
 
 def is_remote(wanted: str) -> bool:
-    """Whether it is an address of another place."""
+    """Whether it is a remote address."""
     return _ADDRESS.fullmatch(wanted) is not None
 
 
 def without_query(wanted: str) -> str:
-    """An address without what follows `?`, which may be a signature: to be saved and shown; anything else unchanged.
+    """An address without its query, which may be a signature, for saving and messages; other text is unchanged.
 
     Raises:
         InputError: it contains a user name or a password.
@@ -57,7 +58,7 @@ def without_query(wanted: str) -> str:
     if "@" in place:
         raise InputError(
             f"{found[1]}://...@{place.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
-            "name and password; give them as the store's own settings (its environment variables or files)"
+            "name and password; set them in the store's own environment variables or files"
         )
     if found[1] not in WEB or "?" not in wanted:
         return wanted
@@ -67,21 +68,24 @@ def without_query(wanted: str) -> str:
 
 
 def without_signature(dataset: DatasetConfig) -> DatasetConfig:
-    """The configuration as it may be saved: see `without_query`."""
-    return dataset if dataset.path is None else replace(dataset, path=without_query(dataset.path))
+    """The configuration without the queries of its addresses, for saving: see `without_query`."""
+    given = dataset.path, dataset.attributes
+    path, attributes = (None if one is None else without_query(one) for one in given)
+    return replace(dataset, path=path, attributes=attributes)
 
 
 def local_path(setting: str, wanted: str, limits: Limits) -> str:
-    """A path of this machine with the content of an address: of a file, of the tables of a folder, or of the files of a
-    pattern; anything but an address unchanged. An address is copied once in a process.
+    """Copy the file, the tables of a folder, or the files of a pattern at an address; returns the local path.
+
+    Other paths are returned unchanged. An address is copied once per process.
 
     Args:
         setting: the key, for errors.
         wanted: its value.
-        limits: `file_mb` bounds each file.
+        limits: `file_mb` limits each file.
 
     Raises:
-        InputError: it cannot be reached, there is nothing, or too much.
+        InputError: the address cannot be reached, has no files, or a file is too large.
     """
     if not is_remote(wanted):
         return wanted
@@ -93,13 +97,13 @@ def local_path(setting: str, wanted: str, limits: Limits) -> str:
 
 
 def copied_here(settings: Settings, keys: Sequence[str], limits: Limits = LIMITS) -> Settings:
-    """A configuration with paths of this machine, see `local_path`, in place of the addresses under these keys."""
+    """A configuration with local paths, see `local_path`, instead of the addresses under these keys."""
     given = {key: getattr(settings, key) for key in keys}
     return replace(settings, **{key: local_path(key, one, limits) for key, one in given.items() if one is not None})
 
 
 def new_folder(address: str) -> Path:
-    """A temporary folder that messages call by this address; removed when the process ends."""
+    """A temporary folder, which messages show as `address`; removed when the process ends."""
     folder = tempfile.mkdtemp(prefix="informer-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     SHOWN_AS[folder] = address.rstrip("/")
@@ -123,7 +127,7 @@ def _copied(setting: str, shown: str, limits: Limits) -> str:
 
 
 def _tables(store: Any, folder: str) -> list[str]:
-    """The files of a folder; of a partitioned one those of its partitions."""
+    """The files of a folder, or of the partitions of a partitioned folder."""
     inside = {name: name.rstrip("/").rpartition("/")[2] for name in store.ls(folder, detail=False)}
     if any(is_key(name) and store.isdir(path) for path, name in inside.items()):
         return [path for path in store.find(folder) if path.endswith(SUFFIX)]
@@ -144,11 +148,11 @@ def _copy_all(setting: str, store: Any, shown: str, found: Sequence[str], top: s
 
 
 def _copy(store: Any, path: str, target: Path, shown: str, limits: Limits) -> None:
-    """In pieces, so that a file above the limit is not fetched to its end."""
+    """Copy a file in pieces, so that a file above the limit is not downloaded completely."""
     if target.name in ("", ".", "..") or ".." in target.parts:
         raise InputError(f"{shown}: expected the name of a file at the end of the address")
     make_folder(target.parent)
-    # one answer in order: a server need not know how to send parts of a file
+    # as a single response, since a server may not support range requests
     options = {"block_size": 0} if shown.startswith(WEB) else {}
     n_bytes = 0
     with store.open(path, "rb", **options) as source, target.open("wb") as file:
@@ -162,7 +166,7 @@ def store_of(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it.
 
     Raises:
-        InputError: a package is missing, or the address cannot be understood.
+        InputError: a package is missing, or the address is invalid.
     """
     with reaching(address):
         import fsspec
@@ -173,19 +177,16 @@ def store_of(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def reaching(address: str) -> Iterator[None]:
-    """What goes wrong on the way to a store, as one line; the store's own words may contain credentials, and are left
-    out."""
+    """Turn errors of a store into an InputError, without the store's message, which may contain credentials."""
     try:
         yield
     except InputError:
         raise
     except ImportError:
-        raise InputError(
-            f"{address}: an address of another place needs packages: pip install 'informer[remote]'"
-        ) from None
-    except Exception as error:  # each store has errors of its own
-        cause = error.__cause__ if address.startswith(WEB) else None  # fsspec calls everything a missing file there
-        status = getattr(error, "status", getattr(cause, "status", None))  # the answer of a web server
+        raise InputError(f"{address}: remote files need packages: pip install 'informer[remote]'") from None
+    except Exception as error:  # each store raises its own types
+        cause = error.__cause__ if address.startswith(WEB) else None  # fsspec reports all errors as missing files there
+        status = getattr(error, "status", getattr(cause, "status", None))  # HTTP status
         if isinstance(error, FileNotFoundError) and (status == 404 or cause is None):
             raise InputError(f"{address}: no such file, check the address") from None
         what = type(cause or error).__name__ if status is None else f"answer {status}"
@@ -195,12 +196,12 @@ def reaching(address: str) -> Iterator[None]:
 
 
 def matches(address: str, wanted: str) -> bool:
-    """Whether what is at an address would be read as `wanted`: as the file, in the folder, or by the pattern."""
+    """Whether the file at `address` would be read for `wanted`: as the file, in the folder, or by the pattern."""
     (store, path), (other, pattern) = _location(address), _location(wanted)
     return store is other and (path == pattern or fnmatch(path, pattern) or posixpath.dirname(path) == pattern)
 
 
 def _location(address: str) -> tuple[type, str]:
-    """The kind of store, and the path in it: one for all spellings of an address (gs and gcs, doubled `/`, `..`)."""
+    """Type of the store, and normalized path in it: equal for all spellings of an address (gs, gcs, `//`, `..`)."""
     store, path = store_of(address)
     return type(store), posixpath.normpath(f"/{path.lstrip('/')}")

@@ -1,4 +1,4 @@
-"""Repairs of rows: made only on request, and reported: what, how many, and where first."""
+"""Repairs of rows, made only on request, and reported with their count and first location."""
 
 from dataclasses import replace
 
@@ -14,18 +14,21 @@ from informer.data.read.rows import Rows
 from informer.errors import InputError
 
 MOST_NEW = 10
-"""Maximum number of missing rows per existing row that are inserted: a larger gap is a wrong date."""
+"""Maximum number of inserted rows per existing row; larger gaps are probably wrong dates."""
 
 
 FEW_ROWS, FEW_SHARE = 10, 0.01
-"""Rows that an unconfirmed repair may drop: this many, or this share of all."""
+"""Maximum number of rows, or share of all rows, that a repair may drop without `dataset.confirm`."""
 
 
 def repair(rows: Rows, repairs: Repairs, frequency: str | None, report: Report) -> Rows:
-    """Rows after the requested repairs, as far as possible; the checks report the remaining problems.
+    """Make the requested repairs as far as possible; the checks report the remaining problems.
 
     Args:
-        frequency: the expected step; None infers it.
+        rows: the rows with a time.
+        repairs: the requested repairs.
+        frequency: the expected step; None: inferred.
+        report: receives what was repaired.
     """
     if repairs.sort and not rows.is_increasing:
         rows = _sorted(rows, report)
@@ -67,7 +70,7 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
     kept = rows.take(~again)
     if duplicates is Duplicates.first:
         return kept
-    # sort=False: groups in the order of their first rows, as they are kept
+    # sort=False: groups in the order of their first rows, like `kept`
     means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
     values = means.to_numpy(copy=True)
     codes = rows.places(repairs.categorical)
@@ -78,13 +81,13 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
 def _with_missing_rows(
     rows: Rows, step: Frequency, repairs: Repairs, report: Report
 ) -> tuple[Rows, Bool[np.ndarray, "t"]]:
-    """Empty rows at the timestamps that are missing, and which rows they are."""
+    """Insert empty rows at missing timestamps; returns the rows, and which are new."""
     missing = np.maximum(step.strides(rows.timestamps) - 1, 0)
     if repairs.max_gap is not None:
         missing = np.where(missing > repairs.max_gap, 0, missing)
     if not 0 < missing.sum() <= MOST_NEW * len(rows):
         return rows, np.zeros(len(rows), dtype=bool)
-    # the new positions of the old rows, and which old row each new one comes before
+    # the new positions of the old rows
     places = np.concatenate([[0], np.cumsum(missing + 1)])
     n = int(places[-1]) + 1
     values = np.full((n, len(rows.columns)), np.nan)
@@ -93,7 +96,7 @@ def _with_missing_rows(
     new[places] = False
     first = int(np.flatnonzero(missing)[0])
     report.repairs.append(
-        f"{rows.name}: fill={repairs.fill.value if repairs.fill else ''} put {missing.sum()} missing rows in, first "
+        f"{rows.name}: fill={repairs.fill.value if repairs.fill else ''} inserted {missing.sum()} missing rows, first "
         f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
     )
     lines = rows.lines[np.searchsorted(places, np.arange(n))]
@@ -101,7 +104,7 @@ def _with_missing_rows(
 
 
 def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: Frequency) -> pd.DatetimeIndex:
-    """With `missing[i]` steps after row i."""
+    """The timestamps with `missing[i]` steps inserted after row i."""
     pieces: list[pd.DatetimeIndex] = []
     done = 0
     for row in map(int, np.flatnonzero(missing)):
@@ -111,7 +114,7 @@ def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: 
 
 
 def _kept(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Report) -> Rows:
-    """Gaps as they are, but for static columns, which have one value, and codes of categories, which become 0."""
+    """Keep gaps, except in static columns, which have one value, and in categorical columns, where they become 0."""
     empty = np.isnan(rows.values)
     if not empty.any():
         return rows

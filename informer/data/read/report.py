@@ -1,4 +1,4 @@
-"""All problems of a table, collected and reported together: one line each."""
+"""Problems of a table, collected and reported together, one line each."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,15 +7,21 @@ from dataclasses import dataclass, field
 from informer.errors import InputError, ReportError, listed
 
 FEW_ALIKE, MOST_ALIKE = 4, 6
-"""Problems of the same kind that are listed one by one, and columns that are named of more."""
+"""Maximum number of problems of the same kind that are listed; of more, maximum number of columns that are named."""
 
 MOST_LINES = 50
-"""Problems listed one by one; the rest are counted."""
+"""Maximum number of problems listed; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A line for the user, and what repairs it: settings, or otherwise excluding a column."""
+    """A problem and its repair.
+
+    Args:
+        line: message for the user.
+        settings: settings that repair it.
+        column: column to exclude if they do not.
+    """
 
     line: str
     settings: tuple[str, ...] = ()
@@ -24,7 +30,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Report:
-    """Problems, which stop reading; warnings and repairs, for the log."""
+    """Problems, which are errors; warnings and repairs, for the log."""
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -36,7 +42,7 @@ class Report:
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
-        """An InputError within ends the block and becomes a problem; a ReportError becomes all of its problems."""
+        """Record an InputError in the context as a problem, or a ReportError as several."""
         try:
             yield
         except ReportError as error:
@@ -48,7 +54,7 @@ class Report:
         """Raise an error if there are problems.
 
         Raises:
-            ReportError: one line each.
+            ReportError: one line per problem.
         """
         lines = [problem.line for problem in self.problems[:MOST_LINES]]
         if len(self.problems) > MOST_LINES:
@@ -58,7 +64,7 @@ class Report:
 
 
 def grouped(problems: Sequence[Problem]) -> list[str]:
-    """Lines of problems; those of many columns with the same repair as the first of them, and how many more."""
+    """Lines of problems; if many columns of a table have the same repair, the first and the names of the others."""
     alike: dict[object, list[Problem]] = {}
     for place, problem in enumerate(problems):
         is_of_column = problem.column is not None and bool(problem.settings)
@@ -75,5 +81,5 @@ def grouped(problems: Sequence[Problem]) -> list[str]:
 
 
 def several(n: int, what: str) -> str:
-    """ " (3 such cells)" if there is more than one, for the end of a sentence about the first."""
+    """ " (3 such cells)" for n = 3; empty for n = 1. Follows a sentence about the first."""
     return f" ({n} {what})" if n > 1 else ""

@@ -10,10 +10,14 @@ from jaxtyping import Float64, Int
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Timestamps and values [t c] with their place in the file.
+    """Timestamps and values [t c] with their location in the file.
 
-    `lines` [t] are row numbers as in an editor (from 0 for a frame); an inserted row has the number of the row after
-    it.
+    Args:
+        name: name of the table.
+        time_col: name of the time column.
+        columns: names of the value columns.
+        timestamps, values: the rows.
+        lines: row numbers as in an editor (from 0 for a frame); an inserted row has the number of the row after it.
     """
 
     name: str
@@ -27,11 +31,11 @@ class Rows:
         return len(self.timestamps)
 
     def take(self, which: slice | np.ndarray) -> "Rows":
-        """Some rows, in the order given."""
+        """The selected rows, in this order."""
         return replace(self, timestamps=self.timestamps[which], values=self.values[which], lines=self.lines[which])
 
     def places(self, names: Sequence[str]) -> list[int]:
-        """Places of those of the names that are columns."""
+        """Indices of the columns with these names."""
         return [place for place, column in enumerate(self.columns) if column in names]
 
     @property
@@ -40,16 +44,16 @@ class Rows:
         return self.take(np.asarray(self.timestamps.notna())) if self.timestamps.hasnans else self
 
     def at(self, row: int, column: str | None = None) -> str:
-        """The place of a cell, to start an error message; without a column, of the timestamp."""
+        """Location of a cell for error messages; without `column`, of the timestamp."""
         return f"{self.name}, row {self.lines[row]}, column {self.time_col if column is None else column!r}"
 
     @property
     def is_increasing(self) -> bool:
-        """Whether every timestamp is after the one before."""
+        """Whether timestamps are strictly increasing."""
         return bool((np.diff(self.timestamps.asi8) > 0).all())
 
     def in_order(self) -> "Rows":
-        """Sorted by time, keeping the first of rows with equal times."""
+        """The rows sorted by time; of rows with equal times, the first is kept."""
         if self.is_increasing:
             return self
         ordered = self.take(self.timestamps.argsort(kind="stable"))

@@ -1,7 +1,7 @@
-"""File or frame -> Series: the only way in, the same for training, evaluation and prediction.
+"""Read a file or frame as a `Series`; used for training, evaluation and prediction alike.
 
-A file has a time column with equal steps (in any pandas offset) and numbers without gaps in every other column used.
-Anything else is an InputError with a line for each problem; what is repaired was asked for, and is reported.
+A file has a time column with equal steps (any pandas offset) and numbers without gaps in every other used column.
+Anything else is an InputError with a line for each problem. Repairs are made only on request, and reported.
 """
 
 import logging
@@ -32,16 +32,21 @@ from informer.errors import InputError, listed
 log = logging.getLogger(__name__)
 
 LEAST_REPEATED = 10
-"""Rows for each category, on average, of a text column that is proposed as one of categories."""
+"""Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A named table: `values` [t c] in data units, one row a timestamp at equal steps, one column a name.
+    """A series with regular timestamps and one or more columns.
 
-    `time_format` is what read the timestamps, None where they came as timestamps; `dialect` is how the file is written,
-    `n_rows` the rows that it has, of which these may be the last; `series_col` the column that named the series, None
-    where the file holds no other; `repairs` says what was repaired, one line each.
+    Args:
+        name, columns, time_col: names of the series, its value columns and its time column.
+        timestamps: timestamps at equal steps of `frequency`.
+        values: [t c], in data units.
+        time_format: format of the time column; None if it had timestamps.
+        dialect, n_rows: format and rows of the file; `values` may contain only the last rows.
+        series_col: column that named the series; None if the file has a single series.
+        repairs: descriptions of the repairs.
     """
 
     name: str
@@ -64,7 +69,7 @@ def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "
     """These columns of a series, in this order.
 
     Raises:
-        InputError: it lacks some.
+        InputError: columns are missing.
     """
     missing = [name for name in names if name not in series.columns]
     if missing:
@@ -77,13 +82,11 @@ def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "
 
 
 def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:
-    """Read a CSV file, packed or not, or a parquet file.
+    """Read the series of a file.
 
     Args:
-        sizes: of windows that each part of the split must hold.
-
-    Raises:
-        InputError: see `series_from_table`.
+        path: CSV file (possibly gzipped), parquet file or workbook.
+        config, sizes: see `series_from_table`, also for errors.
     """
     table = table_of_file(path, config)
     if table.dialect.uncommon():
@@ -92,19 +95,15 @@ def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None 
 
 
 def table_of_file(path: Path, config: DatasetConfig) -> Table:
-    """The cells of a file that is written as `config` says.
-
-    Raises:
-        InputError: see `read_table`.
-    """
+    """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
     return prepared(read_table(path, config.hints, config.as_text, config.limits), config)
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:
-    """A table without the columns that are left out, and with the times of day behind its dates.
+    """The table without excluded columns, and with times of day joined to its dates.
 
     Raises:
-        InputError: a column to leave out, or the one of times of day, is missing.
+        InputError: a column of `dataset.exclude` or `dataset.clock_col` is missing.
     """
     for column in without(config.exclude, table.columns):
         raise table.missing("dataset.exclude", column)
@@ -115,8 +114,8 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
         time_col = find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
         return table
-    apart = [*(config.columns or []), *config.as_text, *filter(None, [config.target])]
-    clock_col = config.clock_col or find_clock_column(table, time_col, apart)
+    others = [*(config.columns or []), *config.as_text, *filter(None, [config.target])]
+    clock_col = config.clock_col or find_clock_column(table, time_col, others)
     if clock_col is None or clock_col == time_col:
         return table
     log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
@@ -133,14 +132,14 @@ def series_from_table(
     trained_format: str | None = None,
     known: KnownTimes | None = None,
 ) -> Series:
-    """Check the cells of a file or frame, and take its series; warnings and repairs go to the log.
+    """Check the cells of a file or frame, and return its series; warnings and repairs are logged.
 
     Args:
-        name: of the series.
-        sizes: for training: of windows that each part of the split must hold.
-        history: for prediction: rows that it needs, from the end; of older ones only the times are checked.
-        trained_format: for prediction: the format that the training data's times had (see `find_format`).
-        known: times of the files before this one.
+        table, config, name: the cells, settings of the dataset, and name of the series.
+        sizes: for training, sizes of a window; each part of the split must contain at least one.
+        history: for prediction, number of rows needed from the end; of older rows only the times are checked.
+        trained_format: for prediction, time format of the training data (see `find_format`).
+        known: cache of time columns.
 
     Raises:
         InputError: one line for each problem.
@@ -167,7 +166,7 @@ def inspect_table(
     trained_format: str | None = None,
     known: KnownTimes | None = None,
 ) -> tuple[Series | None, Report]:
-    """What `series_from_table` takes, None where there is nothing to take, and all that is to say about it."""
+    """The series, None if it cannot be read, and all problems, warnings and repairs; see `series_from_table`."""
     report = Report()
     with report.gathering():
         if not len(table.frame):
@@ -224,12 +223,13 @@ def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report
 
 
 def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
-    """Columns of a file that are text over all its rows, to leave out of each series or piece of it; logged.
+    """Columns of a file that are text in all rows, to be left out of each of its series or pieces; logged.
 
-    None where `config` names the columns, or where no other would be left: reading then says what is wrong.
+    Empty if `config` lists the columns, or if no other column would be left, which is an error when the file is read.
 
     Args:
-        tables: the rows, whole or piece by piece; no more pieces are taken than settle it.
+        tables: the rows, at once or in pieces; only as many pieces are read as needed.
+        config: settings of the dataset.
 
     Raises:
         InputError: no time column.
@@ -238,8 +238,8 @@ def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
     first = next(pieces)
     if config.columns is not None or not len(first.frame):
         return []
-    apart = find_time_column(first, config.time_col), config.series_col
-    others = undecided = [column for column in first.columns if column not in apart]
+    keys = find_time_column(first, config.time_col), config.series_col
+    others = undecided = [column for column in first.columns if column not in keys]
     worded: set[str] = set()
     for table in chain([first], pieces):
         undecided = [column for column in undecided if not has_numbers(table, column)]
@@ -261,14 +261,14 @@ def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tup
         return tuple(wanted)
     chosen = number_columns(table, others)
     unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
-    # spreadsheets leave columns without anything in them
+    # spreadsheets leave empty columns
     empty = [column for column in unnamed if not table.frame[column].notna().any()]
     chosen = tuple(without(chosen, empty))
     unnamed = without(unnamed, empty)
     if unnamed:
         raise InputError(f"{table.name}, row 1: a column has no name (a row number?); name it, or list dataset.columns")
     if not chosen:
-        raise InputError(f"{table.name}: no column of numbers next to {time_col!r}, found {listed(others)}")
+        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(others)}")
     passed_over = without(others, chosen)
     if passed_over:
         check_no_times(table, passed_over)
@@ -277,7 +277,7 @@ def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tup
 
 
 def _unused(table: Table, columns: Sequence[str]) -> str:
-    """A line on text columns, and the setting that reads those whose cells repeat."""
+    """Message about unused text columns, with the setting that reads those with repeated cells."""
     repeated = repeated_text(table, columns)
     shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
     proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
@@ -285,7 +285,7 @@ def _unused(table: Table, columns: Sequence[str]) -> str:
 
 
 def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
-    """Those of the columns of text whose cells repeat so much that they may be categories, and how many they have."""
+    """Text columns whose cells repeat enough to be categorical, with their number of distinct texts."""
     numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
 
@@ -293,7 +293,7 @@ def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
 def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:
     missing = without(wanted, found)
     if missing or not wanted:
-        lacking = listed(missing) if wanted else "none asked for"
+        lacking = listed(missing) if wanted else "dataset.columns lists none"
         raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(found)}")
     repeated = [column for column, n in Counter(wanted).items() if n > 1]
     if repeated:

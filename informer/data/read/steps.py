@@ -1,4 +1,4 @@
-"""Steps of pandas: their spellings, their lengths, and those that timestamps speak for."""
+"""Steps as pandas offsets: spellings, lengths, and candidates for given timestamps."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from pandas.tseries.offsets import BaseOffset, BusinessHour, Day, Tick, Week
 SECOND = 10**9
 DAY = 86_400 * SECOND
 
-# pandas 3 rejects these spellings, which data sets, papers and older code still use
+# old spellings, which pandas 3 rejects, but datasets, papers and older code still use
 MODERN = {
     "T": "min",
     "H": "h",
@@ -49,11 +49,13 @@ def nanos_of(offset: BaseOffset) -> int | None:
 
 
 def canonical(offset: BaseOffset) -> BaseOffset:
+    """The canonical offset of a step: equal for steps of equal length."""
     nanos = nanos_of(offset)
     return offset if nanos is None else fixed(nanos)
 
 
 def fixed(nanos: int) -> BaseOffset:
+    """The offset of a fixed length in nanoseconds, in the coarsest unit up to days."""
     if nanos % DAY == 0:
         return Day(nanos // DAY)
     code, size = next(
@@ -72,9 +74,13 @@ def fixed(nanos: int) -> BaseOffset:
 
 
 def candidates(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
-    """Steps that the most frequent distance between rows speaks for, the likeliest first."""
-    gaps, counts = np.unique(np.diff(timestamps.asi8), return_counts=True)
-    gap = int(gaps[counts.argmax()]) * UNIT_NANOS[timestamps.unit]
+    """Possible steps given the most frequent distance between rows, most likely first."""
+    distances = np.diff(timestamps.asi8)
+    gap = int(distances[0])
+    if not (distances == gap).all():  # sorting them takes a second array
+        gaps, counts = np.unique(distances, return_counts=True)
+        gap = int(gaps[counts.argmax()])
+    gap *= UNIT_NANOS[timestamps.unit]
     first = timestamps[0]
     if gap >= 28 * DAY:
         yield from _month_steps(timestamps)

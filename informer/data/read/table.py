@@ -1,6 +1,6 @@
-"""Cells with their place: a file or a frame before anything is known about its columns.
+"""The cells of a file or frame before their columns are interpreted.
 
-Every complaint about a cell goes through `Table.at`: it names the file, the row (of a CSV file: the line), the column.
+Error messages locate cells with `Table.at`: file, row (the line of a CSV file) and column.
 """
 
 import codecs
@@ -23,7 +23,7 @@ from informer.config.reading import Limits
 from informer.data.read import assemble
 from informer.data.read.assemble import MixedColumnError, assembled, without_blank_end
 from informer.data.read.broken_rows import find_broken_row, rows_before
-from informer.data.read.cells import as_written, check_lengths
+from informer.data.read.cells import as_written, check_lengths, row_numbers
 from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding, sampled_lines
 from informer.data.read.failures import read_errors
 from informer.data.read.header import check_header, check_is_text
@@ -34,22 +34,24 @@ from informer.data.read.workbook import WRITTEN, is_workbook, sheet_text
 from informer.errors import MOST_SHOWN, InputError, listed
 
 HEAD = 1 << 16
-"""Bytes of a file that its dialect is found in."""
+"""Bytes at the start of a file from which its dialect is detected."""
 
 PIECE = 1 << 25
-"""Bytes of a piece of a file that is read in pieces."""
+"""Bytes per piece of a file that is read in pieces."""
 
 _NO_CELLS = pd.Series([], pd.Index([], dtype=np.int64), dtype=object)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A frame and what to call it.
+    """A frame and where it is from.
 
-    `first_row` is the number of its first row: 2 in a CSV file (line 1 is the header), else 0. `dialect` is how the
-    file is written, `repeated` the names that more than one column has there, `doubts` are columns whose numbers may be
-    a thousand times as large, `of_sheet` whether it is a sheet of a workbook. The index of `frame` counts the rows of
-    the file, of which it may hold some.
+    Args:
+        name, dialect: its name in messages, and the format of the file.
+        frame: the cells; its index numbers the rows of the file, of which it may contain only some.
+        first_row: number of the first row: 2 in a CSV file (line 1 is the header), 0 for a frame.
+        repeated, doubts: names of more than one column; columns whose numbers may be a thousand times larger.
+        of_sheet: whether it is a sheet of a workbook.
     """
 
     name: str
@@ -67,25 +69,25 @@ class Table:
 
     @property
     def lines(self) -> Int[np.ndarray, "t"]:
-        """Numbers of the rows, as an editor shows them."""
-        return self.frame.index.to_numpy() + self.first_row
+        """Row numbers, as an editor shows them."""
+        return row_numbers(self.frame.index, self.first_row)
 
     def end(self, n: int) -> "Table":
-        """The last n rows, or all."""
+        """The last n rows, or all if there are fewer."""
         return replace(self, frame=self.frame.iloc[-n:])
 
     def without(self, columns: Collection[str]) -> "Table":
-        """The other columns."""
+        """The table without these columns."""
         return replace(self, frame=self.frame.drop(columns=list(columns)))
 
     def cells(self, column: str, positions: np.ndarray) -> pd.Series:
-        """Some cells of a column, by the numbers of their rows."""
+        """Cells of a column at these positions, indexed by row number."""
         if not len(positions):
             return _NO_CELLS
         return self.frame[column].iloc[positions].set_axis(self.lines[positions])
 
     def at(self, row: int, column: str) -> str:
-        """Where a cell is, to begin an error with."""
+        """Location of a cell, for error messages."""
         return f"{self.name}, row {self.frame.index[row] + self.first_row}, column {column!r}"
 
     def missing(self, setting: str, column: str) -> InputError:
@@ -93,21 +95,19 @@ class Table:
         return InputError(f"{setting}={column}: {self.name} has no such column, its columns are {listed(self.columns)}")
 
     def without_rows(self) -> InputError:
-        """The error for a table that has none."""
+        """The error for a table without rows."""
         return InputError(f"{self.name}: a header without rows, expected one row for each time")
 
 
 def shown(cell: object) -> str:
-    """A cell as an error shows it."""
-    return (
-        "an empty cell"
-        if cell is None or cell is pd.NaT or cell is pd.NA or cell == "" or cell != cell
-        else repr(str(cell) if len(str(cell)) <= MOST_SHOWN else f"{str(cell)[:MOST_SHOWN]}...")
-    )
+    """A cell as shown in error messages."""
+    if cell is None or cell is pd.NaT or cell is pd.NA or cell == "" or cell != cell:
+        return "an empty cell"
+    return repr(str(cell) if len(str(cell)) <= MOST_SHOWN else f"{str(cell)[:MOST_SHOWN]}...")
 
 
 def name_of(path: Path) -> str:
-    """What the series of a file is called: x for x.csv, x.csv.gz and x.parquet."""
+    """Name of the series of a file: x for x.csv, x.csv.gz and x.parquet."""
     return Path(path.name.removesuffix(".gz")).stem
 
 
@@ -115,13 +115,13 @@ def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (),
     """The cells of a CSV file with a header, gzipped or not, a parquet file or partitioned folder, or a workbook.
 
     Args:
-        path: of the file; its content says what it is.
-        hints: how it is written, as far as it is known.
-        as_text: columns to read as they are written, 001 and NA too: names of series, categories.
-        limits: what the file may hold.
+        path: path of the file; its type is detected from its content.
+        hints: its format, as far as known.
+        as_text: columns to read as text, including 001 and NA: names of series, categories.
+        limits: limits on its content.
 
     Raises:
-        InputError: no such file, nothing in it, not text, no header, rows longer than it, or more than `limits`.
+        InputError: no such file, empty, not text, no header, rows longer than the header, or more than `limits`.
     """
     if is_partitioned(path):
         return table_of_frame(partitioned_frame(path, limits), path.name)
@@ -136,9 +136,7 @@ def read_table(path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (),
 def read_pieces(
     path: Path, hints: Hints = NO_HINTS, as_text: Sequence[str] = (), limits: Limits = LIMITS
 ) -> Iterator[Table]:
-    """The same, PIECE bytes at a time, for CSV files of any size; no cell may run over the end of its line.
-
-    The first piece settles the dialect; parquet files and workbooks come in one piece.
+    """A CSV file without line breaks in cells, in pieces of PIECE bytes, in the first's dialect; others as one piece.
 
     Raises:
         InputError: see `read_table`.
@@ -157,7 +155,7 @@ def read_pieces(
                 table = csv_table(path, content, hints, as_text, first)
                 check_lengths(path, table.frame, limits)
             first = first or table.dialect
-            if len(table.frame) or not n_rows:  # what spreadsheets leave at the end may be a piece of its own
+            if len(table.frame) or not n_rows:  # blank rows at the end of the file may form a piece
                 yield replace(table, frame=table.frame.set_axis(table.frame.index + n_rows))
             n_rows += max(len(lines), 1)
 
@@ -171,7 +169,7 @@ def without(names: Sequence[str], others: Collection[str]) -> list[str]:
 def csv_table(
     path: Path, file: io.BufferedIOBase, hints: Hints, as_text: Sequence[str], dialect: Dialect | None = None
 ) -> Table:
-    """Cells of CSV text; `dialect`: of the pieces of the file before this one."""
+    """The cells of CSV text; `dialect` is that of earlier pieces of the file."""
     head = file.read(HEAD)
     content = file if len(head) == HEAD else io.BytesIO(head)
     head += file.readline()
@@ -181,10 +179,10 @@ def csv_table(
     except UnicodeDecodeError:
         if hints.encoding is not None or dialect is not None:
             raise
-    # the first accented letter comes late in the file
+    # the first non-ASCII character is late in the file
     content.seek(0)
-    encoding = find_encoding(content.read())
-    return _decoded_table(path, content, head, replace(hints, encoding=encoding), as_text, dialect)
+    hints = replace(hints, encoding=find_encoding(content.read()))
+    return _decoded_table(path, content, head, hints, as_text, dialect)
 
 
 def _decoded_table(
@@ -204,13 +202,13 @@ def _decoded_table(
     names = [name.lstrip() for name in next(header)]
     check_header(path.name, names, next(header, []))
     frame = _parse(content, dialect, **as_written(as_text, names))
-    repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # empty columns are gone
+    repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns
     doubts = {} if dialect.is_settled else _doubts(content, dialect, frame)
     return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
 
 
 def _doubts(content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame) -> dict[str, Doubt]:
-    """Columns that must be read again, as text, to see whether their decimals may be the ends of thousands."""
+    """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
     places = may_be_thousands(frame)
     if not places:
         return {}
@@ -226,20 +224,20 @@ def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
 
 
 def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
-    """The cells; with a chunksize those of every column must be of one kind, else it is a MixedColumnError."""
+    """The cells; with a chunksize, a column with different types in different chunks is a MixedColumnError."""
     content.seek(0)
     with warnings.catch_warnings():
-        # pandas warns, and drops cells, where rows are longer than the header
+        # pandas only warns, and drops cells, if rows are longer than the header
         warnings.simplefilter("error", ParserWarning)
         try:
             with pd.read_csv(
                 content,
-                iterator=True,  # else pandas counts the CPUs of the machine first, for every file
+                iterator=True,  # otherwise pandas counts the CPUs of the machine for every file
                 sep=dialect.separator,
                 decimal=dialect.decimal,
-                # which passes over the mark by itself, and much faster
+                # utf-8 also skips the BOM, and is much faster
                 encoding="utf-8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
-                skip_blank_lines=False,  # rows stay at their lines
+                skip_blank_lines=False,  # so that row numbers are line numbers
                 skipinitialspace=True,
                 index_col=False,
                 low_memory=False,
@@ -249,7 +247,7 @@ def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
         except (ParserError, ParserWarning) as error:
             broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
             raise broken or ParserError(str(error)) from error
-    frame.columns = frame.columns.astype(object)  # names in an index of Arrow strings are found slowly
+    frame.columns = frame.columns.astype(object)  # lookups in an index of Arrow strings are slow
     return without_blank_end(frame)
 
 
@@ -260,7 +258,7 @@ def _repeated(names: Sequence[str]) -> tuple[str, ...]:
 def _typed_table(
     path: Path, file: io.BufferedIOBase, start: bytes, hints: Hints, as_text: Sequence[str], limits: Limits
 ) -> Table | None:
-    """The cells of a file that is no text, by how it starts; None: it is text, or nothing that is known."""
+    """The cells of a parquet file or workbook, detected from its first bytes; None for other files."""
     if start == PARQUET:
         return _parquet_table(path, file, limits)
     if start == ZIP and is_workbook(file):
@@ -277,7 +275,7 @@ def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table
         raise InputError(f"{path}: a parquet file needs pyarrow: pip install 'informer[parquet]'") from error
     try:
         about = pyarrow.parquet.read_metadata(file)
-        check_size(path, about.num_rows * about.num_columns * 8, limits)  # packed, equal cells take no space
+        check_size(path, about.num_rows * about.num_columns * 8, limits)  # compressed, equal cells take no space
         frame = pd.read_parquet(file, engine="pyarrow")
     except pyarrow.ArrowException as error:
         raise InputError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())})") from error
@@ -285,16 +283,13 @@ def _parquet_table(path: Path, file: io.BufferedIOBase, limits: Limits) -> Table
 
 
 def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None) -> Table:
-    """A frame's columns, and its DatetimeIndex as the column `index_name` (None: its own name, else "date").
+    """A frame as a table; a DatetimeIndex becomes the column `index_name` (None: the index's name, or "date").
 
-    Raises:
-        InputError: column names repeat.
+    Repeated column names are an InputError.
     """
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
-    index_name = index_name or str(frame.index.name or "date")
-    if isinstance(frame.index, pd.DatetimeIndex) and index_name not in frame.columns:
-        frame = frame.reset_index(names=index_name)
-    repeated = _repeated(list(frame.columns))
-    if repeated:
+    named, is_timed = index_name or str(frame.index.name or "date"), isinstance(frame.index, pd.DatetimeIndex)
+    frame = frame.reset_index(names=named) if is_timed and named not in frame.columns else frame
+    if repeated := _repeated(list(frame.columns)):
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
     return Table(name, frame.reset_index(drop=True), first_row=0)

@@ -1,4 +1,4 @@
-"""The time column of a table: which it is, and how to read its text."""
+"""Find and parse the time column of a table."""
 
 import logging
 import re
@@ -24,7 +24,7 @@ NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "t
 """Column names (any case) for a time column."""
 
 YEARS = range(1000, 9000)
-"""Years in which pandas can count steps in both directions; near the years 1 and 9999 its offsets fail."""
+"""Years for which pandas can compute steps in both directions; near the years 1 and 9999 its offsets fail."""
 
 EXCEL_TO_1970 = 25_569
 """Days from the start of spreadsheet dates to 1970."""
@@ -33,23 +33,23 @@ LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
 USUAL_DAYS = (18_264, 73_051)
-"""Spreadsheet days from 1950 to 2099: numbers in a column of times that are taken for days."""
+"""Range of spreadsheet days (1950 to 2099) in which numbers in a time column are taken for days."""
 
 _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
 
 PIECE = 1 << 18
-"""Cells that are text at once: as objects they take several times their space."""
+"""Number of cells converted to Python strings at once, since these take several times their space."""
 
 _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
-"""Cells that pandas reads as a time under any format (now, today), and years with a sign."""
+"""Cells that pandas reads as a time with any format (now, today), and years with a sign."""
 
 
 def find_time_column(table: Table, wanted: str | None) -> str:
-    """`wanted`, else the first column with a name of NAMES, else the first whose first cell is a date.
+    """`wanted`, otherwise the first column with a name in NAMES, otherwise the first whose first cell is a date.
 
     Raises:
-        InputError: none of these.
+        InputError: there is none.
     """
     if wanted is not None:
         if wanted not in table.columns:
@@ -57,7 +57,7 @@ def find_time_column(table: Table, wanted: str | None) -> str:
         return wanted
     named = [column for column in table.columns if column.strip().lower() in NAMES]
     dated = (column for column in table.columns if _looks_dated(table.frame[column]))
-    # a column called time may hold the times of day next to one of dates
+    # a column named time may contain times of day, next to one of dates
     by_name = [column for column in named if _looks_dated(table.frame[column])] or named
     found = by_name[0] if by_name else next(dated, None)
     if found is None:
@@ -71,7 +71,9 @@ def find_format(table: Table, column: str, wanted: str | None, *, trained: str |
     """The format of a column's dates (see `parse_timestamps`): `wanted` or detected; None for timestamps or no rows.
 
     Args:
-        trained: the format of a model's training data, which settles what the rows of this table leave ambiguous.
+        table, column: the column.
+        wanted: format set by the user, if any.
+        trained: format of a model's training data, which resolves ambiguous dates.
 
     Raises:
         InputError: no valid format, or the column is ambiguous; the order of day and month is never guessed.
@@ -103,9 +105,10 @@ def parse_timestamps(
     timezone: str | None = None,
     groups: np.ndarray | None = None,
 ) -> pd.DatetimeIndex:
-    """The timestamps, NaT for cells that are not timestamps, or outside of YEARS.
+    """The timestamps of a column, NaT for cells that are not timestamps or outside YEARS.
 
     Args:
+        table, column: the column.
         time_format: strptime format, ISO8601, s, ms, us, ns for counts since 1970, or excel for days since 1899-12-30;
             not needed if the cells are timestamps.
         timezone: zone of local times; times with an offset are converted to it.
@@ -131,21 +134,21 @@ def _looks_dated(cells: pd.Series) -> bool:
 
 
 def _looks_like_days(cells: pd.Series) -> bool:
-    """Whether all numbers of a column lie in USUAL_DAYS, which no years, dates as digits or counts since 1970 do."""
+    """Whether all numbers are in USUAL_DAYS, unlike years, dates as digits or counts since 1970."""
     days = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
     days = days[np.isfinite(days)]
     return len(days) > 0 and bool((days >= USUAL_DAYS[0]).all() and (days < USUAL_DAYS[1]).all())
 
 
 def _formats(table: Table, column: str) -> tuple[str, ...]:
-    """Formats of the first cell; May is both a full and a short month name, so another month has to decide."""
+    """Possible formats of the first cell; May is a full and a short month name, so cells with other months decide."""
     cells = table.frame[column]
     if is_numeric_dtype(cells):
         what = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
         if _looks_like_days(cells):
             begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
             raise InputError(
-                f"{what}; if they are days of a spreadsheet, which would begin at {begin}: dataset.time_format=excel; "
+                f"{what}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
                 "otherwise name the time column with dataset.time_col"
             )
         raise InputError(
@@ -189,7 +192,7 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     codes, texts = None, cells
     if is_kept_once(cells):
         codes, once = pd.factorize(cells)
-        texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for -1, an empty cell
+        texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for empty cells (code -1)
     begins = range(0, max(len(texts), 1), PIECE)
     try:
         pieces = [_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins]
@@ -207,7 +210,7 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
     objects = text.to_numpy(dtype=object)
     no_date = np.array([_is_no_date(one) for one in objects.tolist()], dtype=bool)
-    # most times occur once, so a cache would cost more than it saves
+    # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
@@ -215,12 +218,12 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
 
 
 def _is_no_date(cell: object) -> bool:
-    """Whether a cell is empty, or text that pandas takes for a time although it is no date."""
+    """Whether a cell is empty, or text that pandas reads as a time although it is not a date."""
     return not isinstance(cell, str) or (not cell[:1].isdigit() and _WORD.match(cell) is not None)
 
 
 def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
-    """Times of spreadsheet days: rounded to whole minutes or seconds if the digits mean those."""
+    """Times of spreadsheet days, rounded to minutes or seconds if all are within rounding error of these."""
     seconds = np.where(np.abs(days) < LAST_DAY, days, np.nan) * 86_400
     whole = seconds[np.isfinite(seconds)]
     for unit, noise in ((60, 0.5), (1, 0.1)):
@@ -232,7 +235,7 @@ def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
 
 
 def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", "ns"]) -> pd.DatetimeIndex:
-    """Times of counts since 1970 in the finest unit they are exact in: in ns, 1700000000.1 s would be 95 ns less."""
+    """Times of float counts since 1970, in the finest unit that is exact: in ns, 1700000000.1 s would be 95 ns off."""
     nanos = counts * float(pd.Timedelta(1, unit).value)
     sane = np.abs(nanos[np.abs(nanos) < _LAST])
     noise = np.spacing(sane.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""A sheet of an Excel workbook (.xlsx) as CSV text, so that one reader checks both."""
+"""Convert a sheet of an Excel workbook (.xlsx) to CSV text, so that both are read and checked alike."""
 
 import csv
 import io
@@ -20,16 +20,16 @@ from informer.errors import InputError, listed, reason_of
 log = logging.getLogger(__name__)
 
 MOST_ROWS = 1_048_576
-"""Rows of a sheet in Excel; a damaged file may claim any number."""
+"""Maximum number of rows of a sheet in Excel; a damaged file may claim more."""
 
 WRITTEN = Hints(separator=",", decimal=".", thousands="", encoding="utf-8")
-"""How `sheet_text` writes."""
+"""Format of `sheet_text`."""
 
 _PARTS = {"[Content_Types].xml", "xl/workbook.xml"}
 
 
 def is_workbook(file: io.BufferedIOBase) -> bool:
-    """Whether a zip archive is a workbook; the file is left at its start."""
+    """Whether a zip archive is a workbook; rewinds the file."""
     try:
         with zipfile.ZipFile(file) as archive:
             return set(archive.namelist()) >= _PARTS
@@ -40,12 +40,14 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
 
 
 def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: Limits) -> tuple[io.BytesIO, int]:
-    """A sheet, and the number of blank rows above its first one.
+    """A sheet as CSV text, and the number of blank rows before its first row.
 
-    Dates are written as ISO 8601, formulas as the values that the file holds of them.
+    Dates are written as ISO 8601, formulas as their saved values.
 
     Args:
-        wanted: the name of the sheet, or its number from 1 where none is called so; None: the first.
+        path, file: the workbook; `path` is for errors.
+        wanted: name of the sheet, or its number from 1 if no sheet has that name; None: the first.
+        limits: limits on its content.
 
     Raises:
         InputError: openpyxl is not installed, the workbook is damaged, empty or without that sheet, or more than
@@ -79,14 +81,14 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
 
 
 def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None:
-    """Refuse what would unpack to more than the limit; no part is read beyond the size that it declares."""
+    """Check the uncompressed size; no part is read beyond the size it declares."""
     with zipfile.ZipFile(file) as archive:
         check_size(path, sum(part.file_size for part in archive.infolist()), limits)
     file.seek(0)
 
 
 def _check_formulas(path: Path, file: io.BufferedIOBase, wanted: str | None) -> None:
-    """Refuse formulas whose values are not in the file, as programs that only write workbooks leave them."""
+    """Check that formulas have saved values, which programs that only write workbooks leave out."""
     both = zip(_rows(path, file, wanted), _rows(path, file, wanted, formulas=True), strict=True)
     for number, (values, written) in enumerate(both, start=1):
         for place, (value, formula) in enumerate(zip(values, written, strict=False), start=1):
@@ -100,25 +102,25 @@ def _check_formulas(path: Path, file: io.BufferedIOBase, wanted: str | None) -> 
 def _rows(
     path: Path, file: io.BufferedIOBase, wanted: str | None, *, formulas: bool = False
 ) -> Iterator[tuple[object, ...]]:
-    """Rows of the sheet, with the values of formulas or with the formulas themselves."""
+    """Rows of the sheet, with the values of formulas, or with the formulas."""
     import openpyxl
 
-    with catch_warnings(record=True) as caught:  # of styles and extensions, which are not read
+    with catch_warnings(record=True) as caught:  # about styles and extensions, which are not read
         book = openpyxl.load_workbook(file, read_only=True, data_only=not formulas, keep_links=False)
         if not book.worksheets:
-            raise InputError(f"{path}: a workbook without a sheet of cells")
+            raise InputError(f"{path}: the workbook has no worksheet")
         names = [sheet.title for sheet in book.worksheets]
         sheet = book.worksheets[_place(path, names, wanted)]
         if len(names) > 1 and not formulas:
             log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
-        sheet.reset_dimensions()  # which a file may overstate
+        sheet.reset_dimensions()  # the file may overstate them
         yield from sheet.iter_rows(values_only=True)
     for one in caught:
         log.debug(f"{path.name}: {one.message}")
 
 
 def _place(path: Path, names: Sequence[str], wanted: str | None) -> int:
-    """Of the wanted sheet among these."""
+    """Index of the wanted sheet."""
     if wanted is None:
         return 0
     if wanted in names:
@@ -136,12 +138,12 @@ def _written(cell: object) -> str:
         return cell.isoformat(sep=" ")
     if isinstance(cell, date | time):
         return cell.isoformat()
-    return " ".join(str(cell).splitlines())  # a line is a row
+    return " ".join(str(cell).splitlines())  # without line breaks, so that lines are rows
 
 
 @contextmanager
 def _errors(path: Path) -> Iterator[None]:
-    """What openpyxl and the libraries below it raise where a workbook is damaged."""
+    """Turn errors that openpyxl and its libraries raise for damaged workbooks into an InputError."""
     try:
         yield
     except InputError:

@@ -1,7 +1,7 @@
-"""Local times across clock changes: which of two equal readings is meant, and which zone's changes a file shows.
+"""Local times and clock changes: resolve repeated hours, and detect the time zone of a file.
 
 When clocks are set back, an hour occurs twice; its second occurrence in the file is the later one. When they are set
-forward, an hour is left out.
+forward, an hour is skipped.
 """
 
 import re
@@ -23,7 +23,7 @@ ZONES = (
     "America/Santiago",
     "Pacific/Auckland",
 )
-"""One for each rule by which clocks are changed; others with the same rule show the same changes."""
+"""One zone for each rule of clock changes; others with the same rule cannot be distinguished."""
 
 OFFSET = re.compile(r"(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)\s*$")
 """The end of a time with an offset from UTC."""
@@ -34,16 +34,16 @@ HOUR = 3600 * SECOND
 def in_zone(
     times: pd.DatetimeIndex, zone: str, table: Table, column: str, groups: np.ndarray | None = None
 ) -> pd.DatetimeIndex:
-    """Times in a zone: local ones without an offset, others converted.
+    """Localize local times to a zone; times with an offset are converted.
 
     Args:
-        times: of the rows of a table; NaT stays.
-        zone: such as Europe/Berlin.
+        times: times of the rows of a table; NaT stays.
+        zone: time zone, such as Europe/Berlin.
         table, column: for errors.
         groups: name of the series of each row; None: one series.
 
     Raises:
-        InputError: a local time that the zone left out.
+        InputError: a local time that does not exist in the zone.
     """
     if times.tz is not None:
         return times.tz_convert(zone)
@@ -60,7 +60,7 @@ def in_zone(
 
 
 def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) -> pd.DatetimeIndex:
-    """NaT for times that the zone left out."""
+    """Local times in a zone; NaT for times that do not exist in it."""
     keys = {"time": times} if groups is None else {"time": times, "group": groups}
     occurrence = pd.DataFrame(keys).groupby(list(keys), sort=False, dropna=False).cumcount().to_numpy()
     known = times[times.notna()]
@@ -69,7 +69,7 @@ def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) ->
 
 
 def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -> pd.DatetimeIndex:
-    """Times with different offsets from UTC: in the zone that has these offsets, otherwise in UTC.
+    """Times with different UTC offsets, in the zone of ZONES with these offsets, otherwise in UTC.
 
     Raises:
         InputError: some have no offset.
@@ -87,7 +87,7 @@ def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -
 
 
 def _minutes(offsets: pd.Series) -> np.ndarray:
-    """+01:00, +0100 or +01 as 60; 0 for none."""
+    """Offsets such as +01:00, +0100 or +01 in minutes; 0 without one."""
     sign = np.where(offsets.str.startswith("-").fillna(False), -1, 1)
     digits = offsets.str.replace(r"\D", "", regex=True).fillna("0000").str.ljust(4, "0")
     return sign * (digits.str[:2].astype(int) * 60 + digits.str[2:].astype(int)).to_numpy()
@@ -109,9 +109,19 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
     known = times.unique().sort_values()
     frequency, _ = Frequency.closest(known)
     nanos = nanos_of(frequency.offset)
-    if nanos is None or nanos > HOUR or not times.has_duplicates:
+    if nanos is None or nanos > HOUR or not (times.has_duplicates or leaves_hours_out(times)):
         return None
     return next((zone for zone in ZONES if _is_regular(_localized(times, zone, None), frequency)), None)
+
+
+def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
+    """Whether steps are equal but for some that are an hour longer, as when clocks are set forward."""
+    steps = np.diff(times.to_numpy(dtype=f"datetime64[{times.unit}]"))  # in any unit: nanoseconds end in 2262
+    if not len(steps):
+        return False
+    low, high, hour = steps.min(), steps.max(), np.timedelta64(1, "h")
+    is_regular = bool(((steps == low) | (steps == high)).all())
+    return is_regular and bool(np.timedelta64(0, "h") < low <= hour) and bool(high == low + hour)
 
 
 def _is_regular(times: pd.DatetimeIndex, frequency: Frequency) -> bool:

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from informer.config.commands import Format
 from informer.config.input_format import InputFormat
-from informer.data.future import Future
+from informer.data.future import Future, Futures
 from informer.data.history import check_futures
 from informer.data.read.download import file_sha256
 from informer.data.read.source import Series
 from informer.errors import InputError, is_out_of_memory
-from informer.files import check_inputs_stay
+from informer.files import check_inputs_stay, expanded
 from informer.inference.jobs.inputs import Source
-from informer.inference.jobs.summary import ERROR, SUMMARY, Journal, Row, fingerprint
+from informer.inference.jobs.places import SUMMARY
+from informer.inference.jobs.summary import ERROR, Journal, Row, fingerprint
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel
-from informer.inference.reader import Futures
 from informer.inference.result import Forecast
 from informer.inference.rolling import write_rolled
 from informer.inference.rolling_scores import Rolling
@@ -39,21 +39,20 @@ Chunk = list[Source]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to do with every file.
+    """Settings for the forecasts of every file.
 
     Args:
         checkpoint: file of the model.
-        written: how the files are written, if not like the training data.
-        future: file of future covariates, the same for all, or one per file by name; None if the model has none, or
-            they are
-            in the files themselves.
+        written: format of the files, if different from the training data.
+        future: file of future covariates for all files, or one per file by name; None if the model has none, or the
+            files contain them.
         horizon: rows to forecast; None: pred_len.
-        rolling: forecast from origins throughout each file; None: after its end.
-        refit: with `rolling`, fit linear maps again.
-        levels: of intervals, in percent.
+        rolling: settings of rolling forecasts; None: forecast after the end of each file.
+        refit: with `rolling`, settings of refits.
+        levels: interval levels in percent.
         writer: writes the forecasts.
         batch_size: series per batch of the model.
-        many: more than one file.
+        many: whether the input is a folder or pattern.
     """
 
     checkpoint: Path
@@ -67,8 +66,13 @@ class Job:
     batch_size: int
     many: bool
 
+    @property
+    def attributes(self) -> Path | None:
+        """The file of attributes of the series, if any."""
+        return None if self.written.attributes is None else expanded(self.written.attributes)
+
     def check(self, model: TrainedModel) -> None:
-        """Raise the InputError of a problem that affects every file."""
+        """Raise an InputError if no file can be forecast with these settings."""
         model.check_horizon(self.horizon)
         model.half_widths(self.levels)
         if not self.rolling:
@@ -85,21 +89,22 @@ class Job:
         return None if own is None else model.reader.future_file(own, self.written)
 
     def name_in_long(self, source: Source, series: Series) -> str:
-        """Name of a series in the long table."""
+        """Name of a series in the table of all files (format=long)."""
         if series.series_col is None:
             return source.name
         return f"{source.name}/{series.name}" if self.many else series.name
 
     def files_of(self, source: Source) -> list[str]:
-        """Files written for one input file, relative to the output folder; the forecasts first."""
+        """Files written for one input file, relative to the output folder, the forecasts first."""
         if self.rolling:
             return [rolled_of(source.name, self.writer.format), metrics_of(source.name)]
         pictures = self.writer.pictures_of(source.name)
         return [self.writer.output_of(source.name), *(str(one.relative_to(self.writer.folder)) for one in pictures)]
 
     def check_inputs(self, sources: Sequence[Source]) -> None:
-        """Raise the InputError of an input file that would be overwritten."""
-        futures = [self.future] if isinstance(self.future, Path) else (self.future or {}).values()
+        """Raise an InputError if an output would overwrite an input file."""
+        futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
+        futures += [] if self.attributes is None else [self.attributes]
         outputs = [output for source in sources for output in self.files_of(source)]
         check_inputs_stay(
             [self.checkpoint, *(source.path for source in sources), *futures],
@@ -108,11 +113,12 @@ class Job:
         )
 
     def digest(self) -> str:
-        """Hash; equal for jobs that give the same forecasts."""
+        """Hash of everything that determines the forecasts and their files."""
         futures = {"": self.future} if isinstance(self.future, Path) else self.future or {}
         what = {
             "checkpoint": file_sha256(self.checkpoint),
             "future": {name: file_sha256(path) for name, path in futures.items()},
+            "attributes": None if self.attributes is None else file_sha256(self.attributes),
             "written": asdict(self.written),
             "horizon": self.horizon,
             "rolling": None if self.rolling is None else asdict(self.rolling),
@@ -125,7 +131,7 @@ class Job:
 
 
 class Done(NamedTuple):
-    """Outcome of a chunk: one row per file, and its part of the long table if that is written."""
+    """Outcome of a chunk: one row per file, and with format=long its part of the table."""
 
     rows: list[Row]
     long: str
@@ -150,7 +156,7 @@ def local_engine(model: TrainedModel) -> Engine:
 
 
 def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
-    """Read, forecast together, and write. A file that cannot be forecast gets a row that says why."""
+    """Read, forecast in batches and write these files; a file that fails gets a row with the error."""
     if job.rolling:
         return Done([_roll_file(model, job, source) for source in sources], "")
     rows = {source: _new_row(source) for source in sources}
@@ -178,7 +184,7 @@ class History(NamedTuple):
 
 @contextmanager
 def _noting(job: Job, rows: dict[Source, Row], source: Source) -> Iterator[None]:
-    """Record a problem with a file as its row; with many files also internal errors."""
+    """Record an error in a file as its row: InputError and out of memory; with many files also internal errors."""
     try:
         yield
     except InputError as error:
@@ -198,7 +204,7 @@ def _noting(job: Job, rows: dict[Source, Row], source: Source) -> Iterator[None]
 def _forecasts_of(
     model: TrainedModel, job: Job, histories: Mapping[Source, History], rows: dict[Source, Row]
 ) -> dict[Source, list[Forecast]]:
-    """All together; one by one if that fails, because a single series may be the reason. Same numbers either way."""
+    """Forecasts of all files together; if that fails, file by file, since one may be the cause. Same numbers."""
     try:
         together = [one for found in histories.values() for one in found.series]
         forecasts = iter(_forecasts(model, job, together, [one for found in histories.values() for one in found.ahead]))
@@ -214,7 +220,7 @@ def _forecasts_of(
 
 
 def _known_ahead(model: TrainedModel, job: Job, series: Sequence[Series], futures: Futures | None) -> list[Future]:
-    """The future covariates of each series; empty without futures."""
+    """Future covariates of each series, checked; empty without futures."""
     ahead = [] if futures is None else [futures.of(one) for one in series]
     for one, future in zip(series, ahead, strict=False):
         model.check_future(one, future, job.horizon)
@@ -245,7 +251,7 @@ def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
 
 
 def _read(row: Row, series: Sequence[Series]) -> Row:
-    """The row with what is known after the file was read."""
+    """Add the row count, origin and repairs of the series that were read."""
     origin = max(one.timestamps[-1] for one in series)
     repairs = "\n".join(line for one in series for line in one.repairs)
     return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin), message=repairs)

@@ -17,19 +17,19 @@ from informer.files import expanded
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file, and the name of its series: used in errors, for its scaler, and for its forecast's path."""
+    """A file and its name, which is used in errors, to select its scaler, and in the paths of its forecasts."""
 
     path: Path
     name: str
 
 
 def name_sources(paths: Sequence[Path]) -> list[Source]:
-    """Names as in training (`series_names`); including the file ending if two names would be equal otherwise."""
+    """Names as in training (`series_names`), with the file ending if two would be equal otherwise."""
     names = series_names(paths)
     whole = [str(Path(name).with_name(path.name)) for name, path in zip(names, paths, strict=True)]
     times = Counter(names)
     mixed = [name if times[name] == 1 else long for name, long in zip(names, whole, strict=True)]
-    # a.csv next to a.csv.gz and a.csv.csv: the last without its ending has the name of the first with its ending
+    # a.csv, a.csv.gz and a.csv.csv: the last without its ending equals the first with its ending
     return [Source(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else whole, strict=True)]
 
 
@@ -37,11 +37,11 @@ def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Pa
     """One file of future covariates for all, or one per input file, by name.
 
     Args:
-        wanted: a file, or the folder or pattern of many, named like the input files.
+        wanted: a file, or a folder or pattern of files named like the input files.
         sources: input files.
 
     Raises:
-        InputError: there are none, or some input files have none.
+        InputError: no such file, or an input file without one.
     """
     found = list_files("future", wanted)
     if found is None:
@@ -56,7 +56,7 @@ def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Pa
 
 
 def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
-    """Require an output folder outside the input pattern, so that a later run does not read forecasts as input.
+    """Check that the output folder is outside the input pattern, so that a later run does not read forecasts as input.
 
     Args:
         wanted: the folder or pattern.
@@ -72,13 +72,13 @@ def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
 
 
 def check_outside(path: Path, output: Path) -> None:
-    """Raise the InputError of an output folder within a partitioned folder, whose files are all inputs."""
+    """Raise an InputError if the output folder is within a partitioned input folder, whose files are all inputs."""
     if is_partitioned(path) and output.resolve().is_relative_to(path.resolve()):
         raise InputError(f"output={output}: expected a folder outside the input {path}; choose one")
 
 
 def _would_find(pattern: str, folder: Path) -> bool:
-    """Whether a pattern also matches files in that folder."""
+    """Whether a pattern matches files in this folder."""
     parts = expanded(pattern).parts
     fixed = list(takewhile(lambda part: not has_magic(part), parts))
     free, top = parts[len(fixed) :], Path(*fixed).resolve()

@@ -1,4 +1,4 @@
-"""Plot of a forecast and its history."""
+"""Plots of forecasts with their history."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from informer.inference.result import Forecast
 from informer.plots import Band, plot_forecast, save_figure
 
 MIDDLE, EQUAL = 50.0, 1e-6
-"""The median in percent, and how near the levels of a pair of quantiles are to symmetric."""
+"""The median in percent, and the tolerance for the levels of a symmetric pair of quantiles."""
 
 
 def draw(name: str, forecast: Forecast, path: Path, *, of: int) -> None:
-    """Plot one of the forecasts of a file, which has `of` series, into another."""
+    """Plot the forecast of one series of the file `name`, which has `of` series, and save it to `path`."""
     series = forecast.series
     if series.series_col is not None:
         name = f"{name}: {series.series_col} {series.name}, one of {of} series"
@@ -21,7 +21,7 @@ def draw(name: str, forecast: Forecast, path: Path, *, of: int) -> None:
 
 
 def figure_of(forecast: Forecast, *, title: str) -> Figure:
-    """History, forecast and every interval, in data units."""
+    """Plot history, forecast and every interval, in data units."""
     series = forecast.series
     ahead = pd.DataFrame(forecast.values, forecast.timestamps, list(forecast.targets))
     history = pd.DataFrame(series.values, series.timestamps, list(series.columns))
@@ -29,7 +29,7 @@ def figure_of(forecast: Forecast, *, title: str) -> Figure:
 
 
 def _bands(forecast: Forecast) -> dict[str, Band]:
-    """The intervals of all levels, and the ranges between quantiles, the widest first."""
+    """Intervals of all levels, then ranges between symmetric quantiles, each widest first."""
     levels = sorted((int(suffix[2:]) for suffix in forecast.bands if suffix.startswith("lo")), reverse=True)
     ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
     quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}

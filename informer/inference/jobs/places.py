@@ -1,4 +1,4 @@
-"""Forecasts to and from other places: inputs are copied here first, and outputs are written there when all is done."""
+"""Remote inputs and outputs: inputs are copied to this machine first, outputs are uploaded at the end."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ from informer.data.read.remote import (
     WEB,
     copied_here,
     is_remote,
+    local_path,
     matches,
     new_folder,
     reaching,
@@ -20,24 +21,28 @@ from informer.data.read.remote import (
 from informer.errors import InputError
 
 SUMMARY = "summary.csv"
+"""Table of a job with the status of each file."""
 
 
 @contextmanager
 def at_hand(settings: PredictConfig) -> Iterator[PredictConfig]:
-    """The settings with paths of this machine for every address. At the end, unless there was an error, all files of
-    the output folder are written to the address of `output`, the summary last.
+    """The settings with local paths instead of addresses. At the end, unless there was an error, all files of the
+    output folder are written to the address of `output`, the summary last.
 
     Raises:
         InputError: an address cannot be read or written, or a forecast would overwrite or become an input.
     """
     limit = settings.dataset.max_file_mb
     limits = LIMITS if limit is None else replace(LIMITS, file_mb=limit)
-    given = [value for value in (settings.input, settings.future) if value is not None]
+    given = [one for one in (settings.input, settings.future, settings.dataset.attributes) if one is not None]
     addresses = [without_query(value) for value in given if is_remote(value)]
     output = without_query(settings.output).rstrip("/") if is_remote(settings.output) else None
     if output is not None:
         _check_output(settings, output)
     here = copied_here(settings, ("input", "future"), limits)
+    if here.dataset.attributes is not None:
+        copy = local_path("dataset.attributes", here.dataset.attributes, limits)
+        here = replace(here, dataset=replace(here.dataset, attributes=copy))
     if output is None:
         yield here
         return
@@ -49,13 +54,13 @@ def at_hand(settings: PredictConfig) -> Iterator[PredictConfig]:
 
 def _check_output(settings: PredictConfig, output: str) -> None:
     if output.startswith(tuple(f"{scheme}://" for scheme in WEB)):
-        raise InputError(f"output={output}: expected a folder that can be written, found a web address")
+        raise InputError(f"output={output}: expected a writable folder, found a web address")
     if settings.resume:
         raise InputError(f"resume: expected an output folder on this machine, found output={output}")
 
 
 def _take_summary(output: str, folder: Path) -> None:
-    """The summary that is there, if any, so that the one of something else is not replaced."""
+    """Copy an existing summary, so that the job can refuse to replace one it did not write."""
     store, path = store_of(output)
     with reaching(output):
         if store.isfile(f"{path}/{SUMMARY}"):

@@ -1,7 +1,7 @@
-"""Chunks of a job on a Ray cluster: Ray Data hands them to actors that each hold the model, and restarts dead actors.
+"""Chunks of a job on a Ray cluster: Ray Data passes them to actors that each hold the model, and restarts dead actors.
 
-An actor processes a chunk like the local engine: in the same folder, with as many threads, the same files together. So
-it writes the same files, and repeating a chunk after its actor was killed changes nothing.
+An actor processes a chunk like the local engine: same folder, same number of threads, same files together. So it
+writes the same files, and repeating a chunk after its actor was killed changes nothing.
 """
 
 import logging
@@ -35,9 +35,9 @@ SETTINGS = {
 
 
 def ray_engine(*, device: str, workers: int | None) -> Engine:
-    """Actors of the cluster that RAY_ADDRESS names, otherwise of a local cluster that lives as long as the job.
+    """Engine that runs chunks on the cluster at RAY_ADDRESS, otherwise on a local cluster that ends with the job.
 
-    Every machine of a cluster must see checkpoint, files and output folder at the same paths.
+    Every machine of the cluster must see checkpoint, files and output folder at the same paths.
 
     Args:
         device: "cpu", or "cuda" for one GPU per actor.
@@ -92,10 +92,10 @@ def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | Non
 
 @contextmanager
 def cluster(workers: int | None) -> Iterator[None]:
-    """A connection to the cluster that RAY_ADDRESS names, otherwise to one of this machine; reuses the program's own.
+    """Connect to the cluster at RAY_ADDRESS, otherwise start a local one; an existing connection is reused.
 
     Raises:
-        InputError: Ray is not installed, or no cluster is at that address.
+        InputError: Ray is not installed, no cluster is at that address, or the local one does not start.
     """
     if find_spec("ray") is None:
         raise InputError("engine=ray: expected Ray, found none; pip install 'informer[ray]'")
@@ -114,6 +114,12 @@ def cluster(workers: int | None) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"RAY_ADDRESS={address}: expected a Ray cluster, found none ({reason})") from error
+    except Exception as error:  # Ray raises this type if a process of it does not start in time
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        raise InputError(
+            f"engine=ray: expected Ray to start on RAY_ADDRESS={address}, it did not ({reason}); run it again when the "
+            "machine has memory and processors free, or without engine=ray"
+        ) from error
     try:
         yield
     finally:

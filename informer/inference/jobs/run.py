@@ -23,8 +23,9 @@ from informer.errors import InputError, ReportError, counted, listed
 from informer.files import expanded, write_atomic
 from informer.inference.jobs.batches import Engine, Job, chunks, forecast_files, local_engine
 from informer.inference.jobs.inputs import Source, check_output, check_outside, match_futures, name_sources
+from informer.inference.jobs.places import SUMMARY
 from informer.inference.jobs.ray_engine import ray_engine
-from informer.inference.jobs.summary import ERROR, SUMMARY, Journal
+from informer.inference.jobs.summary import ERROR, Journal
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling_scores import Rolling
@@ -36,10 +37,16 @@ MOST = 3
 
 
 def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = None) -> int:
-    """Forecast one file or many; returns the number of files that failed, or of which series were left out.
+    """Forecast one file or many.
 
     Args:
-        refit: with mode=rolling, fit linear maps again.
+        settings: the checked configuration.
+        console: for messages.
+        refit: with mode=rolling, settings of refits.
+
+    Returns:
+        For a single file, the number of messages about series left out; for many, the number of files that failed plus
+        the number of files with series left out.
 
     Raises:
         InputError: no readable checkpoint, or a single file that cannot be forecast; nothing is written then.
@@ -64,7 +71,7 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
 
 
 def located(settings: PredictConfig) -> Path:
-    """The checkpoint that forecasts: what was fitted on all rows, but for forecasts of the past."""
+    """Path of the checkpoint: the one refitted on all rows if there is one, except for rolling forecasts."""
     return Path(settings.checkpoint) if settings.mode is Mode.rolling else newest(settings.checkpoint)
 
 
@@ -117,7 +124,7 @@ def _predict_one(model: TrainedModel, job: Job, source: Source, console: Console
         raise ReportError(row.message.splitlines())
     if job.writer.format is Format.long:
         write_atomic(job.writer.folder / LONG_FILE, table)
-    say(console, f"forecast: {job.writer.folder / row.output}{' (the one before is overwritten)' if was_there else ''}")
+    say(console, f"forecast: {job.writer.folder / row.output}{' (overwritten)' if was_there else ''}")
     if job.rolling:
         say(console, f"metrics:  {job.writer.folder / metrics_of(source.name)}")
     for picture in job.writer.pictures_of(source.name):

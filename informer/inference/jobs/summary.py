@@ -1,4 +1,4 @@
-"""Status of each file of a job, recorded as the job runs, so that it can be resumed."""
+"""Status of each file of a job, recorded while it runs, so that it can be resumed."""
 
 import csv
 import io
@@ -10,9 +10,10 @@ from typing import final
 from informer.errors import InputError, as_given
 from informer.files import remove_temporary, write_atomic, writing
 from informer.inference.jobs.inputs import Source
+from informer.inference.jobs.places import SUMMARY
 from informer.inference.reader import LEFT_OUT
 
-SUMMARY, JOURNAL = "summary.csv", ".summary.csv.unfinished"
+JOURNAL = f".{SUMMARY}.unfinished"
 OK, ERROR = "ok", "error"
 LONGEST = 2000
 """Maximum length of a message in the summary."""
@@ -20,16 +21,16 @@ LONGEST = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One file.
+    """Status of one file.
 
     Args:
         file: its path.
         status: OK or ERROR.
         rows: number of rows.
-        origin: its last time, after which the forecast starts.
+        origin: its last timestamp.
         output: file of the forecast, relative to the output folder.
         message: the problems, one line each; without problems, the repairs.
-        size, changed: of the file when it was read, in bytes and in nanoseconds since 1970.
+        size, changed: size of the file when it was read, in bytes, and its time of change, in nanoseconds since 1970.
     """
 
     file: str
@@ -49,11 +50,11 @@ class Row:
 
     @property
     def left_out(self) -> list[str]:
-        """Lines on series that were not forecast."""
+        """Messages about series that were not forecast."""
         return [line for line in self.message.splitlines() if line.startswith(LEFT_OUT)]
 
     def cells(self) -> list[str]:
-        """In the order of HEADER, without line breaks."""
+        """Cells of the summary in the order of HEADER, without line breaks and without the job."""
         return [self.summed_up if name == "message" else getattr(self, name) for name in HEADER[:-1]]
 
 
@@ -72,7 +73,7 @@ def fingerprint(path: Path) -> tuple[str, str]:
 
 @final
 class Journal:
-    """The rows of a job in its output folder: appended to a hidden file, finally written as the summary.
+    """The rows of a job: appended to a hidden file in the output folder, and finally written as the summary.
 
     Args:
         folder: existing output folder.
@@ -99,7 +100,7 @@ class Journal:
         """Whether the same file was forecast by the same job, and all its outputs exist.
 
         Args:
-            outputs: what the job would write for it, relative to the folder; the forecasts first.
+            outputs: files that the job would write for it, relative to the folder, the forecasts first.
         """
         row = self._rows.get(str(source.path))
         return (
@@ -118,7 +119,7 @@ class Journal:
             file.write(_encoded(self._text(rows)))
 
     def finish(self, sources: Iterable[Source]) -> list[Row]:
-        """Write the summary, one row per file of the job, in their order; returns the rows."""
+        """Write the summary with one row per file, in the order of `sources`; returns the rows."""
         rows = [self._rows[str(source.path)] for source in sources]
         write_atomic(self._folder / SUMMARY, _encoded(as_given(self._text(rows, header=True))))
         (self._folder / JOURNAL).unlink()
@@ -133,7 +134,7 @@ class Journal:
 
 
 def _check_ours(path: Path) -> None:
-    """Raise the InputError of a summary not written by a job, which must not be overwritten."""
+    """Raise an InputError if the summary was not written by a job, so that it is not overwritten."""
     if not path.exists():
         return
     with writing(path), path.open("rb") as file:
@@ -159,7 +160,7 @@ def _read(path: Path, job: str) -> list[Row]:
 
 
 def _lines(reader: Iterator[list[str]]) -> Iterator[list[str]]:
-    """The readable lines: a file whose line is unreadable is done again."""
+    """The readable lines; files of unreadable lines are forecast again."""
     while True:
         try:
             yield next(reader)

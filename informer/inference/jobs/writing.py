@@ -1,4 +1,4 @@
-"""Forecasts as files: CSV or parquet per series, or one long table of all."""
+"""Write forecasts as files: CSV or parquet per input file, or one long table."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ from informer.inference.result import ROLLED, Forecast, key_columns
 
 LONG_FILE = "forecasts.csv"
 LONG = ("column", "y")
-"""Columns of the long table, after those of the series and the time, and before those of intervals."""
+"""Columns of the long table between those of series and time and those of intervals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class Writer:
         folder: output folder.
         format: file format.
         plots: also plot each forecast.
-        digits: of numbers in text, see `Forecast.decimals`; None: all.
+        digits: significant digits of numbers in text, see `Forecast.decimals`; None: all.
         files: names of the files to plot; empty: all.
-        series: of a file to plot, each in a picture of its own; empty: the first.
+        series: series of a file to plot, one picture each; empty: the first series.
     """
 
     folder: Path
@@ -53,8 +53,8 @@ class Writer:
         Only the first series is plotted, unless `series` names others.
 
         Raises:
-            InputError: the path cannot be written, the forecast is not finite, two columns have the same name, or no
-                series has a name that is to be plotted.
+            InputError: the path cannot be written, the forecast is not finite, two columns have the same name, or a
+                series to plot does not exist.
         """
         pictures = self._pictures(name, forecasts)
         output, content = self.output_of(name), None
@@ -84,7 +84,7 @@ class Writer:
         return [self.folder / f"{stem}.forecast.png" for stem in stems]
 
     def _pictures(self, name: str, forecasts: Sequence[Forecast]) -> dict[Path, Forecast]:
-        """What each picture shows."""
+        """The forecast that each picture shows."""
         own = {forecast.series.name: forecast for forecast in forecasts}
         unknown = [series for series in self.series if series not in own]
         if unknown:
@@ -113,7 +113,7 @@ def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
 
 
 def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
-    """The same with typed columns.
+    """A parquet table with the columns of `to_csv`, typed.
 
     Raises:
         InputError: pyarrow is not installed.
@@ -126,7 +126,7 @@ def to_parquet(forecasts: Sequence[Forecast]) -> bytes:
 
 
 def need_pyarrow(what: str = "format=parquet") -> None:
-    """Raise the InputError of a missing pyarrow, which `what` needs."""
+    """Raise an InputError if pyarrow, which `what` needs, is not installed."""
     if find_spec("pyarrow") is None:
         raise InputError(f"{what}: expected pyarrow, found none; pip install 'informer[parquet]'")
 
@@ -135,8 +135,8 @@ def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str
     """A header and one row per series, target and step.
 
     Args:
-        forecasts: of one job, by the name of the series; times are written as ISO 8601. The columns of series and
-            time are called as in the first input.
+        forecasts: forecasts of one job by series name; times are written as ISO 8601. The series and time columns are
+            named as in the first input.
         digits: see `Forecast.decimals`.
     """
     header: list[str] = []
@@ -156,7 +156,7 @@ def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str
 
 @contextmanager
 def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
-    """The single file of a job; the yielded function appends a table to it. It is created at the end, unless empty."""
+    """The single file of a job; yields a function that appends a table. It is created at the end, unless empty."""
     with replacing(folder / LONG_FILE) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
 
         def append(table: str) -> None:
@@ -169,7 +169,7 @@ def long_table(folder: Path) -> Iterator[Callable[[str], None]]:
 
 
 def stamps(forecast: Forecast) -> Sequence[object]:
-    """Timestamps as text in the format of the series; ISO dates have a time of day if its rows do."""
+    """Timestamps in the format of the input; ISO dates have a time of day if the input's do."""
     series, times = forecast.series, forecast.timestamps
     written = series.time_format
     if written == EXCEL:
@@ -183,7 +183,7 @@ def stamps(forecast: Forecast) -> Sequence[object]:
 
 
 def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:
-    """Units since 1970: whole numbers if all are."""
+    """Units since 1970, as integers if all are whole."""
     whole = times.as_unit(unit)
     if (whole == times).all():
         return whole.asi8.tolist()
@@ -202,7 +202,7 @@ def _has_dates_only(series: Series) -> bool:
 
 
 def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
-    """A column as written; unknown values are empty cells."""
+    """Cells of a column; missing values are empty."""
     if values.dtype.kind != "f":
         return values.tolist()
     return ["" if math.isnan(value) else repr(value).replace(".", decimal) for value in values.tolist()]
@@ -217,7 +217,7 @@ def _text(rows: Iterable[Sequence[object]], *, separator: str = ",") -> str:
     csv.writer(text, delimiter=separator, lineterminator="\n").writerows(rows)
     if "\r" not in text.getvalue():
         return text.getvalue()
-    # Python does not quote these, and other readers take them for the end of the row
+    # Python's default does not quote carriage returns, which other readers take for the end of the row
     text = io.StringIO()
     csv.writer(text, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
     return text.getvalue()

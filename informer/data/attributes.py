@@ -1,0 +1,279 @@
+"""Attributes of series from a table of their own, one row per series: columns that the rows of a series then have.
+
+A checkpoint contains the attributes of the training series, as it contains their names and the categories: later
+commands need no file, and read none that a checkpoint names.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from informer.config.dataset import DatasetConfig
+from informer.data.long import series_codes
+from informer.data.read.categories import Labels, is_text, label
+from informer.data.read.checks import LARGEST, check_doubts
+from informer.data.read.numeric import numbers
+from informer.data.read.remote import local_path, without_query
+from informer.data.read.report import Report, several
+from informer.data.read.table import Table, read_table, shown, table_of_frame, without
+from informer.data.rows import UNKNOWN
+from informer.errors import InputError, listed
+from informer.files import expanded
+
+SETTING = "dataset.attributes"
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Columns with one value per series.
+
+    Args:
+        where: the setting and the file, for errors; None: recorded by a checkpoint.
+        names: names of the series.
+        values: by column, a number or a text for each series.
+    """
+
+    where: str | None
+    names: Sequence[str]
+    values: Mapping[str, Sequence[float | str]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.values)
+
+    def named_in(self, config: DatasetConfig) -> DatasetConfig:
+        """`config` with these columns as static covariates, among the columns to read if those are listed."""
+        static = [*config.static_covariates, *without(self.columns, config.static_covariates)]
+        columns = config.columns
+        if columns is not None:
+            columns = [*columns, *without(self.columns, columns)]
+        return replace(config, static_covariates=static, columns=columns)
+
+    def over(self, recorded: "Attributes | None") -> "Attributes":
+        """These attributes, and the recorded ones of series that these do not have.
+
+        Raises:
+            InputError: a recorded column is missing.
+        """
+        if recorded is None:
+            return self
+        if lacking := without(recorded.columns, self.columns):
+            raise InputError(
+                f"{self.where}: expected the columns {listed(recorded.columns)} as in training, found no "
+                f"{listed(lacking)}; add them"
+            )
+        known = set(self.names)
+        kept = [place for place, name in enumerate(recorded.names) if name not in known]
+        values = {
+            column: [*self.values[column], *(own[place] for place in kept)] for column, own in recorded.values.items()
+        }
+        return Attributes(self.where, [*self.names, *(recorded.names[place] for place in kept)], values)
+
+    def of(self, names: Sequence[str]) -> "Attributes":
+        """Those of some series, in this order; series without attributes are left out."""
+        places = {name: place for place, name in enumerate(self.names)}
+        kept = [name for name in names if name in places]
+        values = {column: [own[places[name]] for name in kept] for column, own in self.values.items()}
+        return Attributes(self.where, kept, values)
+
+    def joined(self, table: Table, series_col: str | None, name: str, labels: Labels | None = None) -> Table:
+        """The table with these columns in each row; recorded ones only where the table does not have them.
+
+        Args:
+            series_col: the column with the name of each row's series; a table without it is the series `name`.
+            name: see `series_col`.
+            labels: categories of a trained model: a series without attributes gets an unknown category. None: it is an
+                error, as it is where a column holds numbers.
+
+        Raises:
+            InputError: a column is in both tables, or a series has no attributes.
+        """
+        both = [column for column in self.columns if column in table.columns]
+        if both and self.where is not None:
+            raise InputError(f"{self.where}: {listed(both)}: a column of {table.name} too; remove it from one of them")
+        added = without(self.columns, both)
+        if not added:
+            return table
+        codes, names = np.zeros(len(table.frame), dtype=np.int64), [name]
+        if series_col is not None and series_col in table.columns:
+            codes, names = series_codes(table, series_col)
+        places = {one: place for place, one in enumerate(self.names)}
+        unknown = [one for one in names if one not in places]
+        if unknown and not all(column in (labels or {}) for column in added):
+            raise self._lacking(table, series_col, names.index(unknown[0]), codes, unknown, added)
+        cells = {}
+        for column in added:
+            own = [self.values[column][places[one]] if one in places else UNKNOWN for one in names]
+            is_number = not any(isinstance(one, str) for one in own)
+            cells[column] = np.array(own, dtype=np.float64 if is_number else object)[codes]
+        more = pd.DataFrame(cells, index=table.frame.index)
+        return replace(table, frame=pd.concat([table.frame, more], axis="columns"))
+
+    def _lacking(
+        self, table: Table, series_col: str | None, code: int, codes: np.ndarray, unknown: list[str], added: list[str]
+    ) -> InputError:
+        row = int((codes == code).argmax())
+        at = table.name if series_col is None or series_col not in table.columns else table.at(row, series_col)
+        more = several(len(unknown), "such series")
+        if self.where is None:
+            return InputError(
+                f"{at}: no {listed(added)} of the series {shown(unknown[0])}, which training did not have{more}; add "
+                f"these columns, or name a file with a row for it: {SETTING}=FILE"
+            )
+        return InputError(
+            f"{at}: no row for the series {shown(unknown[0])} in {self.where}{more}; add one, or leave the series out"
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"names": list(self.names), "values": {column: list(own) for column, own in self.values.items()}}
+
+    @classmethod
+    def from_plain(cls, plain: Any) -> "Attributes":
+        """The inverse of `to_plain`.
+
+        Raises:
+            InputError: other content.
+        """
+        names = plain.get("names") if isinstance(plain, dict) else None
+        values = plain.get("values") if isinstance(plain, dict) else None
+        if (
+            not isinstance(names, list)
+            or not all(isinstance(name, str) for name in names)
+            or len(set(names)) < len(names)
+            or not isinstance(values, dict)
+            or not all(isinstance(column, str) and _is_column(own, len(names)) for column, own in values.items())
+        ):
+            raise InputError("checkpoint: attributes: expected a number or a text for each series, found others")
+        return cls(None, names, values)
+
+
+def _is_column(own: Any, n: int) -> bool:
+    """Whether it is a list of n texts, or of n finite numbers."""
+    if not isinstance(own, list) or len(own) != n:
+        return False
+    is_text = all(isinstance(one, str) for one in own)
+    return is_text or all(type(one) is float and math.isfinite(one) for one in own)
+
+
+@final
+class KnownAttributes:
+    """The attributes that a trained model has, and those of files, for the series of tables to forecast.
+
+    Args:
+        recorded: attributes of the training series.
+        labels: categories of the model by column.
+    """
+
+    def __init__(self, recorded: Attributes | None, labels: Labels) -> None:
+        self._recorded, self._labels = recorded, labels
+        self._read: dict[str, Attributes] = {}
+
+    def knowing(self, given: Attributes) -> "KnownAttributes":
+        """The same with other attributes, which have priority."""
+        return KnownAttributes(given.over(self._recorded), self._labels)
+
+    def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
+        """See `Attributes.joined`; a file that `config` names is read once and has priority."""
+        found, path = self._recorded, config.attributes
+        if path is not None:
+            if path not in self._read and (given := read_attributes(config)) is not None:
+                self._read[path] = given.over(self._recorded)
+            found = self._read[path]
+        return table if found is None else found.joined(table, config.series_col, name, self._labels)
+
+
+def read_attributes(config: DatasetConfig) -> Attributes | None:
+    """The file that `config.attributes` names, written like the data files unless detected otherwise; None: none.
+
+    Raises:
+        InputError: no `series_col`, an unreadable file, or see `attributes_of`.
+    """
+    if config.attributes is None:
+        return None
+    path = expanded(local_path(SETTING, config.attributes, config.limits))
+    table = read_table(path, replace(config.hints, sheet=None), config.as_text, config.limits)
+    return attributes_of(table, config, f"{SETTING}={without_query(config.attributes)}")
+
+
+def given_attributes(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
+    """The same for a table in memory, or the path or address of a file."""
+    if isinstance(attributes, str):
+        found = read_attributes(replace(config, attributes=attributes))
+        assert found is not None, "the file is named"
+        return found
+    return attributes_of(table_of_frame(attributes, "attributes"), config, "attributes")
+
+
+def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes:
+    """The attributes in a table: the columns that `config.static_covariates` names, by default all.
+
+    Args:
+        where: the setting and the file, for errors.
+
+    Raises:
+        InputError: no column with the names of series, no rows, two rows of a series, no such columns, or cells that
+            are empty, times, or neither all numbers nor all text.
+    """
+    key = config.series_col
+    if key is None:
+        raise InputError(
+            f"{where}: expected dataset.series_col with it, the column that names the series in both files"
+        )
+    if key not in table.columns:
+        raise InputError(
+            f"{table.name}: expected a column {key!r} with the names of the series, as dataset.series_col says, found "
+            f"{listed(table.columns)}; rename the column that has them"
+        )
+    if not len(table.frame):
+        raise InputError(f"{table.name}: a header without rows, expected one row for each series")
+    codes, names = series_codes(table, key)
+    if len(names) < len(codes):
+        again = np.flatnonzero(pd.Series(codes).duplicated())
+        row = int(again[0])
+        raise InputError(
+            f"{table.at(row, key)}: a second row for the series {shown(names[codes[row]])}"
+            f"{several(len(again), 'rows repeat a series')}; keep one row per series"
+        )
+    columns = _columns(table, config, key, where)
+    report = Report()
+    check_doubts(table, columns, report)
+    report.refuse()
+    return Attributes(where, names, {column: _cells(table, column, config) for column in columns})
+
+
+def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[str]:
+    others = [column for column in table.columns if column != key]
+    if repeated := [column for column in table.repeated if column in others]:
+        raise InputError(f"{table.name}, row 1: column names repeat: {listed(repeated)}; rename them")
+    found = [column for column in others if column in config.static_covariates or not config.static_covariates]
+    if not found:
+        wanted = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
+        raise InputError(f"{where}: expected columns {wanted}, found {listed(others)}; add one")
+    return found
+
+
+def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str]:
+    """A text or a number per row.
+
+    Raises:
+        InputError: see `attributes_of`.
+    """
+    cells = table.frame[column]
+    if column in config.categorical or is_text(table, column):
+        return [label(cell) for cell in cells]
+    values = numbers(table, [column])[0][:, 0]
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+    if len(wrong):
+        row = int(wrong[0])
+        raise InputError(
+            f"{table.at(row, column)}: expected a number, found {shown(cells.iloc[row])}"
+            f"{several(len(wrong), 'such cells')}; fix the cell, read the column as categories with "
+            f"dataset.categorical=[{column}], or name the other columns in dataset.static_covariates"
+        )
+    return values.tolist()

@@ -1,0 +1,56 @@
+"""Conversion of scaled values to data units, with or without a power transform."""
+
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+
+class Units(NamedTuple):
+    """How the scaled targets of each window convert to data units: u = scaled * scale + center, then sign(u) |u|^(1/p).
+
+    Args:
+        center, scale: center and scale of the scaler, per window and target.
+        power: exponent p of the transform that values had before they were scaled; None: no transform.
+        plain: scale of the values without the transform; None with `power=None`, where it is `scale`.
+    """
+
+    center: Float64[Tensor, "b n"]
+    scale: Float64[Tensor, "b n"]
+    power: Float64[Tensor, "b n"] | None = None
+    plain: Float64[Tensor, "b n"] | None = None
+
+    def unscaled(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """Values before scaling, still transformed."""
+        return scaled.to(self.scale.device).double() * self.scale[:, None] + self.center[:, None]
+
+    def untransformed(self, unscaled: Float64[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """Values in data units, from those of `unscaled`."""
+        return unscaled if self.power is None else signed_power(unscaled, 1 / self.power[:, None])
+
+    def original(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
+        """Values in data units."""
+        return self.untransformed(self.unscaled(scaled))
+
+    def standard(self, scaled: Float[Tensor, "b h n"]) -> Float[Tensor, "b h n"]:
+        """Values whose differences are in scaled units without the transform, so that errors of models with and without
+        one compare. Unchanged if there is no transform; otherwise data units divided by `plain`."""
+        return scaled if self.plain is None else self.original(scaled) / self.plain[:, None]
+
+    def split(self, n_windows: int) -> Iterator["Units"]:
+        """Units of consecutive windows, `n_windows` at a time."""
+        for begin in range(0, len(self.scale), n_windows):
+            yield self.mapped(itemgetter(slice(begin, begin + n_windows)))
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> "Units":
+        """Units with every part changed by the same function."""
+        power, plain = (None if part is None else change(part) for part in (self.power, self.plain))
+        return Units(change(self.center), change(self.scale), power, plain)
+
+
+def signed_power(values: Float[Tensor, "*t n"], power: Float64[Tensor, "*#t n"]) -> Float[Tensor, "*t n"]:
+    """sign(x) |x|^p: increasing and odd; p < 1 stabilises a variance that grows with the level."""
+    return torch.copysign(values.abs() ** power, values)

@@ -1,0 +1,126 @@
+"""Runs on roots of the targets: equal to runs on a file that holds the roots; when a root is chosen."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from entry_points import call
+
+from informer.config.dataset import Transform
+from informer.training.transform import Scores, choose
+
+DAYS = 420
+SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]
+KEYS = ["dataset=csv", "seq_len=28", "pred_len=7", "non_negative=none", "trainer.calibration_blocks=0", *SPLIT]
+
+
+def growing(seed: int = 0) -> pd.DataFrame:
+    """Two columns whose fluctuations grow with their level."""
+    rng, days = np.random.default_rng(seed), np.arange(DAYS)
+    level = np.exp(1.5 * np.sin(days / 60) + np.sin(2 * np.pi * days / 7))
+    table = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=DAYS, freq="D")})
+    return table.assign(a=20 * level * rng.gamma(4.0, 0.25, DAYS), b=level * rng.gamma(4.0, 0.25, DAYS))
+
+
+def run(name: str, *keys: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Scores by forecaster and units, of a run in a folder of this name."""
+    outcome = call("train", *KEYS, *keys, f"run_dir={name}")
+    assert outcome.status == 0, outcome.err
+    scores = json.loads(Path(name, "metrics.json").read_text())["scores"]
+    return {model: {units: part["overall"] for units, part in own.items()} for model, own in scores.items()}
+
+
+def forecast(name: str, file: str) -> pd.DataFrame:
+    keys = (f"checkpoint={name}", f"input={file}", f"output=out_{name}", "intervals=[80]", "plots=false")
+    outcome = call("predict", *keys)
+    assert outcome.status == 0, outcome.err
+    return pd.read_csv(f"out_{name}/{Path(file).stem}.forecast.csv").drop(columns="date")
+
+
+@pytest.mark.parametrize("model", ["linear", "tiny"])
+def test_forecasts_are_squares_of_those_of_a_file_of_roots(model: str, folder: Path) -> None:
+    """With intervals; red if one of both is converted back in another way than the other."""
+    table = growing()
+    table.to_csv("values.csv", index=False)
+    table.assign(a=np.sqrt(table["a"]), b=np.sqrt(table["b"])).to_csv("roots.csv", index=False)
+    keys = [f"model={model}", *(["trainer.max_steps=6", "label_len=14"] if model == "tiny" else [])]
+    run("squares", "dataset.path=values.csv", "scaler.transform=sqrt", *keys)
+    run("roots", "dataset.path=roots.csv", *keys)
+    found, roots = forecast("squares", "values.csv"), forecast("roots", "roots.csv")
+    assert "a_lo80" in found
+    expected = np.sign(roots) * roots**2
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(expected["a"].abs().max()))
+
+
+def test_scores_are_in_units_that_do_not_depend_on_the_transform(folder: Path) -> None:
+    """The seasonal naive repeats values, and scores the same whatever root they were kept as."""
+    growing().to_csv("f.csv", index=False)
+    plain = run("plain", "dataset.path=f.csv", "model=linear")
+    rooted = run("rooted", "dataset.path=f.csv", "model=linear", "scaler.transform=fourth_root")
+    for units, metrics in (("scaled", ["mse", "mae", "rmse", "mase"]), ("original", [*plain["linear"]["original"]])):
+        for metric in metrics:
+            ours, theirs = (scores["seasonal naive"][units][metric] for scores in (rooted, plain))
+            assert ours == pytest.approx(theirs, rel=1e-4), (units, metric)
+    assert rooted["linear"]["scaled"]["mse"] != pytest.approx(plain["linear"]["scaled"]["mse"], rel=1e-3)
+    outcome = call("eval", "checkpoint=rooted", "plots=none")
+    assert outcome.status == 0, outcome.err
+    again = json.loads(Path("rooted/eval/metrics.json").read_text())["scores"]["linear"]["scaled"]["overall"]
+    assert again["mse"] == pytest.approx(rooted["linear"]["scaled"]["mse"], rel=1e-5)
+
+
+def test_a_root_is_chosen_where_fluctuations_grow_with_the_level(folder: Path) -> None:
+    """Not for the same numbers with negative ones among them. The run keeps what was chosen."""
+    table = growing()
+    table.to_csv("growing.csv", index=False)
+    table.assign(a=table["a"] - 30, b=table["b"] - 1).to_csv("moved.csv", index=False)
+    run("chosen", "dataset.path=growing.csv", "model=linear", "scaler.transform=auto")
+    run("moved", "dataset.path=moved.csv", "model=linear", "scaler.transform=auto")
+    kept = {name: yaml.safe_load(Path(name, "config.yaml").read_text())["scaler"] for name in ("chosen", "moved")}
+    assert kept["chosen"]["transform"] in ("sqrt", "fourth_root")
+    assert kept["moved"]["transform"] == "none"
+    assert f"scaler.transform={kept['chosen']['transform']}, for ridge" in Path("chosen/train.log").read_text()
+
+
+def test_a_search_chooses_first(folder: Path) -> None:
+    growing().to_csv("f.csv", index=False)
+    run("auto", "dataset.path=f.csv", "model=auto", "trainer.time_budget_minutes=0.05")
+    kept = yaml.safe_load(Path("auto/config.yaml").read_text())["scaler"]["transform"]
+    assert kept in ("sqrt", "fourth_root")
+
+
+@pytest.mark.parametrize(
+    ("rmse", "smape", "stronger", "expected"),
+    [
+        ([1.0, 1.0], [10.0, 10.0], 1.5, Transform.sqrt),
+        ([1.0, 1.02], [10.0, 10.0], 1.5, Transform.sqrt),
+        ([1.02, 1.01], [10.0, 10.0], 1.5, Transform.none),
+        ([1.0, 1.0], [11.8, 11.8], 1.5, Transform.none),
+        ([1.0, 1.0], [10.0, 11.9], 1.5, Transform.none),
+        ([1.0, 1.0], [10.0, 10.0], 1.0, Transform.fourth_root),
+    ],
+)
+def test_relative_errors_may_not_cost_squared_ones(
+    rmse: list[float], smape: list[float], stronger: float, expected: Transform
+) -> None:
+    """No root with less than 1 % of gain over the three errors, with one that two blocks do not agree on, or with more
+    than 1 % of RMSE."""
+    two = np.ones(2)
+    scores = {
+        Transform.none: Scores(two, 0.9 * two, 12.0 * two),
+        Transform.sqrt: Scores(np.array(rmse), 0.9 * two, np.array(smape)),
+        Transform.fourth_root: Scores(stronger * two, 0.5 * two, 6.0 * two),
+    }
+    chosen, note = choose(scores)
+    assert chosen is expected
+    assert f"scaler.transform={expected.value}" in note
+
+
+@pytest.mark.parametrize("errors", [[], [1.0], [1.0, 0.0], [1.0, np.nan]])
+def test_no_root_without_errors_to_compare(errors: list[float]) -> None:
+    """A single block, forecasts without an error, undefined MASE: no warning of a division either."""
+    base, tiny = np.array(errors), np.full(len(errors), 1e-3)
+    scores = {one: Scores(tiny, tiny, tiny) for one in (Transform.sqrt, Transform.fourth_root)}
+    assert choose({Transform.none: Scores(base, base, base), **scores})[0] is Transform.none
