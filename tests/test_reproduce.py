@@ -29,12 +29,12 @@ Scripts = tuple[ModuleType, ModuleType]
 
 
 def row(reproduce: ModuleType, **values: object):
-    told = {
+    defaults = {
         "model": "informer", "dataset": "ETTh1", "features": "M", "pred_len": 24, "seed": 0, "seq_len": 48, "mse": 0.5,
         "mae": 0.4, "ridge_mse": 0.3, "ridge_mae": 0.2, "naive_mse": 0.7, "naive_mae": 0.6, "val_loss": 0.1,
         "best_epoch": 2, "seconds": 3.0, "device": "cpu", "commit": "abc", "command": "python",
     }  # fmt: skip
-    return reproduce.Row(**(told | values))
+    return reproduce.Row(**(defaults | values))
 
 
 def test_the_cells_of_the_paper(scripts: Scripts) -> None:
