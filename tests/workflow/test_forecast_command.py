@@ -1,6 +1,8 @@
 """`informer forecast` from a file or a folder to forecasts, a report and closing lines."""
 
+import os
 import shlex
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 from entry_points import Outcome, call
 
 from informer import checkpoint
+from informer.training import run as training_run
+from informer.workflow import run as workflow_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
 
@@ -58,7 +62,34 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     again = Path("again/forecasts/my.forecast.csv").read_bytes()
     assert again == Path("out/forecasts/my.forecast.csv").read_bytes()
     assert call(new_rows[1], *new_rows[2:], "output=later").status == 0
-    assert pd.read_csv("later/my.forecast.csv")["load"].tolist() == table["load"].tolist()
+    assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
+
+
+@pytest.mark.parametrize("during", ["score_best", "report"])
+def test_the_commands_after_ctrl_c_complete_the_forecast(
+    during: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if one of them fails, is missing, or gives other forecasts than the command that was not stopped."""
+
+    def interrupted(*arguments: object, **settings: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    hourly().to_csv("my.csv", index=False)
+    monkeypatch.setattr(training_run if during == "score_best" else workflow_run, during, interrupted)
+    outcome = forecast("my.csv", "output=out")
+    assert (outcome.status, outcome.err) == (130, "")
+    said, *commands = outcome.out.splitlines()[-4 if during == "score_best" else -3 :]
+    assert said == "interrupted by SIGINT; saved"
+    assert [line[:11].strip() for line in commands] == ["Continue"] * (during == "score_best") + ["Forecast", "Report"]
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    for line in commands:
+        _, command, *arguments = shlex.split(line[11:])
+        assert call(command, *arguments).status == 0
+    sound(forecast("my.csv", "output=whole"))
+    for name in ("forecasts/my.forecast.csv", "metrics.csv"):
+        assert Path("out", name).read_bytes() == Path("whole", name).read_bytes()
+    assert Path("out/report.html").exists()
 
 
 def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: Path) -> None:
