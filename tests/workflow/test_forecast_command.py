@@ -196,6 +196,9 @@ def test_a_folder_of_bad_files_only(folder: Path) -> None:
         (["intervals=[80,80]"], "intervals: expected different whole percentages"),
         (["horizn=3"], "horizon"),
         (["dataset.path=other.csv"], "the file is given without a key"),
+        (["--horizon=8"], "--horizon=8: settings are written without dashes, such as horizon=8"),
+        (["--horizon", "8"], "--horizon: settings are written without dashes, such as horizon=8"),
+        (["target"], "'target': no such file; settings are written key=value"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) -> None:
@@ -204,6 +207,19 @@ def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) ->
     assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
     assert said in outcome.err
     assert not Path("runs").exists()
+
+
+def test_a_misspelt_file_and_a_report_of_a_table_say_what_to_do(folder: Path) -> None:
+    hourly().to_csv("my_load.csv", index=False)
+    assert forecast("my_laod.csv").err == "error: my_laod.csv: no such file, similar: my_load.csv\n"
+    assert forecast("other.csv").err == "error: other.csv: no such file, check the path\n"
+    assert "informer forecast my_load.csv" in call("report", "my_load.csv").err
+
+
+def test_a_text_column_that_is_not_used_is_named(folder: Path) -> None:
+    """Red if a user must assume that a column `place` had its part in the forecast."""
+    hourly().assign(place="north").to_csv("my.csv", index=False)
+    assert sound(forecast("my.csv"))["Data"].endswith("column place not used (informer inspect my.csv says how)")
 
 
 def test_without_a_file_it_says_how(folder: Path) -> None:
