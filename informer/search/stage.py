@@ -4,8 +4,9 @@ The command and `Forecaster.fit` call `train` and `resume`, with or without `mod
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -170,12 +171,25 @@ def _run(
     last: Checkpoint | None = None,
     budget: Budget | None = None,
 ) -> Evaluation | None:
-    with opened(settings, folder, console) as place:
+    with opened(settings, folder, console) as place, _resumable(folder):
         if settings.search:
             settings, source, found = search_first(settings, place, read, budget)
             return train_and_score(settings, place, source, last, found)
         source = read(settings.sizes)
         return train_and_score(with_static(settings, source), place, source, last)
+
+
+@contextmanager
+def _resumable(folder: RunFolder) -> Iterator[None]:
+    """Ctrl-C where no step can be completed first, as while scoring: the run keeps what it saved, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not folder.holds_a_run or folder.is_finished:
+            raise
+        interrupted = Interrupted(signal.SIGINT)
+        log.info(f"{interrupted}; continue with: python -m informer.train resume={folder.path}")
+        raise interrupted from None
 
 
 def search_first(
