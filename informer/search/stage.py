@@ -4,9 +4,8 @@ The command and `Forecaster.fit` call `train` and `resume`, with or without `mod
 """
 
 import logging
-import signal
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,7 +30,7 @@ from informer.search.record import Record, Trial
 from informer.search.search import Search
 from informer.search.space import Values, cheapest, comparable, given_values, least_sizes, lengths, with_values
 from informer.search.trials import TrialRunner
-from informer.training.continuing import check_goes_on, extended
+from informer.training.continuing import check_goes_on, extended, resumable
 from informer.training.run import Place, opened, prepare, train_and_score
 from informer.training.run_dir import LENGTH, RunFolder
 from informer.training.scoring import Searched
@@ -171,25 +170,12 @@ def _run(
     last: Checkpoint | None = None,
     budget: Budget | None = None,
 ) -> Evaluation | None:
-    with opened(settings, folder, console) as place, _resumable(folder):
+    with opened(settings, folder, console) as place, resumable(folder):
         if settings.search:
             settings, source, found = search_first(settings, place, read, budget)
             return train_and_score(settings, place, source, last, found)
         source = read(settings.sizes)
         return train_and_score(with_static(settings, source), place, source, last)
-
-
-@contextmanager
-def _resumable(folder: RunFolder) -> Iterator[None]:
-    """Ctrl-C where no step can be completed first, as while scoring: the run keeps what it saved, and says so."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not folder.holds_a_run or folder.is_finished:
-            raise
-        interrupted = Interrupted(signal.SIGINT)
-        log.info(f"{interrupted}; continue with: python -m informer.train resume={folder.path}")
-        raise interrupted from None
 
 
 def search_first(
