@@ -4,7 +4,9 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from informer.errors import InputError
@@ -13,6 +15,9 @@ TEMPORARY = ".tmp"
 _DIGITS = 8
 _LONGEST_NAME = 255
 """Maximum length of a file name in bytes."""
+
+MOST_COMPARED, LIKE = 1000, 0.8
+"""Number of files in a folder whose names are compared with one that does not exist, and minimum similarity."""
 
 
 def expanded(path: str | Path) -> Path:
@@ -36,13 +41,22 @@ def _refuse_nul(path: Path) -> None:
         raise InputError(f"{path}: expected a writable path, found a NUL character in it; choose another")
 
 
+def missing_file(path: Path) -> InputError:
+    """The error for a path that does not exist; names the file of the folder that was probably meant."""
+    names: list[str] = []
+    with suppress(OSError):
+        names = [other.name for other in islice(path.parent.iterdir(), MOST_COMPARED)]
+    close = get_close_matches(path.name, names, n=1, cutoff=LIKE)
+    return InputError(f"{path}: no such file, {f'similar: {path.with_name(close[0])}' if close else 'check the path'}")
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn errors of reading `path` into an InputError."""
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file, check the path") from error
+        raise missing_file(path) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
 

@@ -11,7 +11,9 @@ if __name__ == "__main__":  # before the imports that take time
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
+from informer.config.addresses import is_address
 from informer.config.compose import run_command
 from informer.config.forecast import ForecastConfig
 from informer.config.positional import split_positional
@@ -23,6 +25,9 @@ from informer.data.read.remote import copied_here, without_signature
 def main() -> None:
     """`informer forecast`."""
     paths, others = split_positional(sys.argv[1:])
+    absent = [path for path in paths if not Path(path).exists() and not is_address(path)]
+    if len(paths) > 1 and len(absent) == 1:
+        refuse(f"{absent[0]!r}: no such file; settings are written key=value, such as target=sales")
     if len(paths) > 1:
         refuse(
             f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "

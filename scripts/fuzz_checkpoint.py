@@ -17,7 +17,7 @@ import torch
 from informer import Forecaster, checkpoint
 from informer.checkpoint.digest import content_digest
 from informer.checkpoint.format import Checkpoint, to_safetensors
-from informer.errors import InputError
+from informer.errors import InputError, ReportError
 from informer.inference.exporting import description
 
 MOST_SIGNS = 700
@@ -52,9 +52,9 @@ def use(path: Path, kind: str = "numbers") -> None:
 
 def problem_of(error: InputError, case: str) -> str | None:
     """What is wrong with an error message, if anything."""
-    line = str(error)
-    if "\n" in line or len(line) > MOST_SIGNS:
-        return f"{case}: refused with {len(line)} signs: {line[:MOST_SIGNS]}"
+    for line in error.lines if isinstance(error, ReportError) else [str(error)]:
+        if "\n" in line or len(line) > MOST_SIGNS:
+            return f"{case}: refused with {len(line)} signs: {line[:MOST_SIGNS]}"
     return None
 
 

@@ -374,7 +374,7 @@ def test_ctrl_c_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("informer.training.run.fit", interrupted)
+    monkeypatch.setattr("informer.search.stage.with_static", interrupted)  # before there is a run to continue
     outcome = call("train", *TRAIN)
     assert (outcome.status, outcome.err) == (130, "interrupted\n")
 

@@ -54,6 +54,7 @@ def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dic
     outcome = run(trained)
     assert (outcome.status, outcome.err) == (1, "")
     assert "7 files forecast, 2 failed: out/summary.csv" in outcome.out
+    assert "failed: in/s1short.csv: expected at least" in outcome.out  # without its name once more
     assert {path.name for path in Path("out").iterdir()} == {f"{name}.forecast.csv" for name in tables} | {
         "summary.csv"
     }

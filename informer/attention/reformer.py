@@ -108,8 +108,8 @@ class ReformerAttention(Attention):
                 i, j = i.unsqueeze(2), j.unsqueeze(1)
                 allowed = j < i if causal else (j != i) & (j < length)
                 for of_q, of_k in earlier:
-                    apart = of_q.flatten()[at_q].unsqueeze(2) - of_k.flatten()[at_k].unsqueeze(1)
-                    allowed &= apart.abs_() > 1
+                    distance = of_q.flatten()[at_q].unsqueeze(2) - of_k.flatten()[at_k].unsqueeze(1)
+                    allowed &= distance.abs_() > 1
                 return softmax(q, k, v, allowed, dropped)
 
             flat_q, flat_k, flat_v = (x.flatten(0, 2) for x in (q, k, v))

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
@@ -201,6 +201,7 @@ def _options_of(folder: Path) -> list[str]:
 def _options() -> Namespace:
     """Hydra's options; an invalid one is refused in one line instead of Hydra's usage text."""
     parser = get_args_parser()
+    refuse_dashes(sys.argv[1:], known=[*parser._option_string_actions])
     parser.error = _refuse_options  # type: ignore[method-assign]
     return parser.parse_args()
 
@@ -216,6 +217,24 @@ def check_groups(name: str, overrides: list[str]) -> None:
         if value == "null" and chosen.get(key) is not None:
             folder = resource("conf") / key.partition("@")[0]
             raise InputError(f"{key}: expected one of {', '.join(_options_of(folder))}, found null")
+
+
+def refuse_dashes(arguments: Sequence[str], *, known: Sequence[str]) -> None:
+    """Raise an InputError for `--horizon 8` and `--horizon=8`, with the form that the commands read.
+
+    Args:
+        arguments: the command line.
+        known: options that exist.
+    """
+    for place, word in enumerate(arguments):
+        key, has_value, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and re.fullmatch(r"[A-Za-z][\w.-]*", key) and f"--{key}" not in known:
+            following = next(iter(arguments[place + 1 :]), "=")
+            proposed = value if has_value else "VALUE" if "=" in following else following
+            raise InputError(
+                f"{word}: settings are written without dashes, such as {key.replace('-', '_')}={proposed}; Hydra's "
+                "options: --hydra-help"
+            )
 
 
 def _refuse_options(message: str) -> NoReturn:

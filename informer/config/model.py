@@ -217,8 +217,8 @@ class InformerConfig(ModelConfig):
 
     @property
     def n_layers(self) -> int:
-        """Layers of encoder stacks and decoder together."""
-        return sum(self.encoder_stacks) + self.decoder_layers
+        """Layers of encoder stacks and decoder together, over all snapshots."""
+        return self.snapshots * (sum(self.encoder_stacks) + self.decoder_layers)
 
     @property
     def n_cycles(self) -> int:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from informer.config.addresses import is_address
 
-TAKE_A_VALUE = (
-    *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
-    *("--experimental-rerun", "--info", "-i"),
+FLAGS = (
+    *("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"),
+    *("--shell-completion", "-sc"),
 )
-"""Hydra's options that are followed by a value; behind others, such as `--multirun`, a path may follow."""
+"""Hydra's options without a value, behind which a path may follow."""
 
 
 def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -20,7 +20,8 @@ def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     others: list[str] = []
     for place, argument in enumerate(arguments):
         is_key = "=" in argument and not is_address(argument) and not Path(argument).exists()
-        is_option = argument.startswith("-") or (place > 0 and arguments[place - 1] in TAKE_A_VALUE)
+        before = arguments[place - 1] if place else ""
+        is_option = argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in FLAGS)
         (others if is_key or is_option else paths).append(argument)
     return paths, others
 

@@ -37,6 +37,7 @@ class Survey:
         problems: one line for each problem before repairs.
         repairs: one line for each repair.
         n_rows: number of rows of the file.
+        unused: text columns that the series do not have, unless `dataset` lists the columns.
     """
 
     path: Path
@@ -46,6 +47,7 @@ class Survey:
     problems: Sequence[str]
     repairs: Sequence[str]
     n_rows: int
+    unused: Sequence[str]
 
     @property
     def is_readable(self) -> bool:
@@ -109,7 +111,15 @@ def _survey(
         problems=grouped(problems),
         repairs=repairs,
         n_rows=len(table.frame),
+        unused=_unused(table, dataset, panel),
     )
+
+
+def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
+    if not panel or dataset.columns is not None:
+        return []
+    used = {panel[0].time_col, dataset.series_col, *panel[0].columns, *dataset.static_covariates}
+    return [column for column in table.columns if column not in used]
 
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:

@@ -286,12 +286,12 @@ def _input_transform(config: InformerConfig, dims: ModelDims) -> InputTransform:
 
 def _inside(dims: ModelDims, config: InformerConfig, n_masks: int) -> ModelDims:
     """Sizes of the network inside `InputTransform`; `n_masks` is the number of targets with gaps."""
-    rows, apart = config.patch_len, config.channel_independent
+    rows, independent = config.patch_len, config.channel_independent
     single = 1 + min(n_masks, 1) + dims.enc_in - dims.c_out - n_masks
     return replace(
         dims,
-        enc_in=rows * (single if apart else dims.enc_in),
-        c_out=rows * (1 if apart else dims.c_out),
+        enc_in=rows * (single if independent else dims.enc_in),
+        c_out=rows * (1 if independent else dims.c_out),
         seq_len=dims.seq_len // rows,
         label_len=dims.label_len // rows,
         pred_len=dims.pred_len // rows,

@@ -8,6 +8,7 @@ from informer import checkpoint
 from informer.checkpoint.paths import check_run_stays, followed
 from informer.config.reports import ReportConfig
 from informer.console import logging_to, say
+from informer.data.read.download import SUFFIXES
 from informer.errors import InputError, as_given
 from informer.files import check_inputs_stay, expanded, write_atomic
 from informer.reporting.content import Content
@@ -41,6 +42,11 @@ def _content(path: Path, settings: ReportConfig) -> Content:
     is_run = path.is_dir() and (path / checkpoint.BEST).exists()  # a run directory may also contain forecasts
     if holds_forecasts(path) and not is_run:
         return forecast_content(path, history=settings.history, actuals=settings.actuals, written=settings.dataset)
+    if path.is_file() and path.name.lower().endswith(SUFFIXES):
+        raise InputError(
+            f"input={path}: expected a run, an evaluation or forecasts, found another table; informer forecast {path} "
+            "forecasts a file and writes a report"
+        )
     folder = path if path.is_dir() else path.parent
     if not any((place / checkpoint.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():
         raise InputError(

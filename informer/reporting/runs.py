@@ -143,7 +143,7 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
     notes = [_left_out_line(reason, runs) for reason, runs in left_out.items()]
     if not found:
         raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
-    found = sorted(_told_apart(found, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
+    found = sorted(_with_unique_labels(found, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
     if len({run.task for run in found}) > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
@@ -195,7 +195,7 @@ def _left_out_line(reason: str, runs: Sequence[str]) -> str:
     return f"skipped, {reason}: {listed(runs, MOST_NAMED)}"
 
 
-def _told_apart(runs: Sequence[Run], folders: Mapping[Path, Path]) -> list[Run]:
+def _with_unique_labels(runs: Sequence[Run], folders: Mapping[Path, Path]) -> list[Run]:
     """Folders of the same name are named by the path that was given."""
     names = Counter(run.name for run in runs)
     return [replace(run, name=str(folders[run.folder])) if names[run.name] > 1 else run for run in runs]

@@ -27,7 +27,7 @@ MOST_LENGTHS = 16
 SEASONS = (2, 3, 4, 5, 7, 10, 14, 21, 28)
 """Multiples of a season to try as lookback windows, in addition to the season itself."""
 
-APART = 1.1
+LEAST_RATIO = 1.1
 """Least ratio between two lookback windows."""
 
 HORIZONS = (1, 2)
@@ -101,8 +101,8 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
     wanted = [*periods, *(settings.pred_len * n for n in HORIZONS), *multiples]
     chosen: list[int] = []
     for rows in (-(-rows // step) * step for rows in wanted):
-        apart = all(max(rows, other) >= APART * min(rows, other) for other in chosen)
-        if least <= rows <= most and apart and _takes(settings, rows):
+        distinct = all(max(rows, other) >= LEAST_RATIO * min(rows, other) for other in chosen)
+        if least <= rows <= most and distinct and _takes(settings, rows):
             chosen.append(rows)
     # if the data are too short for every candidate: the longest window that they allow
     return sorted(chosen[:MOST_LENGTHS]) or [max(least, most)]
@@ -220,7 +220,7 @@ def cheapest(settings: TrainConfig, seq_len: int) -> Values:
     return networks(settings, [seq_len], n_targets=1)[0]
 
 
-def _network(settings: TrainConfig, seq_len: int, patch: int, apart: bool) -> Values:
+def _network(settings: TrainConfig, seq_len: int, patch: int, channel_independent: bool) -> Values:
     values = {
         "seq_len": seq_len,
         "label_len": label_len(settings, seq_len),
@@ -228,7 +228,7 @@ def _network(settings: TrainConfig, seq_len: int, patch: int, apart: bool) -> Va
         "model.dropout": DROPOUT,
         "model.embed": EMBED,
         "model.patch_len": patch,
-        "model.channel_independent": apart,
+        "model.channel_independent": channel_independent,
         "optim.lr": RATE,
         "optim.ema": EMA,
     }

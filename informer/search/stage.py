@@ -30,7 +30,7 @@ from informer.search.record import Record, Trial
 from informer.search.search import Search
 from informer.search.space import Values, cheapest, comparable, given_values, least_sizes, lengths, with_values
 from informer.search.trials import TrialRunner
-from informer.training.continuing import check_goes_on, extended
+from informer.training.continuing import check_goes_on, extended, resumable
 from informer.training.run import Place, opened, prepare, train_and_score
 from informer.training.run_dir import LENGTH, RunFolder
 from informer.training.scoring import Searched
@@ -170,7 +170,7 @@ def _run(
     last: Checkpoint | None = None,
     budget: Budget | None = None,
 ) -> Evaluation | None:
-    with opened(settings, folder, console) as place:
+    with opened(settings, folder, console) as place, resumable(folder):
         if settings.search:
             settings, source, found = search_first(settings, place, read, budget)
             return train_and_score(settings, place, source, last, found)

@@ -1,6 +1,9 @@
-"""Continue a run beyond its original length."""
+"""Continue a run that was stopped, or one that is finished beyond its original length."""
 
-from collections.abc import Collection
+import logging
+import signal
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from informer.checkpoint.format import Checkpoint
@@ -10,8 +13,11 @@ from informer.config.training import Schedule
 from informer.errors import InputError
 from informer.models.base import ForecastModel, network_class
 from informer.training.optim import learning_rate
-from informer.training.run_dir import LENGTH
+from informer.training.run_dir import LENGTH, RunFolder
+from informer.training.signals import Interrupted
 from informer.training.steps import n_steps
+
+log = logging.getLogger(__name__)
 
 
 def extended(settings: TrainConfig, given: TrainConfig, named: Collection[str]) -> TrainConfig:
@@ -77,3 +83,16 @@ def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> s
     if not affected:
         return None
     return f"{' and '.join(affected)}: depends on the total length, now {now} steps; continuing from step {last.step}"
+
+
+@contextmanager
+def resumable(folder: RunFolder) -> Iterator[None]:
+    """Ctrl-C where no step can be completed first, as while scoring: the run keeps what it saved, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not folder.holds_a_run or folder.is_finished:
+            raise
+        interrupted = Interrupted(signal.SIGINT)
+        log.info(f"{interrupted}; continue with: python -m informer.train resume={folder.path}")
+        raise interrupted from None

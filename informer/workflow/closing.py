@@ -18,6 +18,7 @@ from informer.inference.bootstrap import Winner
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import validation_rows
 from informer.linear.shares import Shares
+from informer.training.run_dir import RunFolder
 from informer.workflow.plan import Plan
 from informer.workflow.subjects import repair_settings
 
@@ -71,14 +72,20 @@ def closing_lines(outcome: Outcome, given: ForecastConfig) -> Iterator[tuple[str
     yield "Forecast", _forecast_line(outcome)
     yield "Report", str(outcome.report)
     yield "Repeat", repeat_command(plan, given)
-    yield "New rows", _command("predict", f"checkpoint={outcome.folder}", f"input={plan.subject.path}")
+    yield "New rows", _predict_command(outcome.folder, plan.subject.path, outcome.levels)
 
 
-def resume_lines(folder: Path, path: str) -> Iterator[tuple[str, str]]:
+def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Label and text of the commands that complete an interrupted forecast of the file `path`."""
-    yield "Continue", _command("train", f"resume={folder}")
-    yield "Forecast", _command("predict", f"checkpoint={folder}", f"input={path}", f"output={folder / FORECASTS}")
-    yield "Report", _command("report", str(folder))
+    if not run.is_finished:
+        yield "Continue", _command("train", f"resume={run.path}")
+    yield "Forecast", _predict_command(run.path, path, levels, f"output={run.path / FORECASTS}")
+    yield "Report", _command("report", str(run.path))
+
+
+def _predict_command(run: Path, path: str, levels: Sequence[int], *others: str) -> str:
+    intervals = [f"intervals={readable(list(levels))}"] if levels else []
+    return _command("predict", f"checkpoint={run}", f"input={path}", *others, *intervals)
 
 
 def found_line(plan: Plan) -> str:

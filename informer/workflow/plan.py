@@ -13,7 +13,7 @@ from informer.data.read.source import Series
 from informer.data.seasonality import Season
 from informer.data.split import cut_rows, shortage
 from informer.data.survey import seasons_of
-from informer.errors import InputError, listed
+from informer.errors import InputError, as_given, listed
 from informer.workflow.subjects import Subject
 
 MOST_HORIZON = 96
@@ -89,6 +89,9 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
             parts = f"{split.train:g}/{split.val:g}/{split.test:g}"
             notes.append(f"split {parts}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
+    if subject.unused:
+        words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
+        notes.append(f"{words} (informer inspect {as_given(subject.path)} says how)")
     seasons = seasons_of(panel, columns[-MOST_COLUMNS:])
     seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
@@ -124,9 +127,9 @@ def _check_rows(subject: Subject, rows: int, horizon: int) -> None:
     """Raise an InputError if the series have too few rows for the horizon."""
     if LEAST_SHARE * horizon > rows:
         raise InputError(
-            f"horizon={horizon}: expected at most {rows // LEAST_SHARE} for {subject.name}, whose "
-            f"{'series have' if len(subject.panel) > 1 else 'series has'} {rows} rows: forecasts are trained, checked "
-            "and tested on parts that each hold one"
+            f"horizon={horizon}: expected at most {rows // LEAST_SHARE} for {subject.name}, a quarter of the {rows} "
+            f"rows of {'its median' if len(subject.panel) > 1 else 'the'} series: training, validation and test need "
+            "rows for at least one forecast each"
         )
 
 

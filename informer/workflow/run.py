@@ -1,7 +1,9 @@
 """`informer forecast`, from the checked configuration to the forecasts, the report and the summary."""
 
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -91,20 +93,16 @@ def _forecast_one(
         planned = plan(subject, settings, minutes=minutes, run_dir=folder.path)
         _announce(planned, console, several=several)
         quiet = Console(quiet=True)
-        try:
+        with _explained_how_to_continue(folder, subject, settings, console):
             evaluation = train(planned.settings, folder, quiet)
-        except Interrupted as interrupted:
-            say(console, f"{interrupted}; saved")
-            for label, text in resume_lines(folder.path, subject.path):
-                _line(console, label, text)
-            raise
-        assert evaluation is not None, "one process, and a new run"
-        levels = _levels(folder.path, settings.intervals)
-        written, n_forecasts = _predict(planned, folder.path, levels, settings)
-        display.update(Status(doing="writing the report"))
-        where = subject.dataset.path or ""
-        data = EvalDataset(path=where) if is_remote(where) else EvalDataset()  # recorded addresses are not read again
-        page = report(ReportConfig(input=str(folder.path), device=settings.device, dataset=data), quiet)
+            assert evaluation is not None, "one process, and a new run"
+            levels = _levels(folder.path, settings.intervals)
+            written, n_forecasts = _predict(planned, folder.path, levels, settings)
+            display.update(Status(doing="writing the report"))
+            where = subject.dataset.path or ""
+            # recorded addresses are not read again
+            data = EvalDataset(path=where) if is_remote(where) else EvalDataset()
+            page = report(ReportConfig(input=str(folder.path), device=settings.device, dataset=data), quiet)
     saved = checkpoint.load(folder.path)
     shares, scaler = saved.data.get(COMBINED), PanelScaler.from_state(saved.scaler)
     roots = {scaler.root(saved.inputs.index(name)) for name in saved.targets} - {""}
@@ -121,6 +119,23 @@ def _forecast_one(
         seconds=time.monotonic() - began,
         levels=levels,
     )
+
+
+@contextmanager
+def _explained_how_to_continue(
+    folder: RunFolder, subject: Subject, settings: ForecastConfig, console: Console
+) -> Iterator[None]:
+    """After Ctrl-C or SIGTERM, print the commands that complete the forecast from what the run has saved."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        if not folder.holds_a_run:
+            raise
+        interrupted = stopped if isinstance(stopped, Interrupted) else Interrupted(signal.SIGINT)
+        say(console, f"{interrupted}; saved")
+        for label, text in resume_lines(folder, subject.path, settings.intervals):
+            _line(console, label, text)
+        raise interrupted from None
 
 
 def _folder(subject: Subject, settings: ForecastConfig, *, several: bool) -> Path:

@@ -31,6 +31,7 @@ class Subject:
         panel: its series.
         n_files: number of files.
         written: format of the first file, if unusual.
+        unused: text columns of the first file that are not used.
         repairs: descriptions of the repairs.
     """
 
@@ -40,6 +41,7 @@ class Subject:
     panel: Sequence[Series]
     n_files: int
     written: str
+    unused: Sequence[str]
     repairs: Sequence[str]
 
 
@@ -110,6 +112,7 @@ def _alone(survey: Survey, name: str) -> Subject:
         panel=survey.panel,
         n_files=1,
         written=survey.written,
+        unused=survey.unused,
         repairs=survey.repairs,
     )
 
@@ -127,6 +130,7 @@ def _joined(wanted: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> 
         panel=panel,
         n_files=len(surveys),
         written=surveys[0].written,
+        unused=surveys[0].unused,
         repairs=[line for one in surveys for line in one.repairs],
     )
 

@@ -87,17 +87,17 @@ def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Tra
     """By hand from the .json alone: scaling, lengths and columns; the network replaces its export."""
     pytest.importorskip("safetensors")
     assert call("export", f"checkpoint={trained.run_dir}", "output=own.safetensors").status == 0
-    told = json.loads(Path("own.json").read_text())
+    facts = json.loads(Path("own.json").read_text())
     saved = checkpoint.load(trained.run_dir)
-    frame = pd.read_csv(SAMPLE)[told["columns"]["inputs"]].to_numpy()
-    center, scale = (np.array(told["scaler"]["shared"][name]) for name in ("center", "scale"))
+    frame = pd.read_csv(SAMPLE)[facts["columns"]["inputs"]].to_numpy()
+    center, scale = (np.array(facts["scaler"]["shared"][name]) for name in ("center", "scale"))
     np.testing.assert_allclose(center, frame[:200].mean(axis=0))
     np.testing.assert_allclose(scale, frame[:200].std(axis=0))
-    assert told["lengths"] == {"seq_len": 24, "label_len": 11, "pred_len": 6, "offset": 0}
-    assert told["inputs"]["dec_x"] == ["batch", 17, 4]
-    assert told["output"] == {"forecast": ["batch", 6, 4]}
-    assert len(told["calendar"]["marks"]) == told["inputs"]["enc_mark"][2] == len(saved.dims["mark_sizes"])
-    assert told["frequency"] == "h"
+    assert facts["lengths"] == {"seq_len": 24, "label_len": 11, "pred_len": 6, "offset": 0}
+    assert facts["inputs"]["dec_x"] == ["batch", 17, 4]
+    assert facts["output"] == {"forecast": ["batch", 6, 4]}
+    assert len(facts["calendar"]["marks"]) == facts["inputs"]["enc_mark"][2] == len(saved.dims["mark_sizes"])
+    assert facts["frequency"] == "h"
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_queries_of_one_sequence_serve_the_values_of_many():
     torch.testing.assert_close(out, q @ values)
 
 
-def test_sequences_are_told_apart_before_rows_are():
+def test_sequences_are_split_before_rows():
     """A long batch is cut so that no two chunks add to the same keys."""
     calls = []
     q, k = torch.randn(6, 2, 4, 3), torch.randn(6, 2, 8, 3)

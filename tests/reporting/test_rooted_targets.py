@@ -56,6 +56,6 @@ def test_errors_and_intervals_on_the_page_are_those_of_the_values(folder: Path) 
     (track,) = content.tracks
     for origin in track.origins[:-1]:
         rows = rolled[rolled["origin"] == content.times[0][origin.row - 1]]
-        assert origin.lines["informer"] == pytest.approx(rows["forecast"].tolist(), rel=1e-4)
-        assert origin.bands["80 %"][0] == pytest.approx(rows["lo80"].tolist(), rel=1e-4, abs=1e-6)
-        assert origin.bands["80 %"][1] == pytest.approx(rows["hi80"].tolist(), rel=1e-4)
+        assert origin.lines["informer"] == pytest.approx(rows["forecast"].tolist(), rel=5e-4)  # rounded to 4 digits
+        assert origin.bands["80 %"][0] == pytest.approx(rows["lo80"].tolist(), rel=5e-4, abs=1e-6)
+        assert origin.bands["80 %"][1] == pytest.approx(rows["hi80"].tolist(), rel=5e-4)

@@ -18,7 +18,8 @@ from test_resume import assert_same_run
 
 from informer import checkpoint, console, files
 from informer.config.training import OptimConfig
-from informer.training import loop
+from informer.inference.evaluation import Evaluation
+from informer.training import loop, run
 from informer.training.optim import GuardedAdam, build_optimizer
 from informer.training.step_log import READ_EVERY
 
@@ -193,3 +194,25 @@ def test_a_signal_saves_between_two_steps(
     assert "interrupted" not in call("predict", "checkpoint=run", sample, "output=forecasts").out
     assert call("train", *SAMPLE[:-1], "trainer.max_epochs=2", "run_dir=whole").status == 0
     assert_same_run(Path("whole"), Path("run"))
+
+
+def test_ctrl_c_while_scoring_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if it ends with the bare word `interrupted`: the training behind it may have taken hours."""
+    _signalled("score_best", lambda: True, signal.SIGINT, monkeypatch, run)
+    outcome = call("train", *SAMPLE, "trainer.max_steps=3")
+    assert (outcome.status, outcome.err) == (130, "")
+    last_line = outcome.out.rstrip().splitlines()[-1]
+    assert last_line == "interrupted by SIGINT; continue with: python -m informer.train resume=run"
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert call("train", "resume=run").status == 0
+    assert call("train", *SAMPLE[:-1], "trainer.max_steps=3", "run_dir=whole").status == 0
+    assert_same_run(Path("whole"), Path("run"))
+
+
+def test_ctrl_c_after_the_scores_are_saved_proposes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finished run is not resumed, so the command that does it must not be proposed."""
+    _signalled("table", lambda: True, signal.SIGINT, monkeypatch, Evaluation)
+    outcome = call("train", *SAMPLE, "trainer.max_steps=3")
+    assert (outcome.status, outcome.err) == (130, "interrupted\n")
+    assert "resume=" not in outcome.out

@@ -1,6 +1,8 @@
 """`informer forecast` from a file or a folder to forecasts, a report and closing lines."""
 
+import os
 import shlex
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 from entry_points import Outcome, call
 
 from informer import checkpoint
+from informer.training import run as training_run
+from informer.workflow import run as workflow_run
 
 HOURS = pd.date_range("2024-01-01", periods=600, freq="h")
 
@@ -58,7 +62,34 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     again = Path("again/forecasts/my.forecast.csv").read_bytes()
     assert again == Path("out/forecasts/my.forecast.csv").read_bytes()
     assert call(new_rows[1], *new_rows[2:], "output=later").status == 0
-    assert pd.read_csv("later/my.forecast.csv")["load"].tolist() == table["load"].tolist()
+    assert Path("later/my.forecast.csv").read_bytes() == Path("out/forecasts/my.forecast.csv").read_bytes()
+
+
+@pytest.mark.parametrize("during", ["score_best", "report"])
+def test_the_commands_after_ctrl_c_complete_the_forecast(
+    during: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if one of them fails, is missing, or gives other forecasts than the command that was not stopped."""
+
+    def interrupted(*arguments: object, **settings: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    hourly().to_csv("my.csv", index=False)
+    monkeypatch.setattr(training_run if during == "score_best" else workflow_run, during, interrupted)
+    outcome = forecast("my.csv", "output=out")
+    assert (outcome.status, outcome.err) == (130, "")
+    said, *commands = outcome.out.splitlines()[-4 if during == "score_best" else -3 :]
+    assert said == "interrupted by SIGINT; saved"
+    assert [line[:11].strip() for line in commands] == ["Continue"] * (during == "score_best") + ["Forecast", "Report"]
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    for line in commands:
+        _, command, *arguments = shlex.split(line[11:])
+        assert call(command, *arguments).status == 0
+    sound(forecast("my.csv", "output=whole"))
+    for name in ("forecasts/my.forecast.csv", "metrics.csv"):
+        assert Path("out", name).read_bytes() == Path("whole", name).read_bytes()
+    assert Path("out/report.html").exists()
 
 
 def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: Path) -> None:
@@ -165,6 +196,9 @@ def test_a_folder_of_bad_files_only(folder: Path) -> None:
         (["intervals=[80,80]"], "intervals: expected different whole percentages"),
         (["horizn=3"], "horizon"),
         (["dataset.path=other.csv"], "the file is given without a key"),
+        (["--horizon=8"], "--horizon=8: settings are written without dashes, such as horizon=8"),
+        (["--horizon", "8"], "--horizon: settings are written without dashes, such as horizon=8"),
+        (["target"], "'target': no such file; settings are written key=value"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) -> None:
@@ -173,6 +207,19 @@ def test_mistakes_are_one_line(arguments: list[str], said: str, folder: Path) ->
     assert (outcome.status, outcome.err.count("\n")) == (2, 1), outcome.err
     assert said in outcome.err
     assert not Path("runs").exists()
+
+
+def test_a_misspelt_file_and_a_report_of_a_table_say_what_to_do(folder: Path) -> None:
+    hourly().to_csv("my_load.csv", index=False)
+    assert forecast("my_laod.csv").err == "error: my_laod.csv: no such file, similar: my_load.csv\n"
+    assert forecast("other.csv").err == "error: other.csv: no such file, check the path\n"
+    assert "informer forecast my_load.csv" in call("report", "my_load.csv").err
+
+
+def test_a_text_column_that_is_not_used_is_named(folder: Path) -> None:
+    """Red if a user must assume that a column `place` had its part in the forecast."""
+    hourly().assign(place="north").to_csv("my.csv", index=False)
+    assert sound(forecast("my.csv"))["Data"].endswith("column place not used (informer inspect my.csv says how)")
 
 
 def test_without_a_file_it_says_how(folder: Path) -> None:

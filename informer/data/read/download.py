@@ -16,7 +16,7 @@ from informer.data.read.limits import open_regular
 from informer.data.read.partitions import is_partitioned, partition_files
 from informer.data.read.remote import is_remote, local_path, without_query
 from informer.errors import InputError
-from informer.files import expanded, reading, write_atomic
+from informer.files import expanded, missing_file, reading, write_atomic
 from informer.runtime import resource
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def check_dataset(config: DatasetConfig, data_dir: Path) -> None:
 def check_file(path: Path) -> None:
     """Raise an InputError if the file does not exist."""
     if not path.exists():
-        raise InputError(f"{path}: no such file, check the path")
+        raise missing_file(path)
 
 
 def find_file(config: DatasetConfig, data_dir: Path) -> Path:

@@ -153,7 +153,9 @@ def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: 
     found = journal.finish(sources)
     failed = [row for row in found if row.status == ERROR]
     for row in failed[:MOST]:
-        say(console, f"failed: {row.file}: {row.summed_up}")
+        # most messages begin with the path or name of the file
+        reason = row.summed_up.removeprefix(f"{row.file}: ").removeprefix(f"{Path(row.file).name}: ")
+        say(console, f"failed: {row.file}: {reason}")
     if len(failed) > MOST:
         say(console, f"failed: {len(failed) - MOST} more, see {SUMMARY}")
     partial = [row for row in found if row.left_out]
