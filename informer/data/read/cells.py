@@ -66,6 +66,5 @@ def as_written(as_text: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
     if not written:
         return {}
     empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), EMPTY_WORDS)  # by index: names may repeat
-    places = [names.index(name) for name in written]
-    empty |= dict.fromkeys(places, {""})
-    return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}
+    empty |= {names.index(name): {""} for name in written}
+    return {"dtype": dict.fromkeys(written, str), "keep_default_na": False, "na_values": empty}

@@ -30,10 +30,6 @@ _TIME = re.compile(
 
 _TIME_SHAPE = re.compile(r"[09]{1,2}\.[09]{2}|[09]{1,2}\.[09]{4}|[09]{4}\.[09]{2}")
 _SHAPES = bytes.maketrans(b"12345678", b"99999999")
-_DIGITS = bytes.maketrans(b"012345678", b"999999999")
-
-FIRST = 1 << 9
-"""Characters whose rows usually show the decimal mark."""
 
 _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
@@ -108,26 +104,9 @@ def _seen_in_shapes(text: str, separator: str) -> _Seen | None:
     """
     if '"' in text or len(text) > csv.field_size_limit():
         return None
-    rows = "".join(re.split(r"\r\n|\r|\n", text, maxsplit=1)[1:])
-    seen = _seen_in_rows(rows[: rows.rfind("\n", 0, FIRST) + 1], separator)
-    if seen is not None and len(seen.decimals) == 1 and not seen.groups:
-        if not _may_have_others(rows, separator, *seen.decimals):
-            return seen
-    return _seen_in_rows(rows, separator)
-
-
-def _may_have_others(rows: str, separator: str, decimal: str) -> bool:
-    """Whether a number may have another decimal mark, or a thousands separator."""
-    other = {".": ",", ",": "."}[decimal]
-    if not rows.isascii() or (other != separator and other in rows):
-        return True
-    digits = rows.encode().translate(_DIGITS)
-    return any(group in digits for group in (b" 999", b"'999", f"{decimal}999{decimal}".encode()))
-
-
-def _seen_in_rows(rows: str, separator: str) -> _Seen | None:
-    """See `_seen_in_shapes`; `rows` have no quotes."""
-    shapes, mark = rows.encode("utf-8", "surrogatepass").translate(_SHAPES), separator.encode()
+    rows = re.split(r"\r\n|\r|\n", text, maxsplit=1)[1:]
+    shapes = "".join(rows).encode("utf-8", "surrogatepass").translate(_SHAPES)
+    mark = separator.encode()
     cells = set(shapes.replace(b"\r", mark).replace(b"\n", mark).decode("utf-8", "surrogatepass").split(separator))
     found, times = _Seen(), _Seen()
     for number in [one[1] for one in map(_NUMBER.fullmatch, cells) if one]:

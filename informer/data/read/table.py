@@ -6,7 +6,6 @@ Error messages locate cells with `Table.at`: file, row (the line of a CSV file) 
 import codecs
 import csv
 import io
-import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -75,7 +74,7 @@ class Table:
 
     def end(self, n: int) -> "Table":
         """The last n rows, or all if there are fewer."""
-        return self if len(self.frame) <= n else replace(self, frame=self.frame.iloc[-n:])
+        return replace(self, frame=self.frame.iloc[-n:])
 
     def without(self, columns: Collection[str]) -> "Table":
         """The table without these columns."""
@@ -202,35 +201,22 @@ def _decoded_table(
     header = csv.reader(sampled_lines(text), delimiter=dialect.separator, skipinitialspace=True)
     names = [name.lstrip() for name in next(header)]
     check_header(path.name, names, next(header, []))
-    special, is_plain = as_written(as_text, names), _is_plain(text, dialect.separator, names)
-    if is_plain:  # without them, columns are read faster
-        special |= {"header": 0, "names": range(len(names))}
-    frame = _parse(content, head, dialect, **special)
-    # lookups in an index of Arrow strings are slow
-    frame.columns = pd.Index(names if is_plain else frame.columns, dtype=object)
+    frame = _parse(content, dialect, **as_written(as_text, names))
     repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns
-    doubts = {} if dialect.is_settled else _doubts(content, head, dialect, frame)
+    doubts = {} if dialect.is_settled else _doubts(content, dialect, frame)
     return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
 
 
-def _doubts(content: io.BufferedIOBase, head: bytes, dialect: Dialect, frame: pd.DataFrame) -> dict[str, Doubt]:
+def _doubts(content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame) -> dict[str, Doubt]:
     """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
     places = may_be_thousands(frame)
     if not places:
         return {}
-    text = _parse(content, head, dialect, usecols=places, dtype=str)
+    text = _parse(content, dialect, usecols=places, dtype=str)
     return find_doubts(text.set_axis(frame.columns[places], axis="columns"), dialect.decimal)
 
 
-def _is_plain(text: str, separator: str, names: Sequence[str]) -> bool:
-    """Whether pandas reads these names from the first line of a text, and does not change any."""
-    line = re.match(r"[^\r\n\ufeff\"]*", text)
-    return line is not None and all(names) and len(set(names)) == len(names) and line[0].split(separator) == names
-
-
-def _parse(content: io.BufferedIOBase, head: bytes, dialect: Dialect, **special: Any) -> pd.DataFrame:
-    if len(head) < HEAD:  # the whole file, which is a single chunk
-        return _frame(content, dialect, **special)
+def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
     try:
         return _frame(content, dialect, chunksize=assemble.ROWS, **special)
     except MixedColumnError:
@@ -261,6 +247,7 @@ def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
         except (ParserError, ParserWarning) as error:
             broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
             raise broken or ParserError(str(error)) from error
+    frame.columns = frame.columns.astype(object)  # lookups in an index of Arrow strings are slow
     return without_blank_end(frame)
 
 
