@@ -35,7 +35,8 @@ class InputFormat:
 
     def over(self, dataset: DatasetConfig) -> DatasetConfig:
         """`dataset` with the values set here; limits that are not set here get their defaults."""
-        usual = {name: getattr(DatasetConfig(), name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
+        default = DatasetConfig()
+        usual = {name: getattr(default, name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
         said = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(dataset, **usual | {name: value for name, value in said.items() if value is not None})
 

@@ -72,20 +72,22 @@ def check_futures(columns: Columns, *, given: bool) -> None:
 
 def future_index(series: Series, n: int) -> pd.DatetimeIndex:
     """The n timestamps after the end of the series."""
-    last = series.timestamps[-1]
-    return _index_after(series.frequency, last, series.timestamps[-2:][0], n, (last.tz, last.unit))
+    times = series.timestamps
+    return _index_after(series.frequency, tuple(times.asi8[-2:].tolist()), times.unit, times.tz, n)
 
 
 @lru_cache(maxsize=256)
-def _index_after(
-    step: Frequency, last: pd.Timestamp, like: pd.Timestamp, n: int, _kind: tuple[tzinfo | None, str]
-) -> pd.DatetimeIndex:
-    """`Frequency.future`, cached; `_kind` distinguishes equal times of two zones or units."""
-    return step.future(last, n, like=like)
+def _index_after(step: Frequency, end: tuple[int, ...], unit: str, zone: tzinfo | None, n: int) -> pd.DatetimeIndex:
+    """`Frequency.future` of the last two times (or one), cached; they are counts of a unit since 1970."""
+    times = pd.DatetimeIndex(np.array(end, dtype=f"datetime64[{unit}]"))
+    times = times if zone is None else times.tz_localize("UTC").tz_convert(zone)
+    return step.future(times[-1], n, like=times[0])
 
 
 def _last_rows(series: Series, n: int) -> Series:
     """The last n rows, or fewer if there are not enough."""
+    if len(series) <= n:
+        return series
     return replace(series, timestamps=series.timestamps[-n:], values=series.values[-n:])
 
 

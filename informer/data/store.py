@@ -154,7 +154,8 @@ def _shared_marks(
     panel: Sequence[Series], calendar: Marks, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
     """Marks of each distinct timestamp in the panel, and the index at which those of each series start."""
-    spans = {span(series.timestamps): series.timestamps for series in panel}
+    own_spans = [span(series.timestamps) for series in panel]
+    spans = {key: series.timestamps for key, series in zip(own_spans, panel, strict=True)}
     blocks: list[pd.DatetimeIndex] = []
     firsts: dict[Span, int] = {}
     end = 0
@@ -172,7 +173,7 @@ def _shared_marks(
             blocks.append(times)
             firsts[key], end = end, end + len(times)
     frequency, n_marks = panel[0].frequency, len(mark_fields(panel[0].frequency, calendar))
-    first_marks = np.array([firsts[span(series.timestamps)] for series in panel])
+    first_marks = np.array([firsts[key] for key in own_spans])
 
     def marks() -> Iterator[np.ndarray]:
         return (calendar_marks(piece, frequency, calendar) for block in blocks for piece in row_blocks(block))

@@ -243,9 +243,11 @@ class Reader:
 
     def _warn_about_gaps(self, series: Series) -> None:
         """Warn once about gaps in columns that had none in training."""
+        if self._has_warned:
+            return
         values = column_values(series, self._unmasked)[-self._seq_len :]
         new = [name for name, gap in zip(self._unmasked, np.isnan(values).any(axis=0), strict=True) if gap]
-        if new and not self._has_warned:
+        if new:
             self._has_warned = True
             log.warning(
                 f"{series.name}: gaps in {listed(new)}, which had none in training; filled with the last observed value"
@@ -253,9 +255,11 @@ class Reader:
 
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
         """The error message of a history with too few observed rows; None if there are enough."""
+        if not config.keeps_gaps:
+            return None
         values = column_values(series, self._targets)[-self._seq_len :]
         observed = int((~np.isnan(values)).any(axis=1).sum())
-        if not config.keeps_gaps or observed >= least_rows(len(values), config.min_observed):
+        if observed >= least_rows(len(values), config.min_observed):
             return None
         return (
             f"{series.name}: expected dataset.min_observed={config.min_observed:g} of the last {len(values)} rows with "
@@ -264,7 +268,7 @@ class Reader:
 
     def _checked(self, series: Series) -> Series:
         # a step different from training is the user's choice (`dataset.frequency`)
-        if mark_fields(series.frequency, self._calendar) != self._marks:
+        if series.frequency != self._step and mark_fields(series.frequency, self._calendar) != self._marks:
             raise InputError(
                 f"dataset.frequency={series.frequency.code}: {series.name} has other calendar features than the step "
                 f"{self._step.code} the model was trained on; use a file with that step, or train on this one"

@@ -31,7 +31,7 @@ MOST_KEPT = 100_000
 class KnownTimes:
     """Cache of the last time column, since the files of a dataset often have the same one."""
 
-    _last: tuple[list[object], tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
+    _last: tuple[pd.Series, tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
     """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
 
     def times_of(self, table: Table, column: str, demands: "ReadSpec") -> tuple[str | None, pd.DatetimeIndex]:
@@ -42,13 +42,13 @@ class KnownTimes:
         """
         cells = table.frame[column]
         is_text = isinstance(cells.dtype, pd.StringDtype) and len(cells) <= MOST_KEPT
-        key = cells.tolist() if is_text else [], (demands.time_format, demands.trained_format, demands.timezone)
-        if is_text and self._last is not None and self._last[:2] == key:
-            return self._last[2]
+        settings, last = (demands.time_format, demands.trained_format, demands.timezone), self._last
+        if is_text and last is not None and last[1] == settings and last[0].array.equals(cells.array):
+            return last[2]
         time_format = find_format(table, column, demands.time_format, trained=demands.trained_format)
         read = time_format, parse_timestamps(table, column, time_format, timezone=demands.timezone)
         if is_text:
-            self._last = (*key, read)
+            self._last = cells, settings, read
         return read
 
 
@@ -146,7 +146,7 @@ def _examine_rows(
     if not changes:
         check_order(every, report)
     if demands.history is not None:
-        read = read.take(slice(-demands.history, None))
+        read = read.end(demands.history)
     ordered, frequency = read.in_order(), None
     with report.gathering():
         if len(ordered):

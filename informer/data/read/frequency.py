@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
+from functools import lru_cache
 from math import gcd, lcm
 
 import numpy as np
@@ -63,6 +64,7 @@ class Frequency:
     offset: BaseOffset
 
     @classmethod
+    @lru_cache(maxsize=256)
     def parse(cls, text: str) -> "Frequency":
         """Parse a pandas offset alias, with or without a multiple: h, H, 15min, 30T, D, B, W-MON, M, ME, MS, QS, Y ...
 

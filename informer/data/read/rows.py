@@ -34,6 +34,10 @@ class Rows:
         """The selected rows, in this order."""
         return replace(self, timestamps=self.timestamps[which], values=self.values[which], lines=self.lines[which])
 
+    def end(self, n: int) -> "Rows":
+        """The last n rows, or all if there are fewer."""
+        return self if len(self) <= n else self.take(slice(-n, None))
+
     def places(self, names: Sequence[str]) -> list[int]:
         """Indices of the columns with these names."""
         return [place for place, column in enumerate(self.columns) if column in names]

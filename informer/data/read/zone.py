@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from informer.data.read.frequency import Frequency
-from informer.data.read.steps import SECOND, nanos_of
+from informer.data.read.steps import SECOND, UNIT_NANOS, nanos_of
 from informer.data.read.table import Table, shown
 from informer.errors import InputError
 
@@ -116,12 +116,11 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
 
 def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
     """Whether steps are equal but for some that are an hour longer, as when clocks are set forward."""
-    steps = np.diff(times.to_numpy(dtype=f"datetime64[{times.unit}]"))  # in any unit: nanoseconds end in 2262
+    steps, hour = np.diff(times.asi8), HOUR // UNIT_NANOS[times.unit]
     if not len(steps):
         return False
-    low, high, hour = steps.min(), steps.max(), np.timedelta64(1, "h")
-    is_regular = bool(((steps == low) | (steps == high)).all())
-    return is_regular and bool(np.timedelta64(0, "h") < low <= hour) and bool(high == low + hour)
+    low, high = steps.min(), steps.max()
+    return bool(0 < low <= hour and high == low + hour and ((steps == low) | (steps == high)).all())
 
 
 def _is_regular(times: pd.DatetimeIndex, frequency: Frequency) -> bool:

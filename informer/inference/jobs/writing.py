@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,7 +204,12 @@ def _cells(values: np.ndarray, decimal: str = ".") -> list[object]:
     """Cells of a column; missing values are empty."""
     if values.dtype.kind != "f":
         return values.tolist()
-    return ["" if math.isnan(value) else repr(value).replace(".", decimal) for value in values.tolist()]
+    cells: list[object] = list(map(repr, values.tolist()))
+    if decimal != ".":
+        cells = [str(cell).replace(".", decimal) for cell in cells]
+    for row in np.flatnonzero(np.isnan(values)):
+        cells[row] = ""
+    return cells
 
 
 def _rounded(values: np.ndarray, decimals: int | None) -> np.ndarray:
