@@ -15,7 +15,6 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
-from informer.data.read.assemble import ROWS
 from informer.data.read.cells import distinct, is_kept_once
 from informer.data.read.dialect import Dialect
 from informer.data.read.number_marks import without_thousands
@@ -26,14 +25,14 @@ from informer.errors import InputError
 def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
     """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some."""
     frame = table.frame
-    if len(frame) > ROWS and are_plain(table, columns):  # without a copy of the numbers of a long file, in one array
+    if are_plain(table, columns):
         places = {column: place for place, column in enumerate(frame.columns)}
         chosen = frame.iloc[:, [places[column] for column in columns]]
         return np.ascontiguousarray(chosen.to_numpy(dtype=np.float64)), {}
-    values, texts = np.empty((len(frame), len(columns))), dict[str, np.ndarray]()
-    for i, column in enumerate(columns):
-        cells = frame[column]
-        values[:, i] = _to_numbers(cells, table.dialect)
+    found = {column: frame[column] for column in columns}
+    values = np.stack([_to_numbers(cells, table.dialect) for cells in found.values()], axis=1)
+    texts: dict[str, np.ndarray] = {}
+    for i, (column, cells) in enumerate(found.items()):
         if not _is_plain(cells):
             positions = np.flatnonzero(np.isnan(values[:, i]) & cells.notna().to_numpy())
             texts |= {column: positions} if len(positions) else {}
