@@ -16,7 +16,7 @@ from pathlib import Path
 from informer.config.addresses import is_address
 from informer.config.compose import run_command
 from informer.config.forecast import ForecastConfig
-from informer.config.positional import split_positional
+from informer.config.positional import as_input, split_positional
 from informer.console import main_console, refuse
 from informer.data.read.download import check_input
 from informer.data.read.remote import copied_here, without_signature
@@ -28,14 +28,9 @@ def main() -> None:
     absent = [path for path in paths if not Path(path).exists() and not is_address(path)]
     if len(paths) > 1 and len(absent) == 1:
         refuse(f"{absent[0]!r}: no such file; settings are written key=value, such as target=sales")
-    if len(paths) > 1:
-        refuse(
-            f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
-            "put a pattern in quotes, so that the shell does not expand it"
-        )
     # for Hydra `model=` would select a configuration node, which only training has
     others = [f"model_name={word[6:]}" if word.startswith("model=") else word for word in others]
-    sys.argv[1:] = [*others, *(f"input={path}" for path in paths)]
+    sys.argv[1:] = [*others, *as_input(paths)]
     run_command("forecast", _act)
 
 

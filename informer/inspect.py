@@ -13,8 +13,8 @@ import sys
 
 from informer.config.commands import InspectConfig
 from informer.config.compose import run_command
-from informer.config.positional import split_positional
-from informer.console import EXIT_USER_ERROR, main_console, refuse
+from informer.config.positional import as_input, split_positional
+from informer.console import EXIT_USER_ERROR, main_console
 from informer.data.read.download import check_input
 from informer.data.read.remote import copied_here
 
@@ -37,12 +37,7 @@ def _act(settings: InspectConfig) -> None:
 def _with_input(arguments: list[str]) -> list[str]:
     """Add `input=` to a file given without a key."""
     paths, others = split_positional(arguments)
-    if len(paths) > 1:
-        refuse(
-            f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
-            "put a pattern in quotes, so that the shell does not expand it"
-        )
-    return [*others, *(f"input={path}" for path in paths)]
+    return [*others, *as_input(paths)]
 
 
 if __name__ == "__main__":

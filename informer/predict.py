@@ -42,7 +42,7 @@ def with_keys(arguments: Sequence[str]) -> list[str]:
     if len(files) > 1 or len(runs) > 1:
         refuse(
             f"input: expected one file, folder or pattern, and one run, found {', '.join(paths[:3])}; put a pattern in "
-            "quotes, so that the shell leaves it as it is"
+            "quotes, so that the shell does not expand it"
         )
     return [*others, *(f"checkpoint={path}" for path in runs), *(f"input={path}" for path in files)]
 

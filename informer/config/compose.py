@@ -201,7 +201,7 @@ def _options_of(folder: Path) -> list[str]:
 def _options() -> Namespace:
     """Hydra's options; an invalid one is refused in one line instead of Hydra's usage text."""
     parser = get_args_parser()
-    refuse_dashes(sys.argv[1:], known=[*parser._option_string_actions])
+    _refuse_dashes(sys.argv[1:], known=[*parser._option_string_actions])
     parser.error = _refuse_options  # type: ignore[method-assign]
     return parser.parse_args()
 
@@ -219,7 +219,7 @@ def check_groups(name: str, overrides: list[str]) -> None:
             raise InputError(f"{key}: expected one of {', '.join(_options_of(folder))}, found null")
 
 
-def refuse_dashes(arguments: Sequence[str], *, known: Sequence[str]) -> None:
+def _refuse_dashes(arguments: Sequence[str], *, known: Sequence[str]) -> None:
     """Raise an InputError for `--horizon 8` and `--horizon=8`, with the form that the commands read.
 
     Args:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from informer.config.addresses import is_address
+from informer.console import refuse
 
 FLAGS = (
     *("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"),
@@ -24,6 +25,16 @@ def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         is_option = argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in FLAGS)
         (others if is_key or is_option else paths).append(argument)
     return paths, others
+
+
+def as_input(paths: Sequence[str]) -> list[str]:
+    """`input=PATH` for a path given without a key; ends the program if there are several."""
+    if len(paths) > 1:
+        refuse(
+            f"input: expected one file, folder or pattern, found {len(paths)} files from {paths[0]} to {paths[-1]}; "
+            "put a pattern in quotes, so that the shell does not expand it"
+        )
+    return [f"input={path}" for path in paths]
 
 
 def quoted_list(values: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """Scaling per column: fitted by scikit-learn on training rows, stored as plain numbers in the checkpoint."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -193,6 +193,10 @@ class PanelScaler:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
         known = self.shared or next(iter(self.own.values()))
         return "" if known.power is None else ROOTS.get(float(known.power[place]), "")
+
+    def roots(self, places: Iterable[int]) -> list[str]:
+        """Names of the roots of these columns, each once; see `root`."""
+        return list(dict.fromkeys(filter(None, map(self.root, places))))
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""

@@ -12,7 +12,7 @@ from informer.config.compose import compose
 from informer.config.conversion import node_of
 from informer.config.input_format import InputFormat
 from informer.config.schema import TrainConfig, check
-from informer.data.future import Future
+from informer.data.future import Future, Futures
 from informer.data.read.given import Given, frame_of, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of
@@ -108,9 +108,9 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
 
 def known_attributes(attributes: Given | None) -> pd.DataFrame | str | None:
     """Attributes of series that a user passes: a pandas table, or the path or address of a file."""
-    if attributes is None or isinstance(attributes, str | Path):
-        return None if attributes is None else str(attributes)
-    return frame_of(attributes, "attributes")
+    if attributes is None:
+        return None
+    return str(attributes) if isinstance(attributes, str | Path) else frame_of(attributes, "attributes")
 
 
 def reader_with(reader: Reader, attributes: Given | None) -> Reader:
@@ -172,12 +172,10 @@ def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures:
     absent = [str(name) for name in panels if name not in futures]
     if absent:
         raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-    names = {name: f"future of {name}" for name in panels}
-    paths = {name: path_of(futures[name]) for name in panels}
-    known = {
-        name: reader.future_frame(frame_of(futures[name], called), called)
-        if (path := paths[name]) is None
-        else reader.future_file(path, InputFormat())
-        for name, called in names.items()
-    }
+    known = {name: _future_of(reader, futures[name], f"future of {name}") for name in panels}
     return [known[name].of(series) for name, panel in panels.items() for series in panel]
+
+
+def _future_of(reader: Reader, given: Given, name: str) -> Futures:
+    path = path_of(given)
+    return reader.future_frame(frame_of(given, name), name) if path is None else reader.future_file(path, InputFormat())

@@ -118,7 +118,7 @@ def compare(
 def _roots(data: Data) -> Iterator[str]:
     """A note if roots of targets are modelled."""
     positions = data.columns.positions(data.targets)
-    for root in dict.fromkeys(filter(None, map(data.scaler.root, positions))):
+    for root in data.scaler.roots(positions):
         names = [name for name, place in zip(data.targets, positions, strict=True) if data.scaler.root(place) == root]
         yield (
             f"fitted to the {root} of {listed(names)} (scaler.transform), whose fluctuations depend less on the level; "

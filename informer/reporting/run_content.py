@@ -179,7 +179,7 @@ def _losses(run: Path, config: Mapping[str, Any], model: TrainedModel) -> LossCu
     training, validation = ((list(curve), list(curve.values())) for curve in (table.training, table.validation))
     if not training[0]:
         return None
-    roots = {model.scaler.root(place) for place in model.columns.positions(model.columns.targets)} - {""}
+    roots = model.scaler.roots(model.columns.positions(model.columns.targets))
     notes = [note_of(loss), *(f"losses are those of scaled {root}s, unlike the scores" for root in roots)]
     return LossCurves(
         training=training,

@@ -21,7 +21,7 @@ from informer.data.read.numeric import has_words, number_columns, numbers
 from informer.data.read.source import table_of_file
 from informer.data.read.table import Table, without
 from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
-from informer.data.read.zone import changing_zone
+from informer.data.read.zone import changing_zone, zone_advice
 from informer.errors import InputError, listed
 
 KEYS = ("series", "column", "time")
@@ -171,8 +171,8 @@ def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
             f"{table.name}, column {time}: duplicate timestamp {again}; name the column that separates the series, "
             "dataset.series_col=NAME"
             if zone is None
-            else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; set "
-            f"dataset.timezone={zone}, or another zone with the same clock changes"
+            else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
+            f"{zone_advice(zone)}"
         )
     values = list(number_columns(table, [name for name in others if name != series]))
     bands = {name: found for name in values if (found := BAND.fullmatch(name)) and found["target"] in values}

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 
-from informer.data.read.source import Series
+from informer.data.read.source import Series, column_values
 from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError
@@ -188,7 +188,7 @@ def _levels(model: TrainedModel, found: Sequence[Watched]) -> list[Alarm]:
     """Compare the level of each target after training with that before."""
     channels, made = _channels(found), []
     for one, column in channels:
-        values = narrowed([one.series], [model.columns.targets[column]])[0].values[:, 0]
+        values = column_values(one.series, [model.columns.targets[column]])[:, 0]
         shift = find_shift(
             values[: one.first], values[one.first :], season=one.series.frequency.season, n_tests=len(channels)
         )
@@ -210,17 +210,15 @@ def _alarm(model: TrainedModel, found: Sequence[Watched], place: tuple[Watched, 
 
 def _inputs(model: TrainedModel, found: Sequence[Watched]) -> Iterator[Moved]:
     """Compare the scaled distribution of each numeric column after training with that before."""
-    codes = model.checkpoint.categories
+    scaled = []
+    for one in found:
+        rows = column_values(one.series, model.columns.inputs)
+        scaled.append(model.scaler.of(one.series.name, rows[: model.sizes.seq_len]).transform(rows))
     for place, name in enumerate(model.columns.inputs):
-        if name in codes:
+        if name in model.checkpoint.categories:
             continue
-        parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-        for one in found:
-            rows = narrowed([one.series], model.columns.inputs)[0].values
-            scaled = model.scaler.of(one.series.name, rows[: model.sizes.seq_len]).transform(rows)[:, place]
-            parts[0].append(scaled[: one.first])
-            parts[1].append(scaled[one.first :])
-        before, now = (np.concatenate(part) for part in parts)
+        before = np.concatenate([rows[: one.first, place] for one, rows in zip(found, scaled, strict=True)])
+        now = np.concatenate([rows[one.first :, place] for one, rows in zip(found, scaled, strict=True)])
         if min(len(before), len(now)) >= FEWEST_INPUTS:
             yield Moved(column=name, stability_index=stability_index(before, now), ks_distance=ks_distance(before, now))
 

@@ -105,12 +105,11 @@ def _forecast_one(
             page = report(ReportConfig(input=str(folder.path), device=settings.device, dataset=data), quiet)
     saved = checkpoint.load(folder.path)
     shares, scaler = saved.data.get(COMBINED), PanelScaler.from_state(saved.scaler)
-    roots = {scaler.root(saved.inputs.index(name)) for name in saved.targets} - {""}
     return Outcome(
         plan=planned,
         evaluation=evaluation,
         trained=folder.settings(),
-        root=next(iter(roots), ""),
+        root=next(iter(scaler.roots(map(saved.inputs.index, saved.targets))), ""),
         shares=Shares.from_plain(shares) if shares else None,
         folder=folder.path,
         forecasts=written,

@@ -51,7 +51,7 @@ def test_one_that_is_killed_or_stopped(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_another_number_of_threads_is_told(threads: int, folder: Path, trained: Trained) -> None:
+def test_another_number_of_threads_is_a_warning(threads: int, folder: Path, trained: Trained) -> None:
     """The runs stop before their first step; only the output before it is checked."""
     Path("run").mkdir()
     for path in trained.run_dir.iterdir():
@@ -66,5 +66,5 @@ def test_another_number_of_threads_is_told(threads: int, folder: Path, trained: 
     finally:
         torch.set_num_threads(before)
     assert outcome.status == 0, outcome.err
-    told = "resume: the run began with 3 threads, and continues with 1: results will differ"
-    assert (told in " ".join(outcome.out.split())) == (threads == 3)
+    warning = "resume: the run began with 3 threads, and continues with 1: results will differ"
+    assert (warning in " ".join(outcome.out.split())) == (threads == 3)

@@ -15,7 +15,7 @@ from informer.data.read.number_marks import are_smoother_as_thousands, grouping_
 from informer.data.read.report import Report, several
 from informer.data.read.rows import Rows
 from informer.data.read.table import Table, shown
-from informer.data.read.zone import changing_zone, leaves_hours_out
+from informer.data.read.zone import changing_zone, leaves_hours_out, zone_advice
 from informer.errors import InputError
 
 LARGEST = 1e30
@@ -78,10 +78,7 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
     else:
         row = int(times.duplicated().argmax())
         found = f"local time {times[row]} occurs twice, as when clocks are set back"
-    report.add(
-        f"{rows.at(row)}: {found}; set dataset.timezone={zone}, or another zone with the same clock changes",
-        f"dataset.timezone={zone}",
-    )
+    report.add(f"{rows.at(row)}: {found}; {zone_advice(zone)}", f"dataset.timezone={zone}")
     return True
 
 

@@ -97,9 +97,15 @@ def local_path(setting: str, wanted: str, limits: Limits) -> str:
 
 
 def copied_here(settings: Settings, keys: Sequence[str], limits: Limits = LIMITS) -> Settings:
-    """A configuration with local paths, see `local_path`, instead of the addresses under these keys."""
-    given = {key: getattr(settings, key) for key in keys}
-    return replace(settings, **{key: local_path(key, one, limits) for key, one in given.items() if one is not None})
+    """A configuration with local paths, see `local_path`, instead of the addresses under these keys, such as
+    `dataset.attributes`."""
+    for key in keys:
+        part, _, name = key.rpartition(".")
+        node: Any = getattr(settings, part) if part else settings
+        if (given := getattr(node, name)) is not None:
+            node = replace(node, **{name: local_path(key, given, limits)})
+            settings = replace(settings, **{part: node}) if part else node
+    return settings
 
 
 def new_folder(address: str) -> Path:

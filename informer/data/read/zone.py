@@ -114,6 +114,11 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
     return next((zone for zone in ZONES if _is_regular(_localized(times, zone, None), frequency)), None)
 
 
+def zone_advice(zone: str) -> str:
+    """What to set for local times with the clock changes of a zone."""
+    return f"set dataset.timezone={zone}, or another zone with the same clock changes"
+
+
 def leaves_hours_out(times: pd.DatetimeIndex) -> bool:
     """Whether steps are equal but for some that are an hour longer, as when clocks are set forward."""
     steps, hour = np.diff(times.asi8), HOUR // UNIT_NANOS[times.unit]

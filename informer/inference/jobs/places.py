@@ -11,7 +11,6 @@ from informer.data.read.remote import (
     WEB,
     copied_here,
     is_remote,
-    local_path,
     matches,
     new_folder,
     reaching,
@@ -39,10 +38,7 @@ def at_hand(settings: PredictConfig) -> Iterator[PredictConfig]:
     output = without_query(settings.output).rstrip("/") if is_remote(settings.output) else None
     if output is not None:
         _check_output(settings, output)
-    here = copied_here(settings, ("input", "future"), limits)
-    if here.dataset.attributes is not None:
-        copy = local_path("dataset.attributes", here.dataset.attributes, limits)
-        here = replace(here, dataset=replace(here.dataset, attributes=copy))
+    here = copied_here(settings, ("input", "future", "dataset.attributes"), limits)
     if output is None:
         yield here
         return
