@@ -5,20 +5,26 @@ penalties already chosen (cross-conformal prediction: V. Vovk, "Cross-conformal 
 part at the end may cover only one season, whose errors need not be typical.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 
 import torch
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
-from informer.linear.blocks import folds, starts_of
+from informer.linear.blocks import Fold, folds, starts_of
+from informer.linear.fit import LinearFit
 from informer.linear.fold import choice, fold, linear_fit
+from informer.linear.forecast import LinearForecast
 from informer.linear.moments import joined, runs_of
+from informer.linear.solve import Strengths
 from informer.models.linear import Linear, LinearModelConfig
 
 MOST_WINDOWS = 2000
 """Largest number of windows of all blocks together, evenly spaced."""
+
+KEPT_BYTES = 256_000_000
+"""Maximum size of the maps of all blocks that are kept for a second use."""
 
 
 def held_out_blocks(
@@ -45,7 +51,24 @@ def held_out_blocks(
     strengths, _ = choice(fit, data)
     parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
     runs = joined([], [run for part in parts for run in runs_of(part)])
-    for block, fitted in fit.fit_without(strengths, folds(runs, n_blocks, data.sizes.pred_len)):
+    for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
         fold(fitted, scratch)
         finish(scratch)
         yield scratch, data.train.at(torch.from_numpy(starts_of(block.held))).thinned(MOST_WINDOWS // n_blocks)
+
+
+def _fits(
+    fit: LinearFit, strengths: Sequence[Strengths], blocks: Sequence[Fold], data: Data
+) -> Iterator[tuple[Fold, LinearForecast]]:
+    """The maps fitted without each block, cached if they are small: weights of an average and intervals need both."""
+    key = repr(("held out", fit.config, fit.features, fit.positions, strengths, blocks))
+    if key in data.choices:
+        yield from data.choices[key]
+        return
+    kept, size = [], 0
+    for block, fitted in fit.fit_without(strengths, blocks):
+        size += fitted.weight.nbytes
+        kept = [*kept, (block, fitted)] if size <= KEPT_BYTES else []
+        yield block, fitted
+    if kept and size <= KEPT_BYTES:
+        data.choices[key] = kept

@@ -8,7 +8,7 @@ combination of forecasts", 1969.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,12 +31,14 @@ from informer.data.windows import Batch, Windows
 from informer.inference.season import best_seasonal_naive
 from informer.layers.input_transform import with_quantile_axis
 from informer.linear.moments import runs_of
+from informer.linear.residuals import held_out_blocks
 from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.weights import series_weights
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.models.linear import Linear, floored
 from informer.ops.gaps import history_of
+from informer.training import linear_skip
 from informer.training.loss import Loss, build_loss, observed_share
 
 log = logging.getLogger("informer.train")
@@ -49,6 +51,10 @@ BLOCKS = 8
 
 LEAST_HORIZONS = 3
 """Minimum number of non-overlapping horizons in validation for a single forecast to exclude worse averages."""
+
+ENOUGH_HORIZONS, FOLDS = 10, 5
+"""With fewer non-overlapping horizons of a series in validation, the weight of the seasonal naive is chosen on FOLDS
+blocks of all rows but test instead."""
 
 MOST_WINDOWS, LEAST_WINDOWS, MOST_VALUES = 4096, 64, 1 << 22
 """Maximum and minimum number of evenly spaced windows, and maximum number of their values."""
@@ -107,7 +113,8 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
         model: a network with linear maps, or linear maps.
         settings: configuration of the run.
         data: the weights are chosen on its validation and calibration windows; with a network only on the calibration
-            windows, if any, since early stopping makes its validation loss optimistic.
+            windows, if any, since early stopping makes its validation loss optimistic. Where these are short, see
+            ENOUGH_HORIZONS.
         has_network: the network was trained.
     """
     maps, repeated = maps_of(model), repeated_rows(data)
@@ -117,23 +124,18 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     offered = _offered(has_network=has_network, has_naive=repeated is not None) if is_linear else [Shares(1.0, 0.0)]
     parts = [part for part in (data.val, data.calibration) if part is not None]
     parts = parts[-1:] if has_network else parts
-    batch_size = settings.trainer.eval_batch_size
-    loss = build_loss(settings.loss, has_gaps=data.val.store.has_gaps)
-    losses, counts = [], []
-    with _unbounded(model) as floor:
-        asked = _Asked(model, maps, repeated, offered, floor)
-        units = _units(data)
-        for batch, series in (one for part in parts for one in _batches(part, batch_size, len(data.targets))):
-            losses.append(_losses(asked, batch, units[series.to(units.device)], loss))
-            counts.append(observed_share(batch.target) if data.val.store.has_gaps else len(batch.target))
-    found = np.concatenate(losses, axis=1) if losses else np.zeros((len(offered), 0))
-    windows = sum(map(len, parts))
-    each = windows / len({int(series) for part in parts for series in part.series(torch.arange(len(part)))})
-    horizons = windows / min(max(each, 1.0), data.sizes.pred_len)
-    best = _chosen(found, np.array(counts, dtype=float), offered, horizons)
-    means = found @ np.array(counts) / sum(counts)
-    singles = {offered[i].in_words.removeprefix("100% "): float(means[i]) for i in _singles(offered)}
-    return Combination(offered[best], singles | {"average": float(means[best])})
+    loss, units = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), _units(data)
+    score = partial(_scored, units=units, loss=loss, batch_size=settings.trainer.eval_batch_size)
+    found, counts = score(_Asked(model, maps, repeated, offered), parts)
+    (each, horizons), singles, candidates = _horizons(parts, data), _singles(offered), list(range(len(offered)))
+    if is_linear and repeated is not None and each < ENOUGH_HORIZONS and linear_skip.is_closed_form(model, settings):
+        naive = _naive_share(maps, repeated, settings, data, score)
+        candidates = [place for place, one in enumerate(offered) if one.naive == naive]
+        singles = [0, len(candidates) - 1]
+    best = candidates[_chosen(found[candidates], counts, horizons, singles)]
+    means = found @ counts / counts.sum()
+    losses = {offered[i].in_words.removeprefix("100% "): float(means[i]) for i in _singles(offered)}
+    return Combination(offered[best], losses | {"average": float(means[best])})
 
 
 def repeated_rows(data: Data) -> Tensor | None:
@@ -181,14 +183,35 @@ def _units(data: Data) -> Float[Tensor, "series n"]:
 
 
 class _Asked(NamedTuple):
-    """The model, its maps, the rows that the seasonal naive repeats, the candidate weights, and whether forecasts have
-    a floor."""
+    """The model, its maps, the rows that the seasonal naive repeats, and the candidate weights."""
 
     model: ForecastModel
     maps: Linear
     repeated: Tensor | None
     offered: list[Shares]
-    floor: bool
+
+
+_Score = Callable[[_Asked, Sequence[Windows]], tuple[np.ndarray, np.ndarray]]
+
+
+def _scored(
+    asked: _Asked, parts: Sequence[Windows], *, units: Float[Tensor, "series n"], loss: Loss, batch_size: int
+) -> tuple[Float64[np.ndarray, "shares batches"], Float64[np.ndarray, "batches"]]:
+    """Loss of each candidate average on each batch of the parts, and the weight of the batch."""
+    losses, counts = [np.zeros((len(asked.offered), 0))], []
+    with _unbounded(asked.model) as floor:
+        for batch, series in (one for part in parts for one in _batches(part, batch_size, units.shape[1])):
+            losses.append(_losses(asked, batch, units[series.to(units.device)], loss, floor=floor))
+            counts.append(float(observed_share(batch.target)) if parts[0].store.has_gaps else float(len(batch.target)))
+    return np.concatenate(losses, axis=1), np.array(counts)
+
+
+def _horizons(parts: Sequence[Windows], data: Data) -> tuple[float, float]:
+    """Number of non-overlapping horizons of a series, and of all series."""
+    windows = sum(map(len, parts))
+    n_series = len({int(series) for part in parts for series in part.series(torch.arange(len(part)))})
+    each = max(windows / n_series, 1.0) / data.sizes.pred_len
+    return each, n_series * max(each, 1.0)
 
 
 @contextmanager
@@ -202,7 +225,9 @@ def _unbounded(model: ForecastModel) -> Iterator[bool]:
         model.floor = floor
 
 
-def _losses(asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss) -> Float64[np.ndarray, "shares 1"]:
+def _losses(
+    asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss, *, floor: bool
+) -> Float64[np.ndarray, "shares 1"]:
     """Loss of each candidate average on one batch, with errors in `units`."""
     whole, linear = (model_output(model, batch).float() for model in asked[:2])
     history, naive = history_of(batch.enc_x[:, :, list(asked.maps.positions)]), torch.zeros_like(linear)
@@ -212,17 +237,17 @@ def _losses(asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss
         naive = left[:, :, list(asked.maps.positions)][:, asked.repeated.to(history.device)] + ahead
     linear, naive = (with_quantile_axis(one, whole) for one in (linear, naive))
     forecasts = (one.network * whole + one.linear * linear + one.naive * naive for one in asked.offered)
-    bounded = (floored(one, history) if asked.floor else one for one in forecasts)
+    bounded = (floored(one, history) if floor else one for one in forecasts)
     unit = units[:, None].to(whole)
     wide = with_quantile_axis(unit, whole)
     return np.array([[float(loss(one * wide, batch.target * unit))] for one in bounded])
 
 
 def _chosen(
-    losses: Float64[np.ndarray, "shares n"], counts: Float64[np.ndarray, "n"], offered: list[Shares], horizons: float
+    losses: Float64[np.ndarray, "shares n"], counts: Float64[np.ndarray, "n"], horizons: float, singles: Sequence[int]
 ) -> int:
     """Index of the first candidate (the linear forecast comes first) within one standard error of the best one. It must
-    not be worse than the linear forecast nor, if validation has LEAST_HORIZONS, than the best single forecast."""
+    not be worse than the first nor, if validation has LEAST_HORIZONS, than the best of `singles`."""
     bounds = np.unique(np.linspace(0, len(counts), BLOCKS + 1).round().astype(int))
     blocks = np.stack([losses[:, a:b] @ counts[a:b] / counts[a:b].sum() for a, b in pairwise(bounds)], axis=1)
     means = losses @ counts / counts.sum()
@@ -234,5 +259,22 @@ def _chosen(
     error = overlap * (blocks - blocks[best]).std(axis=1, ddof=1) / n_blocks**0.5
     allowed = (means - means[best] <= error) & (means <= means[0])
     if horizons >= LEAST_HORIZONS:
-        allowed &= means <= means[_singles(offered)].min()
+        allowed &= means <= means[list(singles)].min()
     return int(np.flatnonzero(allowed)[0])
+
+
+def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
+    """Weight of the seasonal naive next to the maps, from blocks of all rows but test that maps fitted on the other
+    blocks forecast: the least mean of losses in units of the maps' own, with a gain in all blocks but one."""
+    candidates, found = _offered(has_network=False, has_naive=True), []
+    for fitted, held in held_out_blocks(maps, linear_skip.offered(settings.model), data, n_blocks=FOLDS):
+        if len(held):
+            losses, counts = score(_Asked(fitted, fitted, repeated, candidates), [held])
+            means = losses @ counts
+            found.append(means / means[0] if means[0] > 0 else np.ones_like(means))
+    if not found:
+        return 0.0
+    ratios = np.stack(found)
+    gains = (ratios < 1).sum(axis=0) >= len(ratios) - 1
+    gains[0] = True
+    return candidates[int(np.where(gains, ratios.mean(axis=0), np.inf).argmin())].naive

@@ -32,9 +32,8 @@ from informer.linear.fold import all_runs, choice, fold, fold_known, linear_fit
 from informer.linear.kept import MOST_BYTES, KeptFit, Reads, bytes_of
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
-from informer.models.linear import Linear
 from informer.training.combination import combiner, repeated_rows
-from informer.training.linear_skip import offered
+from informer.training.linear_skip import is_closed_form, offered
 
 MOST_VALUES = 1 << 17
 """Maximum number of saved values of all series, unless one window less one row of each needs more."""
@@ -130,11 +129,6 @@ def _refit(model: ForecastModel, settings: TrainConfig, data: Data, kept: KeptFi
     fold(fit.fit(strengths, runs) if kept is None else fit.fit_from(strengths, kept.sums), maps)
     fold_known(fit.known, maps)
     return sum(map(len, runs))
-
-
-def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
-    """Whether the maps are as fitted, not trained further."""
-    return not isinstance(model, Linear) or settings.trainer.max_steps == 0
 
 
 def last_rows(panel: Sequence[Series], stops: Sequence[int], sizes: WindowSizes) -> list[Series] | None:

@@ -90,7 +90,7 @@ def calibration_errors(
         targets=data.columns.positions(data.targets),
     )
     maps, own, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
-    if not n_blocks or maps is None or (isinstance(model, Linear) and settings.trainer.max_steps != 0):
+    if not n_blocks or maps is None or not is_closed_form(model, settings):
         return _enough(errors_of(model, own)) if own else None
     blocks = held_out_blocks(maps, offered(settings.model), data, n_blocks=n_blocks, finish=finish)
     found = joined([errors_of(fitted, held) for fitted, held in blocks])
@@ -99,6 +99,11 @@ def calibration_errors(
         if of_maps > 0:  # zero for constant columns
             found = replace(found, errors=found.errors * (whole / of_maps))
     return _enough(found)
+
+
+def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
+    """Whether the maps are as fitted, not trained further."""
+    return not isinstance(model, Linear) or settings.trainer.max_steps == 0
 
 
 def _enough(found: Residuals) -> Residuals | None:

@@ -18,6 +18,7 @@ from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import Linear
 from informer.training import keeping
+from informer.training.linear_skip import is_closed_form
 
 MANY = 1 << 40
 """Number of rows that contains every calendar cycle."""
@@ -63,7 +64,7 @@ def refit_of(run: str | Path | None, every: int) -> Refit:
     maps, why = maps_of(model), None
     if maps is None:
         why = "it has no linear maps (model=linear, model=auto)"
-    elif not keeping.is_closed_form(model, trained):
+    elif not is_closed_form(model, trained):
         why = "its linear maps were trained further"
     if why := why or not_from_moments(maps, trained):
         raise InputError(f"{start}: this model cannot be refitted: {why}; omit refit_every")

@@ -40,7 +40,7 @@ from informer.training import keeping
 from informer.training.combination import combiner, repeated_rows
 from informer.training.describe import data_facts
 from informer.training.keeping import UNTIL, Kept
-from informer.training.linear_skip import calibration_errors
+from informer.training.linear_skip import calibration_errors, is_closed_form
 from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
 from informer.updating.fitting import Later, LinearPart, later_errors, recent, windows_of
@@ -136,7 +136,7 @@ def read_older(settings: UpdateConfig) -> Older:
         raise InputError(f"checkpoint={settings.checkpoint}: {why}; train again on all rows")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
     kept = keeping.load(path, reads)
-    needs_moments = maps is not None and keeping.is_closed_form(model, trained)
+    needs_moments = maps is not None and is_closed_form(model, trained)
     if kept is None or (kept.fit is None and needs_moments):
         return _from_data(settings, path, saved, trained)
     check_inputs(kept, model, saved)

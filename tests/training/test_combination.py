@@ -19,7 +19,7 @@ from informer.errors import InputError
 from informer.linear.shares import Shares, apply, maps_of
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
-from informer.training.combination import _chosen, _offered, choose, repeated_rows
+from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
 from informer.training.initial import initial_network
 from informer.training.keeping import close
 
@@ -89,13 +89,14 @@ def test_as_good_as_the_best_single_one_or_better_on_validation() -> None:
     random = np.random.default_rng(0)
     offered = _offered(has_network=True, has_naive=True)
     singles = [i for i, one in enumerate(offered) if 1.0 in one.to_plain().values()]
+    assert singles == _singles(offered)
     for _ in range(50):
         actual = random.normal(size=200)
         forecasts = {
             name: actual + random.uniform(0.1, 2) * random.normal(size=200) for name in ("network", "linear", "naive")
         }
         losses = losses_of(forecasts, actual)
-        chosen = _chosen(losses, np.ones(200), offered, horizons=20.0)
+        chosen = _chosen(losses, np.ones(200), 20.0, singles)
         assert losses[chosen].mean() <= losses[singles].mean(axis=1).min()
 
 
@@ -106,10 +107,8 @@ def test_a_forecast_that_adds_nothing_gets_no_weight() -> None:
     linear = actual + 0.3 * random.normal(size=400)
     noisy, naive = linear + 0.05 * random.normal(size=400), actual + 3 * random.normal(size=400)
     losses = losses_of({"network": noisy, "linear": linear, "naive": naive}, actual)
-    chosen = _offered(has_network=True, has_naive=True)[
-        _chosen(losses, np.ones(400), _offered(has_network=True, has_naive=True), 40.0)
-    ]
-    assert chosen == Shares(0.0, 1.0, 0.0)
+    offered = _offered(has_network=True, has_naive=True)
+    assert offered[_chosen(losses, np.ones(400), 40.0, _singles(offered))] == Shares(0.0, 1.0, 0.0)
 
 
 def test_one_horizon_is_too_little_to_leave_the_linear_forecast_for_a_chance_gain() -> None:
@@ -117,8 +116,25 @@ def test_one_horizon_is_too_little_to_leave_the_linear_forecast_for_a_chance_gai
     offered = _offered(has_network=True, has_naive=False)
     gain = np.array([0.3, -0.1, 0.2, 0.25, -0.15, 0.3, 0.1, -0.05])
     losses = np.stack([1 - one.network * gain for one in offered])
-    assert offered[_chosen(losses, np.ones(8), offered, horizons=1.0)].network == 0.0
-    assert offered[_chosen(losses, np.ones(8), offered, horizons=8.0)].network == 1.0
+    assert offered[_chosen(losses, np.ones(8), 1.0, _singles(offered))].network == 0.0
+    assert offered[_chosen(losses, np.ones(8), 8.0, _singles(offered))].network == 1.0
+
+
+def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_path: Path) -> None:
+    """A daily pattern that changes from block to block, but not within the last rows: there the seasonal naive wins, in
+    all other blocks it loses. Red if the few windows of validation are asked, as where they are many."""
+    rng, n = np.random.default_rng(0), 800
+    y = rng.normal(size=n).cumsum() * 0.3 + rng.normal(size=n)
+    y[500:] = np.resize(rng.normal(size=24), 300)
+    frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=n, freq="h"), "y": y})
+    frame.to_csv(tmp_path / "file.csv", index=False)
+    given = ["dataset=csv", f"dataset.path={tmp_path / 'file.csv'}", "model=linear", "seq_len=48", "pred_len=24"]
+    settings = composed(*given, "trainer.calibration=0")
+    data = build_data(settings, torch.device("cpu"))
+    model = initial_network(settings, data, None).eval()
+    found = choose(model, settings, data, has_network=False)
+    assert found.losses["seasonal naive"] < 0.5 * found.losses["linear forecast"]
+    assert found.shares == Shares(0.0, 1.0, 0.0)
 
 
 @torch.inference_mode()
@@ -161,9 +177,7 @@ def test_a_run_that_is_killed_after_its_average_was_saved_takes_it_once(
 ) -> None:
     """Red if resuming mixes the average with the seasonal naive once more."""
     half = Shares(0.0, 0.5, 0.5)
-    monkeypatch.setattr(
-        "informer.training.combination._chosen", lambda losses, counts, offered, horizons: offered.index(half)
-    )
+    monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: half.naive)
     assert call("train", *RUN, "run_dir=whole").status == 0
     with monkeypatch.context() as patched:
         patched.setattr(
