@@ -21,8 +21,9 @@ from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
 from informer.data.read.report import Report, grouped
-from informer.data.read.source import Series, inspect_table, table_of_file, text_columns
+from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.table import Table, name_of
+from informer.data.read.value_columns import text_columns
 from informer.data.survey import common_fill, series_column
 from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded

@@ -19,9 +19,10 @@ from informer.data.read.categories import CategoryReader
 from informer.data.read.dialect import Dialect
 from informer.data.read.memory import give_back
 from informer.data.read.report import Report
-from informer.data.read.source import Series, column_values, series_from_table, table_of_file, text_columns
+from informer.data.read.source import Series, column_values, series_from_table, table_of_file
 from informer.data.read.table import Table, name_of
 from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.data.read.value_columns import text_columns
 from informer.data.split import Split, cut_rows, shortage
 from informer.errors import InputError, listed
 

@@ -10,9 +10,10 @@ from informer.config.dataset import DatasetConfig
 from informer.config.reading import Duplicates, Fill
 from informer.data.read.numeric import has_numbers, has_words
 from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report
-from informer.data.read.source import inspect_table, repeated_text
+from informer.data.read.source import inspect_table
 from informer.data.read.table import Table
 from informer.data.read.timestamps import find_time_column
+from informer.data.read.value_columns import repeated_text
 from informer.data.seasonality import Season, bridged, find_seasons
 from informer.errors import InputError, listed
 

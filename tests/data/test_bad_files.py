@@ -82,7 +82,9 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "no numbers": ("date,a\n2020-01-01,x\n2020-01-02,y\n", "no numeric column next to 'date', found a"),
     "time only": ("date\n2020-01-01\n2020-01-02\n", "no numeric column next to 'date', found none"),
     "repeated names": (changed("date,a,b", "date,a,a"), "row 1: column names repeat: 'a'"),
-    "unnamed numbers": (",date,a\n0,2020-01-01,1\n1,2020-01-02,2\n", "row 1: a column has no name"),
+    "unnamed numbers": (",date,a\n0,2020-01-01,1\n2,2020-01-02,2\n1,2020-01-03,2\n", "row 1: a column has no name"),
+    "unnamed at the end": ("date,a,\n2020-01-01,1,0\n2020-01-02,2,1\n", "row 1: a column has no name"),
+    "units": ("date,a\n2020-01-01,3 %\n2020-01-02,4 %\n", r"found a \(text such as '3 %'\); write plain numbers"),
     "ambiguous day": (
         AMBIGUOUS,
         r"year is ambiguous in all rows, such as '01/02/2010'; set dataset.time_format='%d/%m/%Y' or '%m/%d/%Y'",

@@ -10,7 +10,9 @@ from dataset_cases import made, write
 from stores import series_from_frame
 
 from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
 from informer.data.history import future_index
+from informer.data.panel import read_panel
 from informer.data.read.examine import KnownTimes
 from informer.data.read.source import read_series, series_from_table
 from informer.data.read.table import table_of_frame
@@ -100,6 +102,39 @@ def test_the_time_column_is_found_by_name_or_by_content(name: str, tmp_path: Pat
     series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
     assert series.columns == ("a", "b")
     assert series.timestamps[0] == pd.Timestamp("2020-01-01")
+
+
+@pytest.mark.parametrize(
+    ("unit", "first", "begin"),
+    [("s", 1_700_000_000, "2023-11-14 22:13:20"), ("ms", 1_700_000_000_000, "2023-11-14 22:13:20")],
+)
+def test_counts_since_1970_are_recognised_and_not_guessed(unit: str, first: int, begin: str, tmp_path: Path) -> None:
+    """Red if they are read without being asked for, or if hours written as digits are taken for seconds."""
+    path, step = tmp_path / "f.csv", 3600 * (first // 1_700_000_000)
+    path.write_text("time,a\n" + "".join(f"{first + i * step},{i}.5\n" for i in range(8)))
+    with pytest.raises(
+        InputError, match=f"counts of {unit} since 1970, starting at {begin} UTC, set dataset.time_form"
+    ):
+        read_series(path, DatasetConfig())
+    assert read_series(path, DatasetConfig(time_format=unit)).timestamps[0] == pd.Timestamp(begin)
+    path.write_text("time,a\n" + "".join(f"20240131{i:02d},{i}.5\n" for i in range(8)))
+    with pytest.raises(InputError, match=r"found numbers such as 2024013100; set dataset\.time_format"):
+        read_series(path, DatasetConfig())
+
+
+def test_row_numbers_without_a_name_are_no_values(tmp_path: Path) -> None:
+    """As pandas writes a frame, also in the rows of a series that take turns with others; red if they are a column."""
+    frame = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=9, freq="h"), "a": np.arange(9) ** 2})
+    frame.to_csv(tmp_path / "f.csv")
+    series = read_series(tmp_path / "f.csv", DatasetConfig())
+    assert series.columns == ("a",)
+    assert series.values[:, 0].tolist() == [i**2 for i in range(9)]
+    both = pd.concat([frame.assign(shop=shop) for shop in "AB"]).sort_values("date", kind="stable", ignore_index=True)
+    both.to_csv(tmp_path / "long.csv")
+    panel = read_panel(
+        [tmp_path / "long.csv"], DatasetConfig(series_col="shop"), WindowSizes(seq_len=2, label_len=0, pred_len=1)
+    )
+    assert [series.columns for series in panel] == [("a",), ("a",)]
 
 
 def test_columns_text_beside_them_and_their_order(tmp_path: Path) -> None:

@@ -5,10 +5,8 @@ Anything else is an InputError with a line for each problem. Repairs are made on
 """
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +20,14 @@ from informer.data.read.clock_column import find_clock_column, joined
 from informer.data.read.dialect import COMMON, Dialect
 from informer.data.read.examine import Examined, KnownTimes, ReadSpec, examine
 from informer.data.read.frequency import Frequency
-from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
 from informer.data.read.report import Report
 from informer.data.read.table import Table, name_of, read_table, without
 from informer.data.read.timestamps import find_time_column
+from informer.data.read.value_columns import value_columns
 from informer.data.split import split_rows
 from informer.errors import InputError, listed
 
 log = logging.getLogger(__name__)
-
-LEAST_REPEATED = 10
-"""Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +168,7 @@ def inspect_table(
             raise table.without_rows()
         time_col = find_time_column(table, config.time_col)
         _check_repeats(table, time_col, config.columns, report)
-        columns = _value_columns(table, time_col, config.columns)
+        columns = value_columns(table, time_col, config.columns)
         check_doubts(table, columns, report)
         demands = ReadSpec(
             time_format=config.time_format,
@@ -220,81 +215,3 @@ def _check_repeats(table: Table, time_col: str, wanted: list[str] | None, report
     repeated = [column for column in table.repeated if wanted is None or column in (time_col, *wanted)]
     if repeated:
         report.add(f"{table.name}, row 1: column names repeat: {', '.join(map(repr, repeated))}; rename them")
-
-
-def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
-    """Columns of a file that are text in all rows, to be left out of each of its series or pieces; logged.
-
-    Empty if `config` lists the columns, or if no other column would be left, which is an error when the file is read.
-
-    Args:
-        tables: the rows, at once or in pieces; only as many pieces are read as needed.
-        config: settings of the dataset.
-
-    Raises:
-        InputError: no time column.
-    """
-    pieces = iter(tables)
-    first = next(pieces)
-    if config.columns is not None or not len(first.frame):
-        return []
-    keys = find_time_column(first, config.time_col), config.series_col
-    others = undecided = [column for column in first.columns if column not in keys]
-    worded: set[str] = set()
-    for table in chain([first], pieces):
-        undecided = [column for column in undecided if not has_numbers(table, column)]
-        worded.update(column for column in undecided if column not in worded and has_words(table, column))
-        if not undecided:
-            break
-    found = [column for column in undecided if column in worded]
-    if not 0 < len(found) < len(others):
-        return []
-    check_no_times(first, found)
-    log.info(_unused(first, found))
-    return found
-
-
-def _value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
-    others = [column for column in table.columns if column != time_col]
-    if wanted is not None:
-        _check_wanted(table.name, wanted, others)
-        return tuple(wanted)
-    chosen = number_columns(table, others)
-    unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
-    # spreadsheets leave empty columns
-    empty = [column for column in unnamed if not table.frame[column].notna().any()]
-    chosen = tuple(without(chosen, empty))
-    unnamed = without(unnamed, empty)
-    if unnamed:
-        raise InputError(f"{table.name}, row 1: a column has no name (a row number?); name it, or list dataset.columns")
-    if not chosen:
-        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(others)}")
-    passed_over = without(others, chosen)
-    if passed_over:
-        check_no_times(table, passed_over)
-        log.info(_unused(table, passed_over))
-    return chosen
-
-
-def _unused(table: Table, columns: Sequence[str]) -> str:
-    """Message about unused text columns, with the setting that reads those with repeated cells."""
-    repeated = repeated_text(table, columns)
-    shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
-    proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
-    return f"{table.name}: text columns not used: {', '.join(shown)}{proposed}"
-
-
-def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
-    """Text columns whose cells repeat enough to be categorical, with their number of distinct texts."""
-    numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
-    return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
-
-
-def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:
-    missing = without(wanted, found)
-    if missing or not wanted:
-        lacking = listed(missing) if wanted else "dataset.columns lists none"
-        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(found)}")
-    repeated = [column for column, n in Counter(wanted).items() if n > 1]
-    if repeated:
-        raise InputError(f"dataset.columns: {listed(repeated)} is given twice")

@@ -32,6 +32,9 @@ EXCEL_TO_1970 = 25_569
 LAST_DAY = 2_958_466
 """First spreadsheet day after the year 9999."""
 
+USUAL_SECONDS = (500_000_000, 1_900_000_000)
+"""Counts of seconds since 1970 that are recognised: 1985 to 2030."""
+
 USUAL_DAYS = (18_264, 73_051)
 """Range of spreadsheet days (1950 to 2099) in which numbers in a time column are taken for days."""
 
@@ -140,6 +143,18 @@ def _looks_like_days(cells: pd.Series) -> bool:
     return len(days) > 0 and bool((days >= USUAL_DAYS[0]).all() and (days < USUAL_DAYS[1]).all())
 
 
+def _unit_since_1970(cells: pd.Series) -> str | None:
+    """The unit in which all numbers are times in USUAL_SECONDS; None for hours as digits such as 2024013123."""
+    counts = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
+    counts = counts[np.isfinite(counts)]
+    if not len(counts):
+        return None
+    for unit, size in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+        if counts.min() >= USUAL_SECONDS[0] * size and counts.max() < USUAL_SECONDS[1] * size:
+            return unit
+    return None
+
+
 def _formats(table: Table, column: str) -> tuple[str, ...]:
     """Possible formats of the first cell; May is a full and a short month name, so cells with other months decide."""
     cells = table.frame[column]
@@ -150,6 +165,12 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
             raise InputError(
                 f"{what}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
                 "otherwise name the time column with dataset.time_col"
+            )
+        if unit := _unit_since_1970(cells):
+            begin = pd.Timestamp(int(cells.iloc[0]), unit=unit)
+            raise InputError(
+                f"{what}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
+                f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
             )
         raise InputError(
             f"{what}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "

@@ -1,0 +1,112 @@
+"""The columns of a table that are read as values."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import pandas as pd
+
+from informer.config.dataset import DatasetConfig
+from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
+from informer.data.read.table import Table, without
+from informer.data.read.timestamps import find_time_column
+from informer.errors import InputError, listed
+
+log = logging.getLogger(__name__)
+
+LEAST_REPEATED = 10
+"""Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
+
+
+def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
+    """Columns of a file that are text in all rows, to be left out of each of its series or pieces; logged.
+
+    Empty if `config` lists the columns, or if no other column would be left, which is an error when the file is read.
+
+    Args:
+        tables: the rows, at once or in pieces; only as many pieces are read as needed.
+        config: settings of the dataset.
+
+    Raises:
+        InputError: no time column.
+    """
+    pieces = iter(tables)
+    first = next(pieces)
+    if config.columns is not None or not len(first.frame):
+        return []
+    keys = find_time_column(first, config.time_col), config.series_col
+    others = undecided = [column for column in first.columns if column not in keys]
+    worded: set[str] = set()
+    for table in chain([first], pieces):
+        undecided = [column for column in undecided if not has_numbers(table, column)]
+        worded.update(column for column in undecided if column not in worded and has_words(table, column))
+        if not undecided:
+            break
+    found = [column for column in undecided if column in worded]
+    if not 0 < len(found) < len(others):
+        return []
+    check_no_times(first, found)
+    log.info(_unused(first, found))
+    return found
+
+
+def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
+    """The columns that are read as numbers: those wanted, or all with numbers. Others are logged.
+
+    Raises:
+        InputError: no such column, or one without a name.
+    """
+    others = [column for column in table.columns if column != time_col]
+    if wanted is not None:
+        _check_wanted(table.name, wanted, others)
+        return tuple(wanted)
+    chosen = number_columns(table, others)
+    unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
+    # spreadsheets leave empty columns, and pandas writes row numbers
+    useless = [column for column in unnamed if not table.frame[column].notna().any()]
+    if unnamed and unnamed[0] == table.columns[0] and _numbers_rows(table.frame[unnamed[0]]):
+        useless.append(unnamed[0])
+    chosen = tuple(without(chosen, useless))
+    others = without(others, useless)
+    if without(unnamed, useless):
+        raise InputError(f"{table.name}, row 1: a column has no name; name it, or list dataset.columns")
+    if not chosen:
+        shown = [f"{column} (text such as {str(table.frame[column].iloc[0])[:40]!r})" for column in others]
+        advice = "; write plain numbers, without %, $ or other units" if others else ""
+        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(shown)}{advice}")
+    passed_over = without(others, chosen)
+    if passed_over:
+        check_no_times(table, passed_over)
+        log.info(_unused(table, passed_over))
+    return chosen
+
+
+def _numbers_rows(cells: pd.Series) -> bool:
+    """Whether whole numbers rise by the same step from row to row; it is more than 1 in a series of a longer file."""
+    steps = pd.to_numeric(cells, errors="coerce").diff().iloc[1:]
+    return len(steps) > 0 and bool((steps == steps.iloc[0]).all()) and steps.iloc[0] >= 1 and steps.iloc[0] % 1 == 0
+
+
+def _unused(table: Table, columns: Sequence[str]) -> str:
+    """Message about unused text columns, with the setting that reads those with repeated cells."""
+    repeated = repeated_text(table, columns)
+    shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
+    proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
+    return f"{table.name}: text columns not used: {', '.join(shown)}{proposed}"
+
+
+def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
+    """Text columns whose cells repeat enough to be categorical, with their number of distinct texts."""
+    numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
+    return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
+
+
+def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:
+    missing = without(wanted, found)
+    if missing or not wanted:
+        lacking = listed(missing) if wanted else "dataset.columns lists none"
+        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(found)}")
+    repeated = [column for column, n in Counter(wanted).items() if n > 1]
+    if repeated:
+        raise InputError(f"dataset.columns: {listed(repeated)} is given twice")
