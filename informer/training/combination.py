@@ -50,7 +50,8 @@ BLOCKS = 8
 """Number of consecutive blocks of validation windows, from which standard errors are estimated."""
 
 LEAST_HORIZONS = 3
-"""Minimum number of non-overlapping horizons in validation for a single forecast to exclude worse averages."""
+"""Minimum number of non-overlapping horizons in validation for a network to get weight, and for a single forecast to
+exclude worse averages."""
 
 ENOUGH_HORIZONS, FOLDS = 10, 5
 """With fewer non-overlapping horizons of a series in validation, the weight of the seasonal naive is chosen on FOLDS
@@ -127,10 +128,14 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     loss, units = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), _units(data)
     score = partial(_scored, units=units, loss=loss, batch_size=settings.trainer.eval_batch_size)
     found, counts = score(_Asked(model, maps, repeated, offered), parts)
-    (each, horizons), singles, candidates = _horizons(parts, data), _singles(offered), list(range(len(offered)))
+    each, horizons = _horizons(parts, data)
+    candidates, singles = list(range(len(offered))), _singles(offered)
     if is_linear and repeated is not None and each < ENOUGH_HORIZONS and linear_skip.is_closed_form(model, settings):
         naive = _naive_share(maps, repeated, settings, data, score)
-        candidates = [place for place, one in enumerate(offered) if one.naive == naive]
+        candidates = [place for place in candidates if offered[place].naive == naive]
+        singles = [0, len(candidates) - 1]
+    if is_linear and horizons < LEAST_HORIZONS:
+        candidates = [place for place in candidates if not offered[place].network]
         singles = [0, len(candidates) - 1]
     best = candidates[_chosen(found[candidates], counts, horizons, singles)]
     means = found @ counts / counts.sum()

@@ -15,6 +15,7 @@ from informer.build import build_data
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.restore import restore_model
 from informer.data.pipeline import Data
+from informer.data.windows import Batch
 from informer.errors import InputError
 from informer.linear.shares import Shares, apply, maps_of
 from informer.models.base import ForecastModel, model_output
@@ -135,6 +136,25 @@ def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_pa
     found = choose(model, settings, data, has_network=False)
     assert found.losses["seasonal naive"] < 0.5 * found.losses["linear forecast"]
     assert found.shares == Shares(0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(90, 0.0), (300, 1.0)])
+@torch.inference_mode()
+def test_less_than_three_horizons_give_no_weight_to_a_network(
+    rows: int, expected: float, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its forecasts are exact on the calibration windows; red if few of them, which share their rows, are trusted."""
+    settings = composed(*SIZES[:1], *NETWORK, *SIZES[1:4])
+    model, data = trained(*NETWORK, f"dataset.split.val={rows}")
+    assert data.calibration is not None
+    assert (len(data.calibration) >= 3 * 26) == (expected == 1.0)
+
+    def forecast(one: ForecastModel, batch: Batch) -> torch.Tensor:
+        return batch.target if one is model else model_output(one, batch)
+
+    monkeypatch.setattr("informer.training.combination.model_output", forecast)
+    monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: 0.0)
+    assert choose(model, settings, data, has_network=True).shares.network == expected
 
 
 @torch.inference_mode()
