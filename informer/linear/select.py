@@ -165,8 +165,9 @@ class Choice:
 
     def run(self) -> Strengths:
         """The best setting found by changing one thing at a time."""
-        best = Strengths(lookback=self.start)
-        best = replace(best, own=self.own[0])
+        best = Strengths(lookback=self.start, own=self.own[0])
+        # other changes are judged by their gain, which a penalty that is far off would hide
+        best = self._better(best, (replace(best, shared=shared) for shared in SHARED), sure=0.0)
         for _ in range(2):
             before = best
             best = self._better(best, (replace(best, own=own) for own in self.own))
