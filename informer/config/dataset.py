@@ -95,8 +95,8 @@ class DatasetConfig:
         cache_dir: folder of the cache files; None means `cache` in the data folder.
         time_col: time column; None detects it.
         clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
-        time_format: strptime format of the timestamps; s, ms, us or ns since 1970; or excel for spreadsheet days; None
-            detects it (spreadsheet days only in workbooks).
+        time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks); s, ms, us or ns
+            since 1970; or excel for spreadsheet days; None detects it (spreadsheet days only in workbooks).
         timezone: time zone of local times, such as Europe/Berlin; times with a UTC offset are converted to it.
         frequency: step between rows, as a pandas offset; None infers it.
         calendar: fields of date and time that mark each row (hour, weekday, ...); None takes those that change at the

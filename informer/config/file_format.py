@@ -22,8 +22,11 @@ EXCEL = "excel"
 EPOCHS: dict[str, Literal["s", "ms", "us", "ns"]] = {"s": "s", "ms": "ms", "us": "us", "ns": "ns"}
 """Values of `time_format` for counts since 1970."""
 
-_DIRECTIVES = "aAwdbBmyYHIpMSfzZjUWVGu%"
-"""strptime directives that pandas supports."""
+QUARTER, WEEK = "%q", "%V"
+"""Directives of quarters, which go with the year, and of ISO weeks, which go with their year %G: `%Y-Q%q`, `%G-W%V`."""
+
+_DIRECTIVES = "aAwdbBmyYHIpMSfzZjUWVGuq%"
+"""Directives that can be read: those of pandas' strptime, and %q."""
 
 
 def format_problems(time_format: str) -> list[str]:
@@ -33,7 +36,8 @@ def format_problems(time_format: str) -> list[str]:
     directives = re.findall(r"%(.?)", time_format)
     unknown = [letter for letter in directives if letter == "" or letter not in _DIRECTIVES]
     repeated = sorted({letter for letter in directives if letter != "%" and directives.count(letter) > 1})
-    if unknown or repeated or not directives:
+    alone = "q" in directives and set(directives) != {"q", "Y"}
+    if unknown or repeated or alone or not directives:
         wrong = f"%{unknown[0]}" if unknown else f"%{repeated[0]} twice" if repeated else repr(time_format)
         return [
             f"dataset.time_format: expected ISO8601, excel, s, ms, us, ns or one such as %d/%m/%Y %H:%M, found {wrong}"

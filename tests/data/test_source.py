@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from informer.data.read.examine import KnownTimes
 from informer.data.read.source import read_series, series_from_table
 from informer.data.read.table import table_of_frame
 from informer.errors import InputError
+from informer.inference.jobs.writing import stamps
 
 FORMATS = ["%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%dT%H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M:%S"]
 FORMATS += ["%d.%m.%Y %H:%M", "%m-%d-%Y %I:%M %p", "%d %b %Y %H:%M", "%d-%b-%Y %H:%M", "%m/%d/%Y %H:%M:%S.%f"]
@@ -102,6 +104,34 @@ def test_the_time_column_is_found_by_name_or_by_content(name: str, tmp_path: Pat
     series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig())
     assert series.columns == ("a", "b")
     assert series.timestamps[0] == pd.Timestamp("2020-01-01")
+
+
+@pytest.mark.parametrize("written", ["{y}Q{q}", "{y}-Q{q}", "{y} Q{q}", "Q{q} {y}", "Q{q}/{y}", "Q{q}{y}"])
+def test_quarters(written: str, tmp_path: Path) -> None:
+    """Red if a quarter is another month; pandas' own periods are the oracle."""
+    periods = pd.period_range("1999Q3", periods=12, freq="Q")
+    cells = [written.format(y=one.year, q=one.quarter) for one in periods]
+    path = write(pd.DataFrame({"quarter": cells, "a": range(12)}), tmp_path / "f.csv")
+    series = read_series(path, DatasetConfig())
+    assert list(series.timestamps) == list(periods.start_time)
+    forecast = SimpleNamespace(series=series, timestamps=future_index(series, 3))
+    expected = [written.format(y=one.year, q=one.quarter) for one in pd.period_range("2002Q3", periods=3, freq="Q")]
+    assert stamps(forecast) == expected
+    wrong = written.format(y=2000, q=7)
+    write(pd.DataFrame({"quarter": [*cells[:5], wrong, *cells[6:]], "a": range(12)}), path)
+    with pytest.raises(InputError, match=r"f\.csv, row 7, column 'quarter': expected a date"):
+        read_series(path, DatasetConfig())
+
+
+@pytest.mark.parametrize("time_format", ["%G-W%V", "%GW%V"])
+def test_iso_weeks(time_format: str, tmp_path: Path) -> None:
+    """Over years of 52 and 53 weeks; red if a week begins on another day, or in another year."""
+    days = pd.date_range("2019-12-16", periods=110, freq="7D")
+    path = write(pd.DataFrame({"week": days.strftime(time_format), "a": range(110)}), tmp_path / "f.csv")
+    series = read_series(path, DatasetConfig())
+    assert series.timestamps.equals(days)
+    ahead = SimpleNamespace(series=series, timestamps=days[:3] + pd.Timedelta(days=1001))
+    assert stamps(ahead) == list((days[:3] + pd.Timedelta(days=1001)).strftime(time_format))
 
 
 @pytest.mark.parametrize(

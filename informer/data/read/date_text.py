@@ -1,7 +1,8 @@
 """Possible formats of a date: every strptime format that can read its text, the most common first.
 
 Nothing is guessed: for a text with two possible orders of day, month and year both are returned, and the rows of its
-column decide (see `date_order`). Formats are those of pandas; a final `Z` means UTC, as in ISO 8601.
+column decide (see `date_order`). Formats are those of pandas, and `%q` for quarters; a final `Z` means UTC, as in ISO
+8601.
 """
 
 import calendar
@@ -40,6 +41,8 @@ _NAMED = re.compile(
 _NAMED_MONTH = re.compile(
     rf"(?:(?P<name>{_MONTHS})(?P<j1>{_JOINT})(?P<year>\d{{4}})|(?P<year2>\d{{4}})(?P<j2>{_JOINT})(?P<name2>{_MONTHS}))"
 )
+_QUARTER = re.compile(r"\d{4}(?P<after>[ -]?)Q[1-4]|Q[1-4](?P<before>[ /-]?)\d{4}")
+_WEEK = re.compile(r"\d{4}(?P<mark>-?W)\d{2}")
 _ORDERS = {"d": "day", "m": "month", "b": "month", "B": "month", "y": "year", "Y": "year"}
 
 
@@ -62,6 +65,8 @@ def date_formats(text: str) -> tuple[str, ...]:
         (_EIGHT, _eight),
         (_NAMED_MONTH, _named_month),
         (_MONTH_ONLY, _month_only),
+        (_QUARTER, _quarter),
+        (_WEEK, lambda found: (f"%G{found['mark']}%V",)),
     ):
         found = pattern.fullmatch(text)
         if found is not None:
@@ -134,6 +139,10 @@ def _month_only(found: re.Match[str]) -> tuple[str, ...]:
     if lengths[0] == 4 and lengths[1] <= 2:
         return (f"%Y{found['sep']}%m",)
     return (f"%m{found['sep']}%Y",) if lengths[0] <= 2 and lengths[1] == 4 else ()
+
+
+def _quarter(found: re.Match[str]) -> tuple[str, ...]:
+    return (f"%Y{found['after']}Q%q" if found["after"] is not None else f"Q%q{found['before']}%Y",)
 
 
 def _month(name: str) -> str:

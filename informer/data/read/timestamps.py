@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float64
 from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_numeric_dtype
 
-from informer.config.file_format import EPOCHS, EXCEL, ISO, format_problems
+from informer.config.file_format import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
 from informer.data.read.cells import is_kept_once, written
 from informer.data.read.date_order import settle
 from informer.data.read.date_text import date_formats
@@ -231,11 +231,24 @@ def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
     objects = text.to_numpy(dtype=object)
     no_date = np.array([_is_no_date(one) for one in objects.tolist()], dtype=bool)
+    objects, time_format = _starts(objects, time_format)
     # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
     if no_date.any():
         times = pd.DatetimeIndex(times.where(~no_date))
     return times.tz_localize("UTC") if re.search(r"(?<!%)[Zz]$", time_format) else times
+
+
+def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
+    """The first day of quarters and ISO weeks, and its format; other cells and formats as they are."""
+    if QUARTER in time_format:
+        pattern = re.escape(time_format).replace("%Y", r"(?P<year>\d{4})").replace(QUARTER, "(?P<quarter>[1-4])")
+        found = [re.fullmatch(pattern, str(cell)) for cell in cells]
+        days = [None if one is None else f"{one['year']}-{3 * int(one['quarter']) - 2:02d}-01" for one in found]
+        return np.array(days, dtype=object), "%Y-%m-%d"
+    if WEEK in time_format and not re.search("%[uwaA]", time_format):
+        return np.array([f"{cell} 1" for cell in cells], dtype=object), f"{time_format} %u"
+    return cells, time_format
 
 
 def _is_no_date(cell: object) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from informer.config.commands import Format
-from informer.config.file_format import EPOCHS, EXCEL
+from informer.config.file_format import EPOCHS, EXCEL, QUARTER
 from informer.data.read.frequency import Unit
 from informer.data.read.source import Series
 from informer.data.read.timestamps import EXCEL_TO_1970
@@ -178,6 +178,8 @@ def stamps(forecast: Forecast) -> Sequence[object]:
         return _counts(times, EPOCHS[written], series.dialect.decimal)
     if written in (None, "ISO8601"):
         return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else list(map(str, times))
+    if QUARTER in written:
+        return list(times.to_period("Q").strftime(written))
     return list(times.strftime(written))
 
 
