@@ -1,8 +1,10 @@
 """Choose the training configuration from the data: horizon, columns, split, short series."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from informer.config.compose import compose
 from informer.config.dataset import Features, Short, SplitConfig, SplitKind
@@ -89,9 +91,7 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
             parts = f"{split.train:g}/{split.val:g}/{split.test:g}"
             notes.append(f"split {parts}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
-    if subject.unused:
-        words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
-        notes.append(f"{words} (informer inspect {as_given(subject.path)} says how)")
+    notes += _left_out(subject, columns)
     seasons = seasons_of(panel, columns[-MOST_COLUMNS:])
     seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
@@ -164,6 +164,25 @@ def _targets(series: Series, settings: ForecastConfig) -> list[str]:
     if wanted not in series.columns:
         raise InputError(f"target={wanted}: expected a numeric column, one of {listed(series.columns)}")
     return [wanted]
+
+
+def _left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
+    """Notes on columns that are not used, and on rows at the end without a target."""
+    if subject.unused:
+        words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
+        yield f"{words} (informer inspect {as_given(subject.path)} says how)"
+    if n_empty := max(_empty_end(series, columns) for series in subject.panel):
+        yield (
+            f"the last {n_empty} rows have no {listed(columns, 3)}: the forecast begins after them; to forecast these "
+            "rows, end the file before them"
+        )
+
+
+def _empty_end(series: Series, columns: Sequence[str]) -> int:
+    """Number of last rows in which none of the columns has a value."""
+    values = series.values[:, [series.columns.index(column) for column in columns]]
+    observed = np.flatnonzero(np.isfinite(values).any(axis=1))
+    return len(series) - 1 - int(observed[-1]) if len(observed) else len(series)
 
 
 def _history(rows: int, horizon: int, periods: Sequence[int], season: int) -> int:

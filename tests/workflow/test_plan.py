@@ -1,9 +1,16 @@
 """Choices of `informer forecast` for settings that the user does not set."""
 
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import pytest
 
+from informer.config.compose import compose
 from informer.config.dataset import SplitConfig
-from informer.workflow.plan import for_training, split_for, usual_horizon
+from informer.config.forecast import ForecastConfig
+from informer.workflow.plan import for_training, plan, split_for, usual_horizon
+from informer.workflow.subjects import find_subjects
 
 
 @pytest.mark.parametrize(
@@ -43,3 +50,17 @@ def test_every_part_of_a_short_series_holds_a_window(rows: int, horizon: int) ->
     assert min(train - 1, val, test) >= horizon
     if rows >= 6 * horizon + 30:  # there is room for the windows that calibrate an interval
         assert val // 2 - horizon + 1 >= 4
+
+
+@pytest.mark.parametrize(("target", "noted"), [("sales", True), (None, False)])
+def test_rows_without_a_target_at_the_end_are_named(target: str | None, noted: bool, tmp_path: Path) -> None:
+    """Rows of the future with what is planned in them: forecasts begin after them, which is not what was wanted."""
+    days = pd.date_range("2024-01-01", periods=214, freq="D")
+    sales = np.where(np.arange(214) < 200, np.random.default_rng(0).normal(size=214), np.nan)
+    path = tmp_path / "file.csv"
+    pd.DataFrame({"date": days, "sales": sales, "planned": range(214)}).to_csv(path, index=False)
+    asked: ForecastConfig = compose("forecast", {"input": str(path), "repair": "auto"})
+    (subject,), _ = find_subjects(asked)
+    asked.target = target
+    found = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
+    assert any("the last 14 rows have no sales" in note for note in found.notes) == noted
