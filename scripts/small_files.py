@@ -1,0 +1,132 @@
+"""Score `model=auto` on many small files that no setting was chosen on, by one command each.
+
+    python scripts/small_files.py --budget 0.3
+
+Made-up weekly sales, months, days and random walks, and, where INFORMER_DATA_DIR has them, pieces and means of ETTh1,
+ETTm1 and WTH. Prints the squared error of each file relative to ridge and to the seasonal naive, and the share of
+values that the intervals cover; finished runs in OUTPUT are not repeated.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+LENGTHS = {"weekly": (120, 160, 208, 260, 312, 156), "monthly": (96, 144, 240, 180), "daily": (400, 730, 1100, 500)}
+WALKS = (300, 600, 1500)
+PIECES = {
+    "ETTh1": ((0, 1000, 24), (5000, 6000, 24), (9000, 11000, 24), (9000, 11000, 96), (12000, 14000, 96)),
+    "ETTm1": ((0, 3000, 96), (30000, 32000, 96)),
+    "WTH": ((0, 1500, 24), (10000, 12000, 24), (20000, 20800, 24)),
+}
+MEANS = {"ETTh1": (("1D", 7), ("1D", 28)), "WTH": (("1D", 7), ("1D", 28), ("1D", 56), ("W-MON", 4), ("W-MON", 8))}
+
+
+class Task(NamedTuple):
+    """A file, the horizon to forecast, and its only target (None: all columns)."""
+
+    name: str
+    frame: pd.DataFrame
+    horizon: int
+    target: str | None = None
+
+
+def made_up() -> Iterator[Task]:
+    """Files whose every column has a level, a trend, a season and noise of its own."""
+    for seed, n in enumerate(LENGTHS["weekly"]):
+        rng, t = np.random.default_rng(100 + seed), np.arange(n)
+        columns = {}
+        for place in range(6):
+            season = 1 + rng.uniform(0.05, 0.4) * np.sin(2 * np.pi * (t / 52.18 + rng.uniform()))
+            trend = 1 + rng.uniform(-0.3, 0.5) * t / n
+            noise = pd.Series(rng.normal(0, 0.1, n)).ewm(alpha=0.5).mean().to_numpy()
+            columns[f"sku_{place}"] = rng.poisson(np.maximum(rng.uniform(20, 200) * season * trend * (1 + noise), 0.1))
+        frame = _frame(columns, "2019-01-07", "7D")
+        yield Task(f"weekly_{seed}", frame, 8)
+        yield Task(f"weekly_{seed}_sku_4", frame, 8, "sku_4")
+    for seed, n in enumerate(LENGTHS["monthly"]):
+        rng, t = np.random.default_rng(200 + seed), np.arange(n)
+        columns = {}
+        for place in range(3):
+            season = 1 + 0.3 * rng.uniform() * np.sin(2 * np.pi * (t / 12 + rng.uniform()))
+            level = rng.uniform(50, 500) * (season + rng.uniform(-0.2, 1) * t / n)
+            columns[f"x{place}"] = level + rng.normal(0, 3, n).cumsum() + rng.normal(0, 8, n)
+        yield Task(f"monthly_{seed}", _frame(columns, "1998-01-01", "MS"), 6)
+    for seed, n in enumerate(LENGTHS["daily"]):
+        rng, t = np.random.default_rng(300 + seed), np.arange(n)
+        columns = {}
+        for place in range(4):
+            week, year = rng.normal(0, 1, 7) * rng.uniform(0, 2), 6 * rng.uniform()
+            level = 20 + week[t % 7] + year * np.sin(2 * np.pi * (t / 365.25 + rng.uniform()))
+            columns[f"d{place}"] = level + rng.normal(0, 0.15, n).cumsum() + rng.normal(0, 1, n)
+        yield Task(f"daily_{seed}", _frame(columns, "2020-01-01", "D"), 14)
+    for seed, n in enumerate(WALKS):
+        rng = np.random.default_rng(400 + seed)
+        columns = {f"w{place}": rng.normal(size=n).cumsum() for place in range(4)}
+        yield Task(f"walk_{seed}", _frame(columns, "2020-01-01", "D"), 7)
+
+
+def measured(folder: Path) -> Iterator[Task]:
+    """Pieces and means of the datasets in a folder."""
+    for name in PIECES:
+        if not (folder / f"{name}.csv").is_file():
+            print(f"{name}: no file in {folder}; left out")
+            continue
+        frame = pd.read_csv(folder / f"{name}.csv", parse_dates=["date"])
+        for first, stop, horizon in PIECES[name]:
+            yield Task(f"{name}_{first}_{horizon}", frame[first:stop], horizon)
+        for step, horizon in MEANS.get(name, ()):
+            means = frame.set_index("date").resample(step).mean().round(4).reset_index()
+            yield Task(f"{name}_{step}_{horizon}", means, horizon)
+
+
+def score(task: Task, folder: Path, budget: float) -> dict[str, float]:
+    """Train on a file in a process of its own, and return the ratios and the coverage."""
+    run = folder / task.name
+    if not (run / "metrics.json").is_file():
+        path = folder / f"{task.name}.csv"
+        task.frame.to_csv(path, index=False)
+        command = [sys.executable, "-m", "informer.train", "dataset=csv", f"dataset.path={path}", "model=auto"]
+        command += [f"pred_len={task.horizon}", f"trainer.time_budget_minutes={budget}", f"run_dir={run}"]
+        command += [f"target={task.target}"] if task.target else []
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    metrics = json.loads((run / "metrics.json").read_text())
+    errors = {name: one["scaled"]["overall"]["mse"] for name, one in metrics["scores"].items()}
+    own, naive = errors[metrics["model"]], next(errors[name] for name in errors if "naive" in name)
+    covered = {level: one["overall"]["coverage"] for level, one in metrics["intervals"].items()}
+    return {"to_ridge": own / errors["ridge"], "to_naive": own / naive, **covered}
+
+
+def _frame(columns: dict[str, np.ndarray], start: str, step: str) -> pd.DataFrame:
+    n = len(next(iter(columns.values())))
+    rounded = {name: values.round(3) for name, values in columns.items()}
+    return pd.DataFrame({"date": pd.date_range(start, periods=n, freq=step), **rounded})
+
+
+def main() -> None:
+    """Print a row per file and the summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", type=float, default=0.3, help="minutes for each file")
+    parser.add_argument("--output", type=Path, default=Path("runs/small_files"))
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    tasks = [*made_up(), *measured(Path(os.environ.get("INFORMER_DATA_DIR", "data")))]
+    table = pd.DataFrame({task.name: score(task, options.output, options.budget) for task in tasks}).T
+    print(table.round(3).to_string())
+    ratios, covered = table[["to_ridge", "to_naive"]], table.drop(columns=["to_ridge", "to_naive"])
+    summary = pd.DataFrame({"geometric mean": np.exp(np.log(ratios).mean()), "largest": ratios.max()})
+    print(f"\n{len(table)} files, squared error relative to ridge and to the seasonal naive")
+    print(summary.assign(lower=(ratios < 1).sum()).round(3).to_string())
+    print("\nshare of values within intervals: mean, and quantiles over files")
+    print(pd.concat([covered.mean().to_frame("mean").T, covered.quantile([0.05, 0.5, 0.95])]).round(1).to_string())
+
+
+if __name__ == "__main__":
+    main()
