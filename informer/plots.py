@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -211,9 +212,11 @@ def png(figure: Figure, *, dpi: int = 130) -> bytes:
     Characters without an installed font are reported in one log line; matplotlib would warn for each.
     """
     buffer = io.BytesIO()
+    figure.set_dpi(dpi)
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", message=MISSING_SIGN)
-        figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+        # `savefig` draws twice to find the layout, which drawing does by itself; the bytes are the same
+        FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
     absent = {found[1] for one in caught if (found := re.match(MISSING_SIGN, str(one.message)))}
     for other in caught:
         if not re.match(MISSING_SIGN, str(other.message)):
