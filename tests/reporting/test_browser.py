@@ -1,6 +1,9 @@
 """The page in headless Chromium: no error, no request, choices change what is drawn, values are those of the run."""
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +63,16 @@ class Opened:
         asked = [each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"]
         own = self.browser.current_url
         return {url for url in asked if not url.startswith((own, "data:", "blob:", "chrome:"))}
+
+
+@contextmanager
+def phone(browser: Any) -> Iterator[None]:
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.fixture(scope="module")
@@ -164,20 +177,16 @@ def test_dark_and_light(page: Opened) -> None:
 def test_nothing_moves_and_nothing_is_wider_than_a_phone(browser: Any, page: Opened) -> None:
     """The sum of layout shifts, as browsers measure it, stays below a tenth of what counts as good (0.1)."""
     path = Path(page.run("location.pathname"))
-    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     browser.execute_cdp_cmd(
         "Page.addScriptToEvaluateOnNewDocument",
         {"source": "window.shift = 0; new PerformanceObserver((list) => { for (const each of list.getEntries()) "
                    "window.shift += each.value; }).observe({type: 'layout-shift', buffered: true});"},
     )  # fmt: skip
-    try:
+    with phone(browser):
         opened = Opened(browser, path)
         opened.until("document.querySelector('#explorer .main-svg') !== null")
         assert opened.run("window.shift") < 0.01
         assert opened.run("document.documentElement.scrollWidth") == 390
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, tmp_path: Path) -> None:
@@ -214,9 +223,24 @@ def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, 
 
 
 def test_the_page_of_a_comparison(browser: Any, panel_run: Path, tmp_path: Path) -> None:
+    """On a phone too, where no table may be wider than the screen, however long the names of the runs are."""
+    long = panel_run.parent / ("run_with_a_long_name_" * 6)
+    shutil.copytree(panel_run, long)
+    config = long / "config.yaml"
+    config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
     path = tmp_path / "compare.html"
-    path.write_text(to_html(compare_runs([panel_run]).content()))
+    path.write_text(to_html(compare_runs([panel_run, long]).content()))
     opened = Opened(browser, path)
     opened.until("document.querySelector('#chart-step .main-svg') !== null")
     assert opened.errors() == []
     assert opened.requests() == set()
+    with phone(browser):
+        opened = Opened(browser, path)
+        assert opened.run("document.documentElement.scrollWidth") == 390
+        tables = "[...document.querySelectorAll('.scroll')].filter((each) => each.offsetParent !== null)"
+        assert opened.run(f"{tables}.map((each) => each.querySelector('table').className)") == ["scores", "grouped"]
+        assert opened.run(f"{tables}.every((each) => each.scrollWidth <= each.clientWidth)")
+        cells = "[...document.querySelectorAll('.scores tbody td')]"
+        assert opened.run(f"{cells}.filter((each) => each.scrollWidth > each.clientWidth).length") == 0
+        labels = opened.run(f"{cells}.map((each) => getComputedStyle(each, '::before').content)")
+        assert labels == ['"MSE"', '"MAE"', '"MASE"', '"Skill"'] * 2

@@ -39,7 +39,7 @@ function look(name) {
   if (name === START) return { colour: "third", dash: "dashdot", width: 1.6 };
   if (!known.includes(name)) known.push(name);
   const place = known.indexOf(name);
-  return { colour: ["first", "second", "fourth", "soft"][Math.min(place, 3)], dash: ["dot", "dash", "longdash", "longdashdot"][place % 4], width: 1.6 };
+  return { colour: ["first", "second", "fourth", "soft", "third", "good", "bad"][place % 7], dash: ["dot", "dash", "longdash", "longdashdot"][place % 4], width: 1.6 };
 }
 for (const profile of report.profiles) Object.keys(profile.mse).forEach(look);
 for (const track of report.tracks) track.origins.slice(0, 1).forEach((origin) => Object.keys(origin.lines).forEach(look));
@@ -206,13 +206,16 @@ function drawProfile(profile) {
   let places = profile.labels.map((_, i) => i);
   if (profile.key === "column") places = withMain(places.sort((a, b) => own[b] - own[a]).slice(0, MOST_BARS), profile.labels);
   const labels = places.map((i) => profile.labels[i]);
+  const label = (name) => plain(short(name, narrow() ? 30 : 60));
   const traces = Object.keys(values).map((name) => {
     const { colour, dash, width } = look(name);
     const y = places.map((i) => values[name][i]), hovertemplate = "%{y:.4~g}";
     return numbers
-      ? { x: labels, y, name: plain(name), mode: "lines", line: { color: c(colour), dash, width }, hovertemplate }
-      : { x: places.map((_, i) => i), y, name: plain(name), type: "bar", marker: { color: c(colour) }, hovertemplate };
+      ? { x: labels, y, name: label(name), mode: "lines", line: { color: c(colour), dash, width }, hovertemplate }
+      : { x: places.map((_, i) => i), y, name: label(name), type: "bar", marker: { color: c(colour) }, hovertemplate };
   });
+  // the legend takes a line per name on a phone: the plot keeps its height
+  $("chart-" + profile.key).style.height = traces.length > 4 ? `${(narrow() ? 260 : 280) + 18 * traces.length}px` : "";
   const title = profile.key === "column" && profile.labels.length > MOST_BARS ? `${MOST_BARS} of ${profile.labels.length} columns, largest error first` : profile.axis;
   const ticks = numbers ? {} : { tickvals: places.map((_, i) => i), ticktext: labels.map((label) => plain(short(label, 14))) };
   draw("chart-" + profile.key, traces, layout(c, { bargap: 0.25, xaxis: { title: plain(title), ...ticks }, yaxis: { title: `${metric.toUpperCase()}, ${profile.units}` } }));
