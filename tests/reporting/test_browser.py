@@ -1,6 +1,7 @@
 """The page in headless Chromium: no error, no request, choices change what is drawn, values are those of the run."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,6 +128,57 @@ def test_the_choices_draw_the_values_of_the_csv(
     known = data[data["store"] == series].set_index("when")[column]
     actual = page.trace("actual")
     assert actual["y"] == pytest.approx(known[actual["x"]].tolist(), rel=1e-5)
+
+
+def test_the_slider_says_where_it_is_and_stops_at_its_ends(page: Opened) -> None:
+    """By hand: buttons and keys; red if a label is that of another origin."""
+    n = int(page.run("document.getElementById('origin').max")) + 1
+    slider, earlier, later = (page.browser.find_element("id", name) for name in ("origin", "earlier", "later"))
+
+    def where() -> tuple[int, str]:
+        label = page.run("document.getElementById('origin-label').textContent")
+        assert slider.get_attribute("aria-valuetext") == label
+        found = re.fullmatch(rf"Forecast (\d+) of {n}, after (.*)", label)
+        assert found is not None
+        # the line in the chart is at the same time, one hour before the first value
+        assert page.run("document.getElementById('explorer').layout.shapes[0].x0") == f"{found[2]}:00"
+        first = pd.Timestamp(page.trace("informer")["x"][0])
+        assert first - pd.Timestamp(found[2]) == pd.Timedelta("1h")
+        return int(found[1]), found[2]
+
+    page.choose("origin", str(n - 1))
+    assert where()[0] == n
+    assert (earlier.is_enabled(), later.is_enabled()) == (True, False)
+    earlier.click()
+    assert where()[0] == n - 1
+    later.click()
+    assert where()[0] == n
+    slider.send_keys("\ue011")  # Home
+    assert where()[0] == 1
+    assert (earlier.is_enabled(), later.is_enabled()) == (False, True)
+    slider.send_keys("\ue014")  # right arrow
+    assert where()[0] == 2
+
+
+def test_a_line_that_was_shown_stays_shown_where_origins_without_it_were_passed(page: Opened) -> None:
+    """The last origin has no baselines; red if lines are known by their place instead of their name."""
+    visible = "Object.fromEntries(document.getElementById('explorer').data.map((each) => [each.name, each.visible]))"
+    last = int(page.run("document.getElementById('origin').max"))
+    page.choose("origin", str(last - 1))
+    before = page.run(visible)
+    assert before["ridge"] == "legendonly"
+    (entry,) = [
+        each
+        for each in page.browser.find_elements("css selector", "#explorer .legend .traces")
+        if each.text.strip() == "ridge"
+    ]
+    page.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", entry)
+    entry.find_element("css selector", ".legendtoggle").click()
+    page.until(f"({visible}).ridge === true")
+    page.choose("origin", str(last))
+    assert "ridge" not in page.run(visible)
+    page.choose("origin", str(last - 2))
+    assert page.run(visible) == before | {"ridge": True}
 
 
 def test_order_and_search(page: Opened) -> None:
