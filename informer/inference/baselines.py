@@ -13,8 +13,8 @@ from torch import Tensor
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError, counted
 from informer.linear.known import NO_EFFECTS, KnownEffects
-from informer.linear.moments import window_products
 from informer.linear.observed import ObservedRows, scaled_up
+from informer.linear.products import window_products
 from informer.models.base import ForecastModel, floored
 from informer.ops.gaps import carried, history_of
 

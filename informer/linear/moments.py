@@ -1,8 +1,6 @@
 """Sums of products over windows, the sufficient statistics of least squares.
 
-With z = [history, future, features] of a window, the moments are sum z z^T. Consecutive windows share all rows but one,
-so the products of history and future are running sums along diagonals: a cost of O((seq_len + pred_len)^2) after one
-correlation over the rows, instead of a matrix product over all windows.
+With z = [history, future, features] of a window, the moments are sum z z^T.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,16 +15,17 @@ from torch import Tensor
 from informer.data.windows import Store, Windows
 from informer.linear.features import OriginFeatures
 from informer.linear.observed import ObservedRows, carried_rows, scaled_up
+from informer.linear.products import window_products
 
 _SIZE = 8192
 """Rows of a Fourier transform, unless a window is longer than an eighth of that."""
 
-_MOST_STRIDE = 8
-"""Largest stride of windows for which running sums are faster than a matrix product."""
-
 FEW = 3
 """The Fourier transform is used if FEW times the number of features is at most the rows of a window; with more
 features a matrix product is faster."""
+
+ROUNDING = 1e-14
+"""Bound on the rounding error of a difference of sums, relative to the larger one."""
 
 _KEPT_BYTES = 256_000_000
 """Maximum size of the cache of transformed features."""
@@ -66,11 +65,13 @@ class Moments:
         windows: number of windows.
         observed: number of windows in which each row of the future is observed; None: all. See
             `informer.linear.observed`.
+        rounding: bound on the rounding error of each diagonal entry, if the sum is a difference of sums.
     """
 
     products: Float64[np.ndarray, "z z"]
     windows: int | float
     observed: Float64[np.ndarray, "h"] | None = None
+    rounding: Float64[np.ndarray, "z"] | float = 0.0
 
     def complete(self, first: int) -> Float64[np.ndarray, "z z"]:
         """The products scaled as if all rows of the future, from index `first` on, were observed in every window."""
@@ -81,13 +82,17 @@ class Moments:
     def times(self, weight: float) -> "Moments":
         """The moments with each window weighted."""
         observed = None if self.observed is None else weight * self.observed
-        return self if weight == 1 else Moments(weight * self.products, weight * self.windows, observed)
+        if weight == 1:
+            return self
+        return Moments(weight * self.products, weight * self.windows, observed, weight * self.rounding)
 
     def __add__(self, other: "Moments") -> "Moments":
-        return Moments(self.products + other.products, self.windows + other.windows, self._counts(other, 1))
+        rounding = self.rounding + other.rounding
+        return Moments(self.products + other.products, self.windows + other.windows, self._counts(other, 1), rounding)
 
     def __sub__(self, other: "Moments") -> "Moments":
-        return Moments(self.products - other.products, self.windows - other.windows, self._counts(other, -1))
+        rounding = self.rounding + other.rounding + ROUNDING * self.products.diagonal()
+        return Moments(self.products - other.products, self.windows - other.windows, self._counts(other, -1), rounding)
 
     def _counts(self, other: "Moments", sign: int) -> Float64[np.ndarray, "h"] | None:
         if self.observed is None and other.observed is None:
@@ -247,42 +252,6 @@ class MomentSource:
         mean = (sums[self.seq_len :] - sums[: -self.seq_len]) / self.seq_len
         recent = rows[self.seq_len - k :].unfold(0, k, 1).transpose(1, 2) - mean[:, None]
         return self.features.compose(recent, mark)
-
-
-def window_products(
-    rows: Float64[np.ndarray, "t"], n: int, kept: np.ndarray | None = None, *, stride: int = 1
-) -> Float64[np.ndarray, "n n"]:
-    """X^T X of the windows of n rows that begin at rows 0, stride, 2 stride, ..., with X [windows n]; only the rows and
-    columns `kept`.
-
-    Entry (i + stride, j + stride) is entry (i, j) minus the first product of rows plus one after the last.
-    """
-    kept = np.arange(n) if kept is None else kept
-    every = sliding_window_view(rows, n)[::stride]
-    count = len(every)
-    if count < n // 2 or stride > _MOST_STRIDE:
-        parts = (every[first : first + _SIZE, kept] for first in range(0, count, _SIZE))
-        return sum((part.T @ part for part in parts), np.zeros((len(kept), len(kept))))
-    padded = np.concatenate([rows, np.zeros(n)])
-    shifted, end = sliding_window_view(padded, n), stride * count
-    diagonals = np.empty((n, n))
-    for phase in range(min(stride, n)):
-        # correlate is fast for rows next to each other
-        diagonals[phase] = (
-            np.correlate(rows, rows[:count], mode="valid") if stride == 1 else
-            rows[phase : phase + end : stride][:count] @ shifted[phase : phase + end : stride][:count]
-        )  # fmt: skip
-    rest = max(n - stride, 0)
-    leaving = rows[:rest, None] * shifted[:rest]
-    entering = padded[end : end + rest, None] * shifted[end : end + rest]
-    diagonals[stride:] = entering - leaving
-    for phase in range(min(stride, n)):
-        np.cumsum(diagonals[phase::stride], axis=0, out=diagonals[phase::stride])
-    products = np.empty((n, n))
-    for row in range(n):
-        products[row, row:] = diagonals[row, : n - row]
-        products[row:, row] = diagonals[row, : n - row]
-    return products[np.ix_(kept, kept)]
 
 
 def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:

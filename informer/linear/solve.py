@@ -16,6 +16,9 @@ from informer.linear.moments import Moments
 NEWEST = 0.2
 """Smallest age, in seasons, that enters the penalty."""
 
+CONSTANT = 1e-10
+"""Windows count as constant whose sum of squares, after the reference is subtracted, is at most this share of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strengths:
@@ -189,6 +192,11 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     z = z - np.outer(shifted, pulled) - np.outer(pulled, shifted) + (reference @ pulled) * np.outer(shifted, shifted)
     future = np.arange(lookback, lookback + layout.steps)
     inputs = np.concatenate([np.arange(lookback), np.arange(lookback + layout.steps, len(rows))])
+    # constant windows leave rounding errors, whose matrix need not be positive definite
+    rounding = np.broadcast_to(moments.rounding, len(products))
+    constant = z.diagonal() <= (CONSTANT * products.diagonal() + rounding)[rows]
+    constant[future] = False
+    z[constant] = z[:, constant] = 0
     gram, cross = z[np.ix_(inputs, inputs)], z[np.ix_(inputs, future)]
     target = float(z[future, future].sum())
     if strengths.penalty(Group.level) == inf:
@@ -196,7 +204,7 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     level = products[:n].mean(axis=0)
     square = float(level[:n].mean())
     level = level[rows]
-    level = level - shifted * float(level @ reference)
+    level = np.where(constant, 0, level - shifted * float(level @ reference))
     place = lookback
     gram = np.insert(
         np.insert(gram, place, level[inputs], axis=0), place, np.insert(level[inputs], place, square), axis=1

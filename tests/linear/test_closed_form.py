@@ -22,8 +22,10 @@ from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.fit import prepare
 from informer.linear.fold import fit_linear
 from informer.linear.forecast import LinearForecast
-from informer.linear.moments import MomentSource, Run, joined, runs_of, window_products
+from informer.linear.held_out import fold_moments
+from informer.linear.moments import MomentSource, Run, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig
+from informer.linear.products import window_products
 from informer.linear.select import CrossValidation, FoldMoments, fit_own, fit_shared
 from informer.linear.solve import Layout, Strengths, blended
 
@@ -84,7 +86,9 @@ def design(batch, column, strengths, recent=3):
         others = [i for i in range(COLUMNS) if i != column]
         add((x[:, -back] - x.mean(axis=1))[:, others], strengths.penalty(Group.recent), back)
     y = batch.target.double().numpy()[:, :, column] - reference
-    return np.hstack(parts), y, np.concatenate(cost)
+    penalties = np.concatenate(cost)
+    # an input that is always zero: any penalty keeps its weight at the prior
+    return np.hstack(parts), y, np.where(penalties < 1e-20, 1.0, penalties)
 
 
 def least_squares(x, y, penalty, prior):
@@ -231,6 +235,33 @@ def test_a_fold_from_moments_equals_refitting_without_the_block(strengths):
             x, y, _ = design(held, column, strengths)
             errors.append((x @ own[column] - y) ** 2)
         np.testing.assert_allclose(loss, np.mean(errors), rtol=1e-7)
+
+
+@pytest.mark.parametrize("level", [1.7, 1e-4, 1e-9, 0.0])
+@pytest.mark.parametrize("strengths", SETTINGS)
+def test_a_column_that_varies_in_one_block_only(strengths, level):
+    """A column of one value in all windows that are fitted leaves rounding errors, which are not fitted: its map of the
+    history is the shared one."""
+    data = store((240,))
+    values = data.values.clone()
+    values[:, 2] = level
+    values[150:165, 2] += torch.from_numpy(np.random.default_rng(1).normal(size=15)).float()
+    data = replace(data, values=values)
+    source = MomentSource(data, SEQ, PRED, FEATURES)
+
+    def of(channel, runs):
+        return source.of(channel[1], runs, source.feature_products(runs))
+
+    channels = [(0, column) for column in range(COLUMNS)]
+    parts = folds(runs_of(windows_of(data, range(225))), 3, PRED)
+    _, made = fold_moments(parts, channels, of, lambda: inf)
+    found = CrossValidation(made, range(COLUMNS), LAYOUT).losses(strengths)
+    for loss, fold in zip(found, parts, strict=True):
+        fitted, held = (everything(windows_of(data, starts_in(chosen))) for chosen in (fold.fitted, fold.held))
+        own = explicit_maps([(fitted, column) for column in range(COLUMNS)], strengths)[1]
+        rows = [design(held, column, strengths)[:2] for column in range(COLUMNS)]
+        errors = [(x @ weight - y) ** 2 for weight, (x, y) in zip(own, rows, strict=True)]
+        np.testing.assert_allclose(loss, np.mean(errors), rtol=1e-6)
 
 
 def test_folds_hold_each_window_once_and_fit_on_none_that_shares_a_future_row():
