@@ -13,7 +13,7 @@ from informer.reporting.runs import Comparison, compare_runs
 
 
 def compare(settings: CompareConfig, console: Console) -> Comparison:
-    """Print the table, and write the page to `output` if given.
+    """Print the tables, and write the page to `output` if given.
 
     Raises:
         InputError: no run has scores.
@@ -22,8 +22,10 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
         check_run_stays([Path(settings.output)], "output")
     found = compare_runs(followed(run) for run in settings.runs)
     console.print(found.table())
-    for line in found.lines():
+    for line in found.notes:
         say(console, line)
+    if found.differences:
+        console.print(found.differences_table())
     if settings.output:
         write_atomic(Path(settings.output), to_html(found.content()))
         say(console, f"page: {settings.output}")

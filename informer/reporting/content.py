@@ -18,11 +18,19 @@ START = "without the network"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTable:
-    """A table of text and numbers, shown unchanged."""
+    """A table of text and numbers, shown unchanged.
+
+    Args:
+        title: caption.
+        head: headings of the columns.
+        rows: cells of each row.
+        grouped: whether neighbouring rows with the same first cell share it.
+    """
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    grouped: bool = False
 
 
 class Tone(Enum):

@@ -76,7 +76,9 @@ def forecast_content(
     per_track = NUMBERS // max(1, len(chosen)) // (1 + len(bands))
     past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
     for key, rows in chosen:
-        content.tracks.append(_track(content, rows, past_groups.get(key, past.iloc[:0]), bands, per_track))
+        own = past_groups.get(key, past.iloc[:0])
+        content.tracks.append(_track(content, rows, own, bands=bands, n_numbers=per_track, n_rows=ROWS // len(chosen)))
+    content.shown = " ".join(filter(None, [content.shown, _which_origins(frame, content.tracks)]))
     if not frame["actual"].isna().all():
         content.profiles = [_by_step(frame)]
     if any(one.in_utc for _, one in read):
@@ -145,15 +147,31 @@ def _verdict(frame: pd.DataFrame) -> str:
     return f"{columns}{series} from {first} to {last}{how}."
 
 
-def _track(content: Content, rows: pd.DataFrame, past: pd.DataFrame, bands: list[str], numbers: int) -> Track:
+def _track(
+    content: Content, rows: pd.DataFrame, past: pd.DataFrame, *, bands: list[str], n_numbers: int, n_rows: int
+) -> Track:
+    """A track with evenly spaced origins, the newest among them, and with the history of the first one.
+
+    Args:
+        content: its timestamps are added.
+        rows: forecasts of one column.
+        past: its history.
+        bands: columns with ends of intervals.
+        n_numbers: maximum number of forecast values.
+        n_rows: maximum number of actual values; origins before them are left out.
+    """
     rows = rows.sort_values(["origin", "time"], na_position="first")
     origins = [part for _, part in rows.groupby("origin", sort=True, dropna=False)]
-    most = max(1, min(MAX_ORIGINS, numbers // max(1, len(origins[0]))))
-    origins = origins[:: -(-len(origins) // most)]
+    n_steps = len(origins[0])
+    most = max(1, min(MAX_ORIGINS, n_numbers // n_steps))
+    origins = origins[::-1][:: -(-len(origins) // most)][::-1]
     happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
     known = pd.concat([past[["time", "value"]], happened]).drop_duplicates("time").sort_values("time")
-    keep = min(ROWS // MAX_TRACKS, max(MIN_HISTORY, HISTORY * len(origins[0])) + len(origins) * len(origins[0]))
-    known = known.iloc[-keep:]
+    first = int(known["time"].searchsorted(origins[0]["time"].iloc[0])) - max(MIN_HISTORY, HISTORY * n_steps)
+    known = known.iloc[max(0, first) :]
+    if len(known) > n_rows:
+        known = known.iloc[-n_rows:]
+        origins = [*(part for part in origins[:-1] if part["time"].iloc[0] > known["time"].iloc[0]), origins[-1]]
     grid = pd.DatetimeIndex(known["time"])
     content.times.append(iso(grid) if len(grid) else [])
     return Track(
@@ -163,6 +181,12 @@ def _track(content: Content, rows: pd.DataFrame, past: pd.DataFrame, bands: list
         actual=known["value"].tolist(),
         origins=[_origin(part, grid, bands) for part in origins],
     )
+
+
+def _which_origins(frame: pd.DataFrame, tracks: list[Track]) -> str:
+    """A sentence for pages that leave out origins; empty for others."""
+    n, shown = frame["origin"].nunique(), max(len(track.origins) for track in tracks)
+    return f"The slider moves through {shown} of {n:,} forecasts, evenly spaced." if 1 < shown < n else ""
 
 
 def _origin(part: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Origin:

@@ -16,6 +16,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from html import escape
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ ASSETS = Path(__file__).parent / "assets"
 DIGITS = 6
 """Significant digits of numbers in the page."""
 HEADINGS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "mape": "MAPE %", "smape": "sMAPE %", "mase": "MASE"}
+PHONE_COLUMNS = 4
+"""Maximum number of scores next to each other on a phone; more are in two lines."""
 SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
 _STATIC = (
     *("title", "subtitle", "verdict", "tone", "cards", "scaled", "original", "tables", "remarks", "problems"),
@@ -186,13 +189,32 @@ def _scores(content: Content) -> str:
 
 def _text_table(table: TextTable) -> str:
     head = "".join(f'<th scope="col" class="text">{escape(name)}</th>' for name in table.head)
-    body = "".join(
-        "<tr>" + "".join(f'<td class="text">{escape(cell)}</td>' for cell in row) + "</tr>" for row in table.rows
-    )
+    body = _grouped_rows(table.rows) if table.grouped else f"<tbody>{''.join(map(_text_row, table.rows))}</tbody>"
+    kind = ' class="grouped"' if table.grouped else ""
     return (
-        f'<div class="scroll"><table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div class="scroll"><table{kind}><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>'
+        f"{body}</table></div>"
     )
+
+
+def _text_row(cells: Sequence[str], before: str = "") -> str:
+    shown = "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
+    return f"<tr>{before}{shown}</tr>"
+
+
+def _grouped_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Rows with the same first cell as a group with one heading."""
+    groups = []
+    for name, found in groupby(rows, key=lambda row: row[0]):
+        first, *others = [row[1:] for row in found]
+        heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(others)}">{_breakable(name)}</th>'
+        groups.append(f"<tbody>{_text_row(first, heading)}{''.join(map(_text_row, others))}</tbody>")
+    return "".join(groups)
+
+
+def _breakable(key: str) -> str:
+    """A dotted key that wraps after its dots."""
+    return escape(key).replace(".", ".<wbr>")
 
 
 def _losses_note(content: Content) -> str:
@@ -208,13 +230,16 @@ def _score_table(title: str, rows: Sequence[ScoreRow], model: str, without: Sequ
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""
     for row in rows:
-        cells = "".join(f"<td>{_shown(row.metrics[name])}</td>" for name in names)
+        cells = "".join(f'<td data-label="{HEADINGS[name]}">{_shown(row.metrics[name])}</td>' for name in names)
         skill = "" if math.isnan(row.skill) else signed(row.skill)
         kind = ' class="own"' if row.name == model else ""
-        body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td>{skill}</td></tr>'
+        body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td data-label="Skill">{skill}</td></tr>'
+    head = f'<th scope="col">Forecaster</th>{head}<th scope="col">Skill</th>'
+    n = len(names) + 1
+    across = n if n <= PHONE_COLUMNS else -(-n // 2)
     return (
-        f'<div class="scroll"><table><caption>{title}</caption><thead><tr><th scope="col">Forecaster</th>{head}'
-        f'<th scope="col">Skill</th></tr></thead><tbody>{body}</tbody></table></div>'
+        f'<div class="scroll"><table class="scores" style="--across:{across}"><caption>{title}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

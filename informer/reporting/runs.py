@@ -10,22 +10,26 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from informer.checkpoint.facts import read_facts
 from informer.checkpoint.paths import CONFIG, LAST, METRICS, followed
 from informer.config.conversion import flat
 from informer.config.plain import read_saved_yaml
-from informer.errors import InputError, counted, listed, signed_percent
+from informer.errors import InputError, counted, listed, printable, signed_percent
 from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, written
+from informer.reporting.differences import HEAD, Difference, find_differences, rows_of
 
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
 """Configuration keys that do not affect training."""
-FOUND = "model.maps"
-"""A key that a search has filled in: a result, and too long to compare."""
+FOUND = {"model.maps", "decoder_attn_reason"}
+"""Keys that training has filled in: results, and too long to compare."""
 MOST_NAMED = 5
 MOST_LINES = 8
 """Maximum number of runs in the plot."""
 SHOWN = ("mse", "mae", "mase")
+MOST_CELL = 200
+"""Maximum length of a value on the terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,35 +59,40 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Runs sorted by skill, best first.
+    """Runs sorted by skill, best first; they are numbered in this order.
 
     Args:
         runs: the runs with scores.
-        differing: keys whose values differ between the runs.
+        differences: settings whose values differ between the runs.
         notes: notes, such as skipped runs.
     """
 
     runs: Sequence[Run]
-    differing: Sequence[str]
+    differences: Sequence[Difference]
     notes: Sequence[str]
 
     def table(self) -> Table:
-        """Table for the terminal."""
+        """Scores, for the terminal."""
         table = Table(box=SIMPLE_HEAD, padding=0)
+        table.add_column("", justify="right", no_wrap=True)
         table.add_column("run", overflow="fold")
         for name in ("skill", *(metric.upper() for metric in SHOWN)):
             table.add_column(name, justify="right", no_wrap=True)
-        for run in self.runs:
-            table.add_row(run.name, signed_percent(run.skill), *(_shown(run.metrics[metric]) for metric in SHOWN))
+        for number, run in enumerate(self.runs, start=1):
+            metrics = (_shown(run.metrics[metric]) for metric in SHOWN)
+            table.add_row(str(number), Text(printable(run.name)), signed_percent(run.skill), *metrics)
         return table
 
-    def lines(self) -> list[str]:
-        """Notes, then one line per run with its differing settings, as on the command line."""
-        own = [
-            f"{run.name}: {' '.join(f'{key}={run.settings[key]}' for key in self.differing if key in run.settings)}"
-            for run in self.runs
-        ]
-        return [*self.notes, *(own if self.differing else [])]
+    def differences_table(self) -> Table:
+        """Settings that differ, for the terminal."""
+        table = Table(box=SIMPLE_HEAD, padding=0, title="Settings that differ", title_justify="left", title_style="")
+        for name in HEAD:
+            table.add_column(name.lower(), overflow="fold")
+        last = ""
+        for key, value, runs in rows_of(self.differences):
+            table.add_row("" if key == last else Text(printable(key)), Text(printable(value, MOST_CELL)), runs)
+            last = key
+        return table
 
     def content(self) -> Content:
         """Content of an HTML page."""
@@ -94,27 +103,29 @@ class Comparison:
             f"{'' if same else ' of different data, horizons or test windows'}: {signed_percent(best.skill)} against "
             f"{best.rival}."
         )
+        names = [f"{number}. {run.name}" for number, run in enumerate(self.runs, start=1)]
         steps = range(1, 1 + max(len(run.by_step["mse"]) for run in self.runs))
-        drawn = self.runs[:MOST_LINES]
+        drawn = dict(zip(names[:MOST_LINES], self.runs, strict=False))
         profile = Profile(
             key="step",
             title="Error by step ahead",
             axis="steps ahead",
             labels=list(steps),
-            mse={run.name: run.by_step["mse"] for run in drawn},
-            mae={run.name: run.by_step["mae"] for run in drawn},
+            mse={name: run.by_step["mse"] for name, run in drawn.items()},
+            mae={name: run.by_step["mae"] for name, run in drawn.items()},
             note=f"The {MOST_LINES} runs with the highest skill." if len(drawn) < len(self.runs) else "",
         )
-        rows = [[run.name, *(run.settings.get(key, "") for key in self.differing)] for run in self.runs]
+        rows = rows_of(self.differences)
         return Content(
             title="Comparison of runs",
             verdict=verdict,
             tone=Tone.neutral,
-            model=best.name,
-            scaled=[ScoreRow(name=run.name, metrics=run.metrics, skill=run.skill) for run in self.runs],
-            tables=[TextTable(title="Differences in the configuration", head=["Run", *self.differing], rows=rows)]
-            if self.differing
-            else [],
+            model=names[0],
+            scaled=[
+                ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
+                for name, run in zip(names, self.runs, strict=True)
+            ],
+            tables=[TextTable(title="Settings that differ", head=HEAD, rows=rows, grouped=True)] if rows else [],
             remarks=list(self.notes),
             profiles=[profile] if same else [],  # errors of different tasks are no curves of one chart
         )
@@ -154,19 +165,7 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
             f"{lowest.name} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
             "settings"
         )
-    return Comparison(runs=found, differing=differing_keys([run.settings for run in found]), notes=notes)
-
-
-def differing_keys(settings: Sequence[Mapping[str, str]]) -> list[str]:
-    """Keys whose values differ among those configurations that have them.
-
-    Keys of one model family that others lack say no more than `model.family`.
-    """
-    values: dict[str, set[str]] = {}
-    for one in settings:
-        for key, value in one.items():
-            values.setdefault(key, set()).add(value)
-    return sorted(key for key, found in values.items() if len(found) > 1 and key != FOUND)
+    return Comparison(runs=found, differences=find_differences([run.settings for run in found]), notes=notes)
 
 
 def _runs_of(path: Path) -> list[Path]:
@@ -212,7 +211,11 @@ def _parsed(folder: Path) -> Run:
     saved: dict[str, Any] = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     scores = saved["scores"][saved["model"]]["scaled"]
     config = read_saved_yaml(folder / CONFIG)
-    settings = {key: written(value) for key, value in flat(config).items() if key.partition(".")[0] not in OWN_KEYS}
+    settings = {
+        key: written(value)
+        for key, value in flat(config).items()
+        if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
+    }
     by_step = {metric: [_number(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
     data = str(read_facts(folder).get("data", {}).get("sha256", ""))
     return Run(

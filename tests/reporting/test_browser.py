@@ -1,6 +1,10 @@
 """The page in headless Chromium: no error, no request, choices change what is drawn, values are those of the run."""
 
 import json
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +66,16 @@ class Opened:
         return {url for url in asked if not url.startswith((own, "data:", "blob:", "chrome:"))}
 
 
+@contextmanager
+def phone(browser: Any) -> Iterator[None]:
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.fixture(scope="module")
 def page(browser: Any, panel_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Opened:
     path = tmp_path_factory.mktemp("page") / "report.html"
@@ -116,6 +130,57 @@ def test_the_choices_draw_the_values_of_the_csv(
     assert actual["y"] == pytest.approx(known[actual["x"]].tolist(), rel=1e-5)
 
 
+def test_the_slider_says_where_it_is_and_stops_at_its_ends(page: Opened) -> None:
+    """By hand: buttons and keys; red if a label is that of another origin."""
+    n = int(page.run("document.getElementById('origin').max")) + 1
+    slider, earlier, later = (page.browser.find_element("id", name) for name in ("origin", "earlier", "later"))
+
+    def where() -> tuple[int, str]:
+        label = page.run("document.getElementById('origin-label').textContent")
+        assert slider.get_attribute("aria-valuetext") == label
+        found = re.fullmatch(rf"Forecast (\d+) of {n}, after (.*)", label)
+        assert found is not None
+        # the line in the chart is at the same time, one hour before the first value
+        assert page.run("document.getElementById('explorer').layout.shapes[0].x0") == f"{found[2]}:00"
+        first = pd.Timestamp(page.trace("informer")["x"][0])
+        assert first - pd.Timestamp(found[2]) == pd.Timedelta("1h")
+        return int(found[1]), found[2]
+
+    page.choose("origin", str(n - 1))
+    assert where()[0] == n
+    assert (earlier.is_enabled(), later.is_enabled()) == (True, False)
+    earlier.click()
+    assert where()[0] == n - 1
+    later.click()
+    assert where()[0] == n
+    slider.send_keys("\ue011")  # Home
+    assert where()[0] == 1
+    assert (earlier.is_enabled(), later.is_enabled()) == (False, True)
+    slider.send_keys("\ue014")  # right arrow
+    assert where()[0] == 2
+
+
+def test_a_line_that_was_shown_stays_shown_where_origins_without_it_were_passed(page: Opened) -> None:
+    """The last origin has no baselines; red if lines are known by their place instead of their name."""
+    visible = "Object.fromEntries(document.getElementById('explorer').data.map((each) => [each.name, each.visible]))"
+    last = int(page.run("document.getElementById('origin').max"))
+    page.choose("origin", str(last - 1))
+    before = page.run(visible)
+    assert before["ridge"] == "legendonly"
+    (entry,) = [
+        each
+        for each in page.browser.find_elements("css selector", "#explorer .legend .traces")
+        if each.text.strip() == "ridge"
+    ]
+    page.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", entry)
+    entry.find_element("css selector", ".legendtoggle").click()
+    page.until(f"({visible}).ridge === true")
+    page.choose("origin", str(last))
+    assert "ridge" not in page.run(visible)
+    page.choose("origin", str(last - 2))
+    assert page.run(visible) == before | {"ridge": True}
+
+
 def test_order_and_search(page: Opened) -> None:
     names = "[...document.getElementById('series').options].map((each) => each.value)"
     page.choose("order", "worst")
@@ -164,20 +229,16 @@ def test_dark_and_light(page: Opened) -> None:
 def test_nothing_moves_and_nothing_is_wider_than_a_phone(browser: Any, page: Opened) -> None:
     """The sum of layout shifts, as browsers measure it, stays below a tenth of what counts as good (0.1)."""
     path = Path(page.run("location.pathname"))
-    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     browser.execute_cdp_cmd(
         "Page.addScriptToEvaluateOnNewDocument",
         {"source": "window.shift = 0; new PerformanceObserver((list) => { for (const each of list.getEntries()) "
                    "window.shift += each.value; }).observe({type: 'layout-shift', buffered: true});"},
     )  # fmt: skip
-    try:
+    with phone(browser):
         opened = Opened(browser, path)
         opened.until("document.querySelector('#explorer .main-svg') !== null")
         assert opened.run("window.shift") < 0.01
         assert opened.run("document.documentElement.scrollWidth") == 390
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, tmp_path: Path) -> None:
@@ -214,9 +275,24 @@ def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, 
 
 
 def test_the_page_of_a_comparison(browser: Any, panel_run: Path, tmp_path: Path) -> None:
+    """On a phone too, where no table may be wider than the screen, however long the names of the runs are."""
+    long = panel_run.parent / ("run_with_a_long_name_" * 6)
+    shutil.copytree(panel_run, long)
+    config = long / "config.yaml"
+    config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
     path = tmp_path / "compare.html"
-    path.write_text(to_html(compare_runs([panel_run]).content()))
+    path.write_text(to_html(compare_runs([panel_run, long]).content()))
     opened = Opened(browser, path)
     opened.until("document.querySelector('#chart-step .main-svg') !== null")
     assert opened.errors() == []
     assert opened.requests() == set()
+    with phone(browser):
+        opened = Opened(browser, path)
+        assert opened.run("document.documentElement.scrollWidth") == 390
+        tables = "[...document.querySelectorAll('.scroll')].filter((each) => each.offsetParent !== null)"
+        assert opened.run(f"{tables}.map((each) => each.querySelector('table').className)") == ["scores", "grouped"]
+        assert opened.run(f"{tables}.every((each) => each.scrollWidth <= each.clientWidth)")
+        cells = "[...document.querySelectorAll('.scores tbody td')]"
+        assert opened.run(f"{cells}.filter((each) => each.scrollWidth > each.clientWidth).length") == 0
+        labels = opened.run(f"{cells}.map((each) => getComputedStyle(each, '::before').content)")
+        assert labels == ['"MSE"', '"MAE"', '"MASE"', '"Skill"'] * 2

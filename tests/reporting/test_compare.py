@@ -2,13 +2,17 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from entry_points import Trained, call
 
 from informer.config.positional import quoted_list, split_positional
-from informer.reporting.runs import differing_keys
+from informer.reporting.differences import NO_VALUE, find_differences, rows_of
+from informer.reporting.runs import compare_runs
 
 
 @pytest.fixture
@@ -27,14 +31,18 @@ def runs(trained: Trained, folder: Path) -> Path:
     return folder / "runs"
 
 
+def ranked(out: str) -> list[str]:
+    """Names of the runs in the table of scores, which numbers them."""
+    rows = [line.split() for line in out.splitlines()]
+    return [row[1] for row in rows if len(row) > 4 and row[0].isdigit()]
+
+
 def test_runs_are_sorted_by_skill_and_say_what_differs(runs: Path) -> None:
     outcome = call("compare", *(f"runs/{path.name}" for path in sorted(runs.iterdir())))
     assert outcome.status == 0, outcome.err
     lines = outcome.out.splitlines()
-    names = [line.split()[0] for line in lines if line.strip() and line.split()[0] in ("a", "b", "c", "latest")]
-    assert names == ["b", "a", "c"]
-    assert "b: optim.lr=0.002" in lines
-    assert "a: optim.lr=0.001" in lines
+    assert ranked(outcome.out) == ["b", "a", "c"]
+    assert [line.split() for line in lines[-3:-1]] == [["optim.lr", "0.002", "1"], ["0.001", "2,", "3"]]
     assert any("skipped, without metrics.json and config.yaml: runs/unfinished" in line for line in lines)
     assert "cannot be compared" not in outcome.out
     assert "lowest MSE" not in outcome.out  # copies of one run
@@ -98,24 +106,82 @@ def test_runs_are_left_out_for_their_own_reason(runs: Path) -> None:
 def test_a_folder_of_runs_and_a_pattern_are_its_runs(given: str, runs: Path) -> None:
     outcome = call("compare", given)
     assert outcome.status == 0, outcome.err
-    shown = [line.split()[0] for line in outcome.out.splitlines() if line.strip()]
-    assert [name for name in shown if name in ("a", "b", "c", "latest")] == ["b", "a", "c"]
+    assert ranked(outcome.out) == ["b", "a", "c"]
     assert "latest" not in outcome.out
 
 
 def test_folders_of_one_name_are_told_apart_by_their_paths(runs: Path) -> None:
     shutil.copytree(runs / "a", "elsewhere/a")
     outcome = call("compare", "runs/a", "elsewhere/a", "runs/b")
-    shown = [line.split()[0] for line in outcome.out.splitlines() if line.strip()]
-    assert {"runs/a", "elsewhere/a", "b"} <= set(shown)
+    assert set(ranked(outcome.out)) == {"runs/a", "elsewhere/a", "b"}
 
 
-def test_keys_of_one_family_and_what_a_search_found_are_no_differences() -> None:
+def test_keys_of_one_family_are_no_differences() -> None:
     """Red if every key that a family lacks is listed for all runs."""
-    network = {"model.family": "informer", "model.d_model": "16", "model.n_heads": "2", "model.maps": "[]"}
-    linear = {"model.family": "linear", "model.own_maps": "true", "model.maps": "[1]"}
-    found = differing_keys([network, network | {"model.d_model": "32"}, linear])
-    assert found == ["model.d_model", "model.family"]
+    network = {"model.family": "informer", "model.d_model": "16", "model.n_heads": "2"}
+    linear = {"model.family": "linear", "model.own_maps": "true"}
+    found = find_differences([network, network | {"model.d_model": "32"}, linear])
+    assert rows_of(found) == [
+        ("model.d_model", "16", "1"),
+        ("model.d_model", "32", "2"),
+        ("model.d_model", NO_VALUE, "3"),
+        ("model.family", "informer", "1, 2"),
+        ("model.family", "linear", "3"),
+    ]
+
+
+def test_a_mechanism_has_its_short_name_and_that_of_the_decoder_is_left_out_where_it_follows() -> None:
+    def of(encoder: str, decoder: str) -> dict[str, str]:
+        targets = {"attn": encoder, "decoder_attn": decoder, "cross_attn": "full"}
+        return {f"{slot}._target_": f"informer.attention.{name}.Attention" for slot, name in targets.items()}
+
+    assert rows_of(find_differences([of("prob", "prob"), of("topk", "topk")])) == [
+        ("attn", "prob", "1"), ("attn", "topk", "2"),
+    ]  # fmt: skip
+    keys = [each.key for each in find_differences([of("prob", "prob"), of("topk", "full")])]
+    assert keys == ["attn", "decoder_attn"]
+
+
+def flattened(tree: dict[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flattened(value, f"{inside}{key}.")
+        else:
+            yield inside + key, value
+
+
+def test_the_settings_that_are_shown_are_those_of_the_files_and_no_others(runs: Path) -> None:
+    """An independent reading of the saved files: every value that differs is there, and nothing that is the same."""
+    for name, old, new in (("a", "seed: 0", "seed: 7"), ("c", "  kind: mse", "  kind: mae")):
+        path = runs / name / "config.yaml"
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new, 1))
+    (runs / "c" / "metrics.json").write_text((runs / "a" / "metrics.json").read_text().replace("0.1", "0.05"))
+    found = compare_runs([runs])
+    files = [dict(flattened(yaml.safe_load((run.folder / "config.yaml").read_text()))) for run in found.runs]
+    differing = {key for key in files[0] if len({str(one[key]) for one in files}) > 1} - {"run_dir"}
+    assert differing == {"optim.lr", "seed", "loss.kind"}
+    shown = {(each.key, number): value for each in found.differences for value, runs in each.values for number in runs}
+    expected = {(key, i): str(one[key]) for i, one in enumerate(files, start=1) for key in differing}
+    assert shown == expected
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_the_tables_keep_to_the_width_and_long_names_are_whole(
+    width: int, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a name or value is cut, or a row is longer than the terminal; names with brackets are no markup."""
+    name = "a_name_" * 12 + "[red]"
+    (runs / "b").rename(runs / name)
+    monkeypatch.setenv("COLUMNS", str(width))
+    outcome = call("compare", "runs")
+    assert outcome.status == 0, outcome.err
+    notes = ("skipped", "these runs")
+    rows = [line for line in outcome.out.splitlines() if not line.startswith(notes)]
+    assert max(map(len, rows)) <= width
+    column = slice(rows[1].index("run"), rows[1].index("skill") - len("+ "))  # "+30.0 %" is that much wider
+    start, stop = (next(i for i, row in enumerate(rows) if row.split()[:1] == [n]) for n in ("1", "2"))
+    assert "".join(row[column].strip() for row in rows[start:stop]) == name
 
 
 def test_paths_are_told_from_keys(folder: Path) -> None:

@@ -219,6 +219,50 @@ def test_forecasts_with_history_and_actual_values(panel_run: Path, folder: Path)
         assert track["actual"][: origin["row"]] == pytest.approx(actual[-6 - origin["row"] : -6], rel=1e-5)
 
 
+def write_rolling(path: str, n_origins: int, spacing: int, n_steps: int) -> pd.DataFrame:
+    """Forecasts, `spacing` rows apart, of values that count the hours of 2024; each is too high by its step."""
+    at = (spacing * np.arange(n_origins)[:, None] + np.arange(1, n_steps + 1)).ravel()
+    step = np.tile(np.arange(1, n_steps + 1), n_origins)
+    hours = pd.Timestamp("2024-01-01") + pd.to_timedelta(at, unit="h")
+    origins = hours - pd.to_timedelta(step, unit="h")
+    table = pd.DataFrame(
+        {"origin": origins, "step": step, "date": hours, "column": "load", "forecast": at + step, "actual": 1.0 * at}
+    )
+    table.to_csv(path, index=False)
+    return table
+
+
+@pytest.mark.parametrize(("n_origins", "spacing"), [(3, 1), (41, 24), (1000, 1), (90, 4)])
+def test_every_origin_of_the_slider_is_within_the_rows_and_the_newest_is_one(
+    n_origins: int, spacing: int, folder: Path
+) -> None:
+    """Red if origins that are thinned out reach back beyond the actual values that the page holds."""
+    table = write_rolling("load.rolling.csv", n_origins, spacing, n_steps=6)
+    content = forecast_content(Path("load.rolling.csv"))
+    (track,), (times,) = content.tracks, content.times
+    assert len(track.actual) == len(times)
+    newest = table["date"].max()
+    for place, origin in enumerate(track.origins, start=1):
+        assert origin.times == ()  # all its rows are in the track
+        drawn = times[origin.row : origin.row + 6]
+        steps = np.array(origin.lines["forecast"]) - np.array(track.actual[origin.row : origin.row + 6])
+        assert steps.tolist() == [1, 2, 3, 4, 5, 6]
+        assert (pd.Timestamp(drawn[-1]) == newest) == (place == len(track.origins))
+    shown = len(track.origins)
+    assert content.shown == (
+        f"The slider moves through {shown} of {n_origins:,} forecasts, evenly spaced." if shown < n_origins else ""
+    )
+
+
+def test_origins_before_the_rows_that_fit_are_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_rolling("load.rolling.csv", 41, 24, n_steps=6)
+    monkeypatch.setattr("informer.reporting.forecast_content.ROWS", 100)
+    (track,) = forecast_content(Path("load.rolling.csv")).tracks
+    assert len(track.actual) == 100
+    assert 1 < len(track.origins) < 21
+    assert all(origin.row > 0 and origin.times == () for origin in track.origins)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -39,7 +39,7 @@ function look(name) {
   if (name === START) return { colour: "third", dash: "dashdot", width: 1.6 };
   if (!known.includes(name)) known.push(name);
   const place = known.indexOf(name);
-  return { colour: ["first", "second", "fourth", "soft"][Math.min(place, 3)], dash: ["dot", "dash", "longdash", "longdashdot"][place % 4], width: 1.6 };
+  return { colour: ["first", "second", "fourth", "soft", "third", "good", "bad"][place % 7], dash: ["dot", "dash", "longdash", "longdashdot"][place % 4], width: 1.6 };
 }
 for (const profile of report.profiles) Object.keys(profile.mse).forEach(look);
 for (const track of report.tracks) track.origins.slice(0, 1).forEach((origin) => Object.keys(origin.lines).forEach(look));
@@ -71,6 +71,7 @@ const draw = (id, traces, look) => Plotly.react($(id), traces, look, config);
 
 // ---------------------------------------------------------------- forecasts
 const state = { track: 0, origin: 0 };
+const chosen = new Map(); // visibility of each line by its name: not every origin has every line
 const unique = (values) => [...new Set(values)];
 
 function ordered(tracks, key) {
@@ -144,7 +145,7 @@ function drawTrack() {
   const last = rows[origin.row - 1];
   const touch = matchMedia("(pointer: coarse)").matches;
   const figure = layout(c, {
-    dragmode: touch ? false : "zoom", uirevision: "lines", margin: { l: 56, r: 12, t: 34, b: 40 },
+    dragmode: touch ? false : "zoom", margin: { l: 56, r: 12, t: 34, b: 40 },
     legend: { y: -0.13, yanchor: "top", traceorder: "reversed" },
     xaxis: { type: "date", range, fixedrange: false, uirevision: JSON.stringify([state.track, state.origin, $("extent").value]) },
     yaxis: { fixedrange: false, rangemode: "normal", title: plain(short(track.column, 40)), uirevision: JSON.stringify([state.track, state.origin, $("extent").value]) },
@@ -152,13 +153,23 @@ function drawTrack() {
   });
   if (narrow()) Object.assign(figure.xaxis, { nticks: 4, tickangle: 0 }); // slanted labels reach into the legend
   if (narrow()) Object.assign(figure.legend, { y: -0.24, entrywidth: 120, font: { size: 11, color: c("text") } });
-  Plotly.react($("explorer"), [...bands(track, origin, times, c), actual, ...lines], figure, {
+  for (const trace of $("explorer").data ?? []) chosen.set(trace.name, trace.visible);
+  const traces = [...bands(track, origin, times, c), actual, ...lines];
+  for (const trace of traces) trace.visible = chosen.get(trace.name) ?? trace.visible ?? true;
+  Plotly.react($("explorer"), traces, figure, {
     ...config, displayModeBar: touch || !narrow(), modeBarButtons: [["zoomIn2d", "zoomOut2d", "pan2d", "zoom2d", "autoScale2d", "toImage"]],
   });
-  $("origin-label").textContent = last ? `forecast after ${last.replace(/:00$/, "")}` : "";
+  showOrigin(track.origins.length, last ? `after ${last.replace(/:00$/, "")}` : `from ${times[0].replace(/:00$/, "")}`);
   const zoom = touch ? "the buttons zoom." : "drag to zoom, double-click to go back.";
   const score = track.mse === null ? "" : `Scaled MSE ${digits(track.mse)} over the test windows of this column, skill ${percent(track.skill)} against its best baseline. `;
   $("track-note").textContent = `${score}A click in the legend shows or hides a line; ${zoom}`;
+}
+function showOrigin(n, when) {
+  const text = n > 1 ? `Forecast ${state.origin + 1} of ${n}, ${when}` : `Forecast ${when}`;
+  $("origin-label").textContent = text;
+  $("origin").setAttribute("aria-valuetext", text);
+  $("earlier").disabled = state.origin === 0;
+  $("later").disabled = state.origin === n - 1;
 }
 function show(place) {
   const track = report.tracks[place];
@@ -206,13 +217,16 @@ function drawProfile(profile) {
   let places = profile.labels.map((_, i) => i);
   if (profile.key === "column") places = withMain(places.sort((a, b) => own[b] - own[a]).slice(0, MOST_BARS), profile.labels);
   const labels = places.map((i) => profile.labels[i]);
+  const label = (name) => plain(short(name, narrow() ? 30 : 60));
   const traces = Object.keys(values).map((name) => {
     const { colour, dash, width } = look(name);
     const y = places.map((i) => values[name][i]), hovertemplate = "%{y:.4~g}";
     return numbers
-      ? { x: labels, y, name: plain(name), mode: "lines", line: { color: c(colour), dash, width }, hovertemplate }
-      : { x: places.map((_, i) => i), y, name: plain(name), type: "bar", marker: { color: c(colour) }, hovertemplate };
+      ? { x: labels, y, name: label(name), mode: "lines", line: { color: c(colour), dash, width }, hovertemplate }
+      : { x: places.map((_, i) => i), y, name: label(name), type: "bar", marker: { color: c(colour) }, hovertemplate };
   });
+  // the legend takes a line per name on a phone: the plot keeps its height
+  $("chart-" + profile.key).style.height = traces.length > 4 ? `${(narrow() ? 260 : 280) + 18 * traces.length}px` : "";
   const title = profile.key === "column" && profile.labels.length > MOST_BARS ? `${MOST_BARS} of ${profile.labels.length} columns, largest error first` : profile.axis;
   const ticks = numbers ? {} : { tickvals: places.map((_, i) => i), ticktext: labels.map((label) => plain(short(label, 14))) };
   draw("chart-" + profile.key, traces, layout(c, { bargap: 0.25, xaxis: { title: plain(title), ...ticks }, yaxis: { title: `${metric.toUpperCase()}, ${profile.units}` } }));
