@@ -71,7 +71,7 @@ def to_typed(composed: Any) -> Any:
     plain = OmegaConf.create(
         escaped(renamed_keys(cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))))
     )
-    schema = OmegaConf.get_type(composed)
+    schema = cast(type, OmegaConf.get_type(composed))
     strict = _strict(plain.model) if schema is Composed else _node(schema)
     written = flat(OmegaConf.to_container(composed))
     left_open = [key for key, value in written.items() if isinstance(value, str) and value.startswith(OPEN)]
@@ -85,17 +85,24 @@ def _strict(model: Any) -> Any:
     return _train_node_of(config_class(family_of(model)))
 
 
-@cache
+# dictionaries instead of functools.cache: mypy takes dataclasses for unhashable, also their classes
+_NODES: dict[type, Any] = {}
+_TRAIN_NODES: dict[type, Any] = {}
+
+
 def _train_node_of(model: type[ModelConfig]) -> Any:
-    strict = OmegaConf.structured(TrainConfig)
-    strict.model = OmegaConf.structured(model)
-    return strict
+    if model not in _TRAIN_NODES:
+        strict = OmegaConf.structured(TrainConfig)
+        strict.model = OmegaConf.structured(model)
+        _TRAIN_NODES[model] = strict
+    return _TRAIN_NODES[model]
 
 
-@cache
 def _node(schema: type) -> Any:
     """`schema` with its defaults, shared by all callers: to merge into a copy, never to change."""
-    return OmegaConf.structured(schema)
+    if schema not in _NODES:
+        _NODES[schema] = OmegaConf.structured(schema)
+    return _NODES[schema]
 
 
 def to_plain(config: TrainConfig) -> dict[str, Any]:

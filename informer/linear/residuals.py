@@ -65,7 +65,8 @@ def _fits(
     if key in data.choices:
         yield from data.choices[key]
         return
-    kept, size = [], 0
+    kept: list[tuple[Fold, LinearForecast]] = []
+    size = 0
     for block, fitted in fit.fit_without(strengths, blocks):
         size += fitted.weight.nbytes
         kept = [*kept, (block, fitted)] if size <= KEPT_BYTES else []
