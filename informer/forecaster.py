@@ -41,9 +41,9 @@ from informer.inference.refits import Refits
 from informer.inference.rolling import roll_panel
 from informer.inference.rolling_scores import Rolling, first_origin
 from informer.search.stage import Read, train
-from informer.training.kept_table import NAME, kept_path, kept_table
 from informer.training.refitting import refit_of
 from informer.training.run_dir import RunFolder
+from informer.training.saved_frame import NAME, kept_path, kept_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -27,7 +27,6 @@ from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset
 from informer.data.read.remote import without_signature
 from informer.errors import InputError
-from informer.training.elastic import is_elastic
 from informer.training.multirun import announce, closing_table, leave_row
 from informer.training.run_dir import LENGTH, RunFolder
 
@@ -46,6 +45,7 @@ def _act(settings: TrainConfig) -> None:
     settings = replace(settings, dataset=without_signature(settings.dataset))
     _check_paths(settings)
     from informer.search.stage import resume, train  # imports torch; wrong paths are refused earlier
+    from informer.training.distributed import is_elastic
     from informer.training.signals import Interrupted
 
     console = main_console()

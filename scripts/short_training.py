@@ -17,7 +17,7 @@ from informer.training.distributed import Processes
 from informer.training.loop import train_epoch
 from informer.training.session import Session
 from informer.training.signals import StopRequest
-from informer.training.tracker import Tracker
+from informer.training.tracking.tracker import Tracker
 
 CPU = torch.device("cpu")
 

@@ -17,7 +17,7 @@ from informer.models.base import ModelDims, model_output
 from informer.runtime import resource
 from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer
-from informer.training.transform import with_transform
+from informer.training.target_transform import with_transform
 
 CONF = resource("conf")
 SLOTS = ("attn", "attn@decoder_attn", "attn@cross_attn")

@@ -16,7 +16,7 @@ from informer.data.read.source import read_series
 from informer.inference.jobs.picture import figure_of
 from informer.inference.predictor import TrainedModel
 from informer.reporting.run_content import run_content
-from informer.training.validation import picture
+from informer.training.tracking.curves import forecast_figure
 
 COLUMNS = [*(f"c{i}" for i in range(19)), "sales"]
 
@@ -57,7 +57,7 @@ def test_in_the_images_of_tensorboard(run: tuple[Path, str]) -> None:
     config = from_plain(saved.config)
     config.dataset.path = str(folder.parent / "wide.csv")
     data = build_data(config, torch.device("cpu"))
-    drawn = titles(picture(TrainedModel.load(folder).model, data))
+    drawn = titles(forecast_figure(TrainedModel.load(folder).model, data))
     assert drawn == ["c0", "c1", target]
 
 

@@ -208,7 +208,8 @@ def test_no_gradient_of_the_step_before_lies_beside_the_forward_pass(
     output = loop.model_output
 
     def noting(network: torch.nn.Module, batch: Any, **how: Any) -> torch.Tensor:
-        held.append(any(p.grad is not None for p in network.parameters()))
+        if torch.is_grad_enabled():  # validation is not a step
+            held.append(any(p.grad is not None for p in network.parameters()))
         return output(network, batch, **how)
 
     monkeypatch.setattr(loop, "model_output", noting)

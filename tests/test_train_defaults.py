@@ -13,7 +13,7 @@ from informer.checkpoint.paths import followed
 from informer.config.compose import compose
 from informer.config.dataset import Features
 from informer.training.describe import better_command
-from informer.training.tracker import EVERY, MEASURED, WARM, Tracker
+from informer.training.tracking.tracker import EVERY, MEASURED, WARM, Tracker
 
 
 @pytest.fixture

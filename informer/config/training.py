@@ -80,6 +80,16 @@ class TrainerConfig:
     """With linear maps: number of blocks for calibrating intervals, each forecast by maps fitted on the others; 0: use
     the rows of `calibration`, as models without linear maps do."""
 
+    def epoch_steps(self, n_windows: int) -> int:
+        """Optimiser steps per epoch for this number of training windows."""
+        whole = -(-n_windows // self.batch_size)
+        return whole if self.steps_per_epoch is None else min(self.steps_per_epoch, whole)
+
+    def n_steps(self, n_windows: int) -> int:
+        """Optimiser steps of a run without early stopping."""
+        steps = self.max_epochs * self.epoch_steps(n_windows)
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         values = {

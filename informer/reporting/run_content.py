@@ -43,7 +43,7 @@ from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import EDGES, TestPass, chosen_windows
 from informer.reporting.tracks import gather_tracks
 from informer.reporting.window_profiles import calendar_profiles, contribution
-from informer.training.losses import LossTable, note_of, units_of
+from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,6 @@ from informer.search.record import Record, Trial
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
 from informer.search.trials import OutOfTime, Start, TrialRunner
 from informer.training.signals import Interrupted
-from informer.training.steps import epoch_steps, n_steps
 
 log = logging.getLogger(__name__)
 
@@ -139,8 +138,8 @@ class Search:
         windows = self.runner.n_windows(trial.values)
         trainer = self.settings.trainer
         if trainer.steps_per_epoch is None:
-            trainer = replace(trainer, steps_per_epoch=max(min(epoch_steps(trainer, windows), steps // VALIDATIONS), 1))
-        epochs = max(-(-steps // epoch_steps(trainer, windows)), 1)
+            trainer = replace(trainer, steps_per_epoch=max(min(trainer.epoch_steps(windows), steps // VALIDATIONS), 1))
+        epochs = max(-(-steps // trainer.epoch_steps(windows)), 1)
         length = {"trainer.max_epochs": epochs, "trainer.patience": epochs}
         length |= {} if given else {"trainer.max_steps": steps}
         room = self._room(trial)
@@ -291,4 +290,4 @@ class Search:
         trainer = self.settings.trainer
         if "trainer.max_epochs" in self.settings.search:
             trainer = replace(trainer, max_epochs=trainer.max_steps or MOST_EPOCHS)
-        return n_steps(trainer, self.runner.n_windows(values))
+        return trainer.n_steps(self.runner.n_windows(values))

@@ -31,12 +31,12 @@ from informer.search.search import Search
 from informer.search.space import Values, cheapest, comparable, given_values, least_sizes, lengths, with_values
 from informer.search.trials import TrialRunner
 from informer.training.continuing import check_goes_on, extended, resumable
-from informer.training.run import Place, opened, prepare, train_and_score
+from informer.training.run import RunContext, prepare, run_context, train_and_score
 from informer.training.run_dir import LENGTH, RunFolder
-from informer.training.scoring import Searched
+from informer.training.scoring import SearchResult
 from informer.training.signals import Interrupted, StopRequest
 from informer.training.state import check_training
-from informer.training.transform import with_transform
+from informer.training.target_transform import with_transform
 
 Read = Callable[[WindowSizes], Source]
 """Reads the series of a dataset; the argument is the size of the shortest windows that will be used."""
@@ -170,22 +170,22 @@ def _run(
     last: Checkpoint | None = None,
     budget: Budget | None = None,
 ) -> Evaluation | None:
-    with opened(settings, folder, console) as place, resumable(folder):
+    with run_context(settings, folder, console) as context, resumable(folder):
         if settings.search:
-            settings, source, found = search_first(settings, place, read, budget)
-            return train_and_score(settings, place, source, last, found)
+            settings, source, found = search_first(settings, context, read, budget)
+            return train_and_score(settings, context, source, last, found)
         source = read(settings.sizes)
-        return train_and_score(with_static(settings, source), place, source, last)
+        return train_and_score(with_static(settings, source), context, source, last)
 
 
 def search_first(
-    settings: TrainConfig, place: Place, read: Read, budget: Budget | None = None
-) -> tuple[TrainConfig, Source, Searched]:
+    settings: TrainConfig, context: RunContext, read: Read, budget: Budget | None = None
+) -> tuple[TrainConfig, Source, SearchResult]:
     """Choose the values of all open keys and write the resulting configuration to the run directory.
 
     Args:
         settings: a checked configuration with open keys.
-        place: run directory, device and console. A search that was stopped in this directory continues.
+        context: run directory, device and console. A search that was stopped in this directory continues.
         read: returns the series.
         budget: time for the search and the run. Default: the configured budget, starting now.
 
@@ -196,12 +196,12 @@ def search_first(
         InputError: a mistake of the user.
         Interrupted: on a signal.
     """
-    if place.processes.size > 1:
+    if context.processes.size > 1:
         raise InputError(
-            f"model=auto: expected one process, torchrun started {place.processes.size}; search in one, then train "
+            f"model=auto: expected one process, torchrun started {context.processes.size}; search in one, then train "
             "what it chose with: torchrun ... -m informer.train --config-dir=RUN_DIR --config-name=config"
         )
-    budget, folder = budget or Budget(settings.trainer.time_budget_minutes), place.folder
+    budget, folder = budget or Budget(settings.trainer.time_budget_minutes), context.folder
     source = read(least_sizes(settings))
     _check_same(source, folder.facts())
     settings = with_static(settings, source)
@@ -211,19 +211,19 @@ def search_first(
     data: dict[str, Any] = {"path": as_given(str(source.provenance.path)), "sha256": source.provenance.sha256}
     data |= {ATTRIBUTES: source.attributes.columns} if source.attributes else {}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})
-    place.keep_log_in(folder.path / LOG)
+    context.start_log_file(folder.path / LOG)
     _announce(settings, seq_lens)
-    settings = _transformed(settings, common, seq_lens, place)
+    settings = _transformed(settings, common, seq_lens, context)
     with StopRequest() as stop, folder.as_latest():
-        trials = TrialRunner(settings=settings, source=common, device=place.device, stop=stop)
+        trials = TrialRunner(settings=settings, source=common, device=context.device, stop=stop)
         search = Search(trials, Record(folder.path / SEARCH), budget)
-        trial = _choose(search, seq_lens, folder, place.console)
+        trial = _choose(search, seq_lens, folder, context.console)
         chosen = search.resolved(trial)
     folder.chosen(chosen, _found(search, trial, chosen, budget))
-    _conclude(search, trial, chosen, place.console)
+    _conclude(search, trial, chosen, context.console)
     seed_everything(settings.seed)  # so that the run starts from the same weights as its trial
     fitted = trials.maps(chosen) if len(common.panel) == len(source.panel) else None
-    return chosen, source, Searched(fitted, search.fit_seconds, lambda: budget.left)
+    return chosen, source, SearchResult(fitted, search.fit_seconds, lambda: budget.left)
 
 
 def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
@@ -235,10 +235,10 @@ def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
         )
 
 
-def _transformed(settings: TrainConfig, source: Source, seq_lens: list[int], place: Place) -> TrainConfig:
+def _transformed(settings: TrainConfig, source: Source, seq_lens: list[int], context: RunContext) -> TrainConfig:
     """The configuration with a transform chosen for a lookback window of medium length."""
     medium = with_values(settings, cheapest(settings, seq_lens[len(seq_lens) // 2]))
-    resolved, note = with_transform(medium, source, place.device)
+    resolved, note = with_transform(medium, source, context.device)
     if note:
         log.info(note)
     return replace(settings, scaler=resolved.scaler)

@@ -26,14 +26,13 @@ from informer.runtime import seed_everything
 from informer.search.space import Values, cheapest, with_values
 from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
-from informer.training.freezing import freeze
-from informer.training.initial import new_network
+from informer.training.initial import freeze, new_network
 from informer.training.linear_skip import FittedMaps, fit_skip, start_of
 from informer.training.loop import train_epoch, validate
 from informer.training.session import Session
 from informer.training.signals import StopRequest
 from informer.training.state import State
-from informer.training.tracker import Tracker
+from informer.training.tracking.tracker import Tracker
 
 MOST_WINDOWS, MOST_FORECASTS = 2048, 65_536
 """Most validation windows of a trial, and most windows times target columns."""

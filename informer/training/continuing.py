@@ -15,7 +15,6 @@ from informer.models.base import ForecastModel, network_class
 from informer.training.optim import learning_rate
 from informer.training.run_dir import LENGTH, RunFolder
 from informer.training.signals import Interrupted
-from informer.training.steps import n_steps
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +69,8 @@ def note_of_length(settings: TrainConfig, last: Checkpoint, n_windows: int) -> s
         last: the run's last saved state.
         n_windows: number of training windows.
     """
-    before = n_steps(conversion.from_plain(last.config).trainer, n_windows)
-    now = n_steps(settings.trainer, n_windows)
+    before = conversion.from_plain(last.config).trainer.n_steps(n_windows)
+    now = settings.trainer.n_steps(n_windows)
     if now == before:
         return None
     affected = []

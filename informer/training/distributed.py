@@ -21,7 +21,6 @@ from torch.autograd.function import once_differentiable
 from torch.nn.parallel import DistributedDataParallel
 
 from informer.errors import InputError
-from informer.training.elastic import is_elastic, shares_store
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ class Processes:
         if size == 1:
             yield cls()
             return
-        if is_elastic() and shares_store() and os.environ.get("RANK") == "0":
+        if is_elastic() and _shares_store() and os.environ.get("RANK") == "0":
             log.warning(
                 "torchrun --max-restarts: restarted processes would read the addresses of processes that ended; set "
                 "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 for torchrun"
@@ -115,6 +114,19 @@ class Processes:
         reduced = torch.tensor(values, device=device)
         dist.all_reduce(reduced, dist.ReduceOp.MAX)
         return reduced.tolist()
+
+
+def is_elastic() -> bool:
+    """Whether torchrun may restart the processes of the run (`torchrun --max-restarts`).
+
+    Whether it did is not known: machines may have different restart counts.
+    """
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
+
+
+def _shares_store() -> bool:
+    """Whether restarted processes use the store of those that ended, which still contains their addresses."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True)
 
 
 def _is_of_another(error: RuntimeError) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from informer.data.pipeline import Data
 from informer.errors import InputError
-from informer.training.step_log import StepRecord
+from informer.training.tracking.step_log import StepRecord
 
 NAMED = 3
 """Maximum number of windows listed."""

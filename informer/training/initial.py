@@ -1,8 +1,11 @@
 """The initial network of a run: random weights, a fitted linear map, another run's weights, or resumed."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from informer import checkpoint
 from informer.build import build_model, dims_of
@@ -15,9 +18,8 @@ from informer.data.calendar import mark_fields
 from informer.data.categories import Trained
 from informer.data.pipeline import Data
 from informer.data.read.frequency import Frequency
-from informer.errors import InputError
+from informer.errors import InputError, one_of
 from informer.models.base import ForecastModel
-from informer.training.freezing import freeze
 from informer.training.linear_skip import FittedMaps, fit_skip
 
 log = logging.getLogger(__name__)
@@ -87,3 +89,18 @@ def initial_network(
         log.info(note)
     freeze(model, settings.trainer.freeze)
     return model
+
+
+def freeze(model: nn.Module, names: Sequence[str]) -> None:
+    """Exclude these top-level modules from training: no gradients here, eval mode in `set_training_mode`.
+
+    Raises:
+        InputError: no such module, or no module is left to train.
+    """
+    parts = [name for name, _ in model.named_children()]
+    for name in names:
+        if name not in parts:
+            raise one_of("module in trainer.freeze", name, parts)
+        model.get_submodule(name).requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise InputError(f"trainer.freeze: expected a module left to train, found all of them: {', '.join(names)}")

@@ -12,7 +12,7 @@ from informer.config.model import LinearSkip, ModelConfig
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import RidgeForecast, fit_ridge
-from informer.inference.intervals import Calibration, Residuals, joined, lag_of, residuals
+from informer.inference.intervals import Residuals, joined, lag_of, residuals
 from informer.linear.fold import fit_model
 from informer.linear.residuals import held_out_blocks
 from informer.linear.shares import maps_of
@@ -55,14 +55,6 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
 def offered(config: ModelConfig) -> LinearModelConfig:
     """Configuration of the closed-form fit of a model."""
     return config if isinstance(config, LinearModelConfig) else LinearModelConfig(maps=config.maps)
-
-
-def calibrated(
-    model: ForecastModel, settings: TrainConfig, data: Data, *, finish: Callable[[ForecastModel], None]
-) -> Calibration | None:
-    """Calibration of a model in eval mode; None if `calibration_errors` has none."""
-    found = calibration_errors(model, settings, data, finish=finish)
-    return None if found is None else found.calibration()
 
 
 def calibration_errors(

@@ -5,24 +5,24 @@
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from informer.data.windows import Windows
 from informer.errors import counted
 from informer.models.base import model_output
-from informer.training.curves import track_epoch
+from informer.training.distributed import Processes
 from informer.training.divergence import divergence, is_finite
-from informer.training.freezing import set_training_mode
+from informer.training.loss import Loss, observed_share
 from informer.training.optim import gradient_norm, set_learning_rate
 from informer.training.precision import autocast
 from informer.training.session import Session
 from informer.training.state import Progress
-from informer.training.step_log import READ_EVERY, StepLog
-from informer.training.steps import epoch_steps
 from informer.training.stopping import EarlyStopping
-from informer.training.validation import mean_loss
+from informer.training.tracking.curves import track_epoch
+from informer.training.tracking.step_log import READ_EVERY, StepLog
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def train_epoch(session: Session) -> None:
     progress, checkpointer, unread = session.state.progress, session.checkpointer, StepLog(session.processes)
     trainer, last_step = session.settings.trainer, session.last_step
     order = window_order(session.data.train, seed=session.settings.seed, epoch=progress.epoch + 1)
-    order = order[: epoch_steps(trainer, len(order)) * trainer.batch_size]
+    order = order[: trainer.epoch_steps(len(order)) * trainer.batch_size]
     set_training_mode(session.state.model, trainer.freeze)
     while progress.n_seen < len(order) and progress.step < last_step:
         if session.ends_cycle(progress.step):
@@ -113,6 +113,13 @@ def train_epoch(session: Session) -> None:
             checkpointer.save(session.state)
         if is_reading and session.is_late:
             break
+
+
+def set_training_mode(model: nn.Module, frozen: Sequence[str]) -> None:
+    """Set training mode, except for frozen parts, which have no dropout and fixed statistics."""
+    model.train()
+    for name in frozen:
+        model.get_submodule(name).eval()
 
 
 def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
@@ -151,6 +158,34 @@ def validate(session: Session) -> float:
             session.state.scored, session.data.val, session.loss, session.settings.trainer.eval_batch_size,
             processes=session.processes, pause=pause,
         )  # fmt: skip
+
+
+@torch.inference_mode()
+def mean_loss(
+    model: nn.Module,
+    windows: Windows,
+    loss: Loss,
+    batch_size: int,
+    *,
+    processes: Processes,
+    pause: Callable[[], None] = lambda: None,
+) -> float:
+    """Loss in eval mode with equal weight per observed value; `pause` is called between batches.
+
+    Each process evaluates some of the batches; the result is bit-identical for any number of processes.
+    """
+    model.eval()
+    batches = torch.arange(len(windows)).split(batch_size)
+    sums = torch.zeros(len(batches), device=windows.starts.device)
+    counts = torch.zeros_like(sums)
+    for i in range(processes.rank, len(batches), processes.size):
+        batch = windows.batch(batches[i])
+        counted = observed_share(batch.target) if windows.store.has_gaps else len(batches[i])
+        counts[i] = counted
+        sums[i] = loss(model_output(model, batch).float(), batch.target) * counted
+        pause()
+    n = processes.sum(counts).sum().item() if windows.store.has_gaps else len(windows)
+    return processes.sum(sums).sum().item() / n
 
 
 def _read(unread: StepLog, session: Session) -> None:

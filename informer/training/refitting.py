@@ -17,7 +17,7 @@ from informer.linear.kept import Reads
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import Linear
-from informer.training import keeping
+from informer.training import update_state
 from informer.training.linear_skip import is_closed_form
 
 MANY = 1 << 40
@@ -33,7 +33,7 @@ def not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
     return None
 
 
-def check_inputs(kept: keeping.Kept, model: ForecastModel, saved: Checkpoint) -> None:
+def check_inputs(kept: update_state.UpdateState, model: ForecastModel, saved: Checkpoint) -> None:
     """Raise an InputError if the saved moments are for other inputs than those of the model."""
     maps, frequency = maps_of(model), Frequency.parse(saved.frequency)
     if kept.fit is None or maps is None:
@@ -69,7 +69,7 @@ def refit_of(run: str | Path | None, every: int) -> Refit:
     if why := why or not_from_moments(maps, trained):
         raise InputError(f"{start}: this model cannot be refitted: {why}; omit refit_every")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
-    kept = keeping.load(path, reads)
+    kept = update_state.load(path, reads)
     if kept is None or kept.fit is None:
         raise InputError(
             f"{start}: {path} has no saved moments of its linear maps (trainer.keep=false, or more than 64 MiB); omit "

@@ -1,7 +1,7 @@
 """One run, from its configuration to its report: read the data, build the network, train, score, save.
 
-Used by the command, `Forecaster.fit` and the search. `prepare` completes the configuration, `opened` sets up device,
-log and processes, and `train_and_score` is the run.
+Used by the command, `Forecaster.fit` and the search. `prepare` completes the configuration, `run_context` sets up
+device, log and processes, and `train_and_score` is the run.
 """
 
 import logging
@@ -36,45 +36,44 @@ from informer.runtime import pick_device, provenance, seed_everything, set_deter
 from informer.training.checkpointer import Checkpointer
 from informer.training.compiling import check_compiler
 from informer.training.continuing import note_of_length
-from informer.training.curves import reference_losses
 from informer.training.describe import better_command, checkpoint_facts, data_facts, log_gain, log_run
 from informer.training.distributed import Processes
 from informer.training.initial import initial_network
-from informer.training.keeping import close
 from informer.training.loop import fit
 from informer.training.loss import build_loss
-from informer.training.losses import LossFile
 from informer.training.run_dir import RunFolder
-from informer.training.scoring import Searched, final_metrics, score_best
+from informer.training.scoring import SearchResult, final_metrics, score_best
 from informer.training.session import Session
 from informer.training.signals import Interrupted, StopRequest
-from informer.training.sinks import Sink, check_installed, open_sinks
 from informer.training.state import EVENTS, State, positions_in
-from informer.training.steps import n_steps
 from informer.training.stopping import EarlyStopping
-from informer.training.tracker import Tracker
-from informer.training.transform import with_transform
+from informer.training.target_transform import with_transform
+from informer.training.tracking.curves import reference_losses
+from informer.training.tracking.loss_table import LossFile
+from informer.training.tracking.sinks import Sink, check_installed, open_sinks
+from informer.training.tracking.tracker import Tracker
+from informer.training.update_state import save_refit_and_state
 
 log = logging.getLogger("informer.train")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Surroundings of a run.
+class RunContext:
+    """Where and how a run is executed.
 
     Args:
         folder: run directory.
         console: for the progress bar, the epoch table and the report.
         device: device of the network and the data.
         processes: processes of the run.
-        keep_log_in: starts the log file.
+        start_log_file: also logs to this file from now on.
     """
 
     folder: RunFolder
     console: Console
     device: torch.device
     processes: Processes
-    keep_log_in: Callable[[Path], None]
+    start_log_file: Callable[[Path], None]
 
 
 def prepare(settings: TrainConfig, folder: RunFolder) -> TrainConfig:
@@ -90,63 +89,68 @@ def prepare(settings: TrainConfig, folder: RunFolder) -> TrainConfig:
 
 
 @contextmanager
-def opened(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterator[Place]:
+def run_context(settings: TrainConfig, folder: RunFolder, console: Console) -> Iterator[RunContext]:
     """Set up device, seeds, log and processes of a run."""
     device = pick_device(settings.device)
     set_deterministic(settings.trainer.deterministic)
     seed_everything(settings.seed)
     minutes = settings.trainer.collective_timeout_minutes
-    with logging_to(console) as keep_log_in, Processes.started(device, minutes) as processes:
-        yield Place(folder=folder, console=console, device=device, processes=processes, keep_log_in=keep_log_in)
+    with logging_to(console) as start_log_file, Processes.started(device, minutes) as processes:
+        yield RunContext(
+            folder=folder, console=console, device=device, processes=processes, start_log_file=start_log_file
+        )
 
 
 def train_and_score(
-    settings: TrainConfig, place: Place, source: Source, last: Checkpoint | None, searched: Searched | None = None
+    settings: TrainConfig,
+    context: RunContext,
+    source: Source,
+    last: Checkpoint | None,
+    searched: SearchResult | None = None,
 ) -> Evaluation | None:
     """Train, and score the best epoch once on the test part; None in all processes but the first.
 
     Args:
         settings, source: complete configuration, and the series.
-        place: surroundings of the run.
+        context: device, folder and processes of the run.
         last, searched: the run's last saved state (None: a new run), and results of a search before it.
-
 
     Raises:
         InputError: an error the user can fix; nothing is written before training starts.
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
     progress.report(Status(doing="preparing the data and fitting linear parts"))
-    settings, chosen = with_transform(settings, source, place.device)
-    data = build_data(settings, place.device, source=source)
+    settings, chosen = with_transform(settings, source, context.device)
+    data = build_data(settings, context.device, source=source)
     if last is not None:
         _check_same_data(data, last)
-    model = initial_network(settings, data, last, searched.maps if searched else None).to(place.device)
-    if not place.processes.is_main:
-        with _tracker(settings, {}, data, last, place.console) as tracker:
-            _train(settings, model, data, place, tracker, last)
+    model = initial_network(settings, data, last, searched.maps if searched else None).to(context.device)
+    if not context.processes.is_main:
+        with _tracker(settings, {}, data, last, context.console) as tracker:
+            _train(settings, model, data, context, tracker, last)
         return None
-    _begin_or_go_on(settings, data, place, last, chosen)
-    log_run(settings, data, model, place.device)
+    _record_start(settings, data, context, last, chosen)
+    log_run(settings, data, model, context.device)
     # fitted on first use: training reports values for which no baseline can be fitted
     baselines = cache(lambda: fit_baselines(data))
     with (
-        place.folder.as_latest(),
-        _tracker(settings, _sinks(settings, place, last), data, last, place.console) as tracker,
+        context.folder.as_latest(),
+        _tracker(settings, _sinks(settings, context, last), data, last, context.console) as tracker,
     ):
         tracker.references = cache(lambda: _references(settings, data, baselines()))
-        stopping = _train(settings, model, data, place, tracker, last)
+        stopping = _train(settings, model, data, context, tracker, last)
         log_gain(settings, stopping)
         progress.report(Status(doing="scoring on held-out rows"))
         evaluation, errors = score_best(
-            settings, data, place.folder, place.console, place.device, baselines(), searched
+            settings, data, context.folder, context.console, context.device, baselines(), searched
         )
-        if kept := close(settings, data, place.folder.path, errors):
+        if kept := save_refit_and_state(settings, data, context.folder.path, errors):
             evaluation = replace(evaluation, notes=(*evaluation.notes, kept))
         plain = conversion.flat(conversion.to_plain(settings))
         tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
-        place.folder.finish()
-        _conclude(evaluation, place)  # last: a run with a report counts as finished, and is not resumed
-        if evaluation.winner is Winner.baseline and "search" not in place.folder.facts():
+        context.folder.finish()
+        _conclude(evaluation, context)  # last: a run with a report counts as finished, and is not resumed
+        if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
             log.info(better_command(settings))
     return evaluation
 
@@ -161,15 +165,15 @@ def _check_same_data(data: Data, last: Checkpoint) -> None:
         )
 
 
-def _begin_or_go_on(settings: TrainConfig, data: Data, place: Place, last: Checkpoint | None, chosen: str) -> None:
+def _record_start(settings: TrainConfig, data: Data, context: RunContext, last: Checkpoint | None, chosen: str) -> None:
     if last is None:
-        place.folder.begin(settings, provenance() | {"seed": settings.seed, "data": data_facts(data)})
+        context.folder.begin(settings, provenance() | {"seed": settings.seed, "data": data_facts(data)})
     else:
         facts = provenance()
-        if place.device.type == "cpu":
-            _warn_of_threads(place.folder.facts(), facts)
-        place.folder.resume(settings, facts)
-    place.keep_log_in(place.folder.path / LOG)
+        if context.device.type == "cpu":
+            _warn_of_threads(context.folder.facts(), facts)
+        context.folder.resume(settings, facts)
+    context.start_log_file(context.folder.path / LOG)
     if chosen:
         log.info(chosen)
     if last is not None and (note := note_of_length(settings, last, len(data.train))):
@@ -187,9 +191,9 @@ def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
         )
 
 
-def _sinks(settings: TrainConfig, place: Place, last: Checkpoint | None) -> dict[str, Sink]:
+def _sinks(settings: TrainConfig, context: RunContext, last: Checkpoint | None) -> dict[str, Sink]:
     positions = {} if last is None or last.training is None else positions_in(last.training)
-    kinds, folder = settings.trainer.tracker, place.folder.path
+    kinds, folder = settings.trainer.tracker, context.folder.path
     own: dict[str, Sink] = {LOSSES: LossFile(folder, settings.loss, kept=positions.get(LOSSES, 0))} if kinds else {}
     return own | open_sinks(kinds, folder, positions)
 
@@ -205,20 +209,25 @@ def _tracker(
 ) -> Tracker:
     return Tracker(
         sinks,
-        n_steps=n_steps(settings.trainer, len(data.train)),
+        n_steps=settings.trainer.n_steps(len(data.train)),
         console=console,
         done=0 if last is None else last.step,
     )
 
 
 def _train(
-    settings: TrainConfig, model: ForecastModel, data: Data, place: Place, tracker: Tracker, last: Checkpoint | None
+    settings: TrainConfig,
+    model: ForecastModel,
+    data: Data,
+    context: RunContext,
+    tracker: Tracker,
+    last: Checkpoint | None,
 ) -> EarlyStopping:
     if settings.compile:
-        check_compiler(place.device)
-    save = _saving(settings, data, place, tracker)
+        check_compiler(context.device)
+    save = _saving(settings, data, context, tracker)
     try:
-        with StopRequest(second_ends=place.processes.size == 1) as stop:
+        with StopRequest(second_ends=context.processes.size == 1) as stop:
             minutes = settings.trainer.save_every_minutes
             session = Session.begin(
                 settings,
@@ -226,20 +235,20 @@ def _train(
                 data,
                 tracker=tracker,
                 checkpointer=Checkpointer(
-                    save, every_minutes=minutes, stop=stop, processes=place.processes, device=place.device
+                    save, every_minutes=minutes, stop=stop, processes=context.processes, device=context.device
                 ),
-                processes=place.processes,
+                processes=context.processes,
                 resumed=None if last is None else last.training,
             )
             return fit(session)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; saved. Continue with: python -m informer.train resume={place.folder.path}")
+        log.info(f"{interrupted}; saved. Continue with: python -m informer.train resume={context.folder.path}")
         raise
 
 
-def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -> Callable[[State, bool], None]:
+def _saving(settings: TrainConfig, data: Data, context: RunContext, tracker: Tracker) -> Callable[[State, bool], None]:
     """A function that writes last.pt, and best.pt if the state is the best so far; only in the first process."""
-    facts, folder = checkpoint_facts(settings, data), place.folder.path
+    facts, folder = checkpoint_facts(settings, data), context.folder.path
 
     def save(state: State, is_best: bool) -> None:
         content = Checkpoint(
@@ -255,13 +264,13 @@ def _saving(settings: TrainConfig, data: Data, place: Place, tracker: Tracker) -
             checkpoint.save(folder / checkpoint.BEST, best)
         checkpoint.save(folder / checkpoint.LAST, content)
 
-    return save if place.processes.is_main else lambda state, is_best: None
+    return save if context.processes.is_main else lambda state, is_best: None
 
 
-def _conclude(evaluation: Evaluation, place: Place) -> None:
-    evaluation.save(place.folder.path)
-    place.console.print(evaluation.table())
+def _conclude(evaluation: Evaluation, context: RunContext) -> None:
+    evaluation.save(context.folder.path)
+    context.console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)
-    log.info(f"next: python -m informer.predict checkpoint={place.folder.path} input=FILE.csv output=forecasts")
-    log.info(f"      tensorboard --logdir {place.folder.path}")
+    log.info(f"next: python -m informer.predict checkpoint={context.folder.path} input=FILE.csv output=forecasts")
+    log.info(f"      tensorboard --logdir {context.folder.path}")

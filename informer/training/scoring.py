@@ -20,11 +20,11 @@ from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration, Residuals
 from informer.models.base import ForecastModel
 from informer.training.combination import combined, combiner, table_of
-from informer.training.curves import tag_of
 from informer.training.describe import checkpoint_facts
 from informer.training.linear_skip import FittedMaps, calibration_errors
 from informer.training.run_dir import RunFolder
 from informer.training.stopping import EarlyStopping
+from informer.training.tracking.curves import tag_of
 
 PROBE, MORE = 16, 4
 """Scoring is timed on PROBE and on MORE * PROBE test windows."""
@@ -36,18 +36,18 @@ SAFE = 1.3
 """Safety factor on measured times."""
 
 
-class Searched(NamedTuple):
+class SearchResult(NamedTuple):
     """Results of a search for its final run.
 
     Args:
         maps: fitted linear maps to start from; None: not fitted yet.
         fit_seconds: time for fitting them.
-        left: returns the remaining seconds of the budget.
+        seconds_left: returns the remaining seconds of the budget.
     """
 
     maps: FittedMaps | None
     fit_seconds: float
-    left: Callable[[], float]
+    seconds_left: Callable[[], float]
 
 
 def score_best(
@@ -57,7 +57,7 @@ def score_best(
     console: Console,
     device: torch.device,
     baselines: Sequence[FittedBaseline],
-    searched: Searched | None,
+    searched: SearchResult | None,
 ) -> tuple[Evaluation, Residuals | None]:
     """Choose the combination, calibrate the intervals, save the best checkpoint and score it on the test part.
 
@@ -89,7 +89,7 @@ def _scored(
     data: Data,
     calibration: Calibration | None,
     baselines: Sequence[FittedBaseline],
-    searched: Searched | None,
+    searched: SearchResult | None,
 ) -> Evaluation:
     """Score on all test windows, or on evenly spaced ones if the time budget requires it."""
     whole = len(data.test)
@@ -99,17 +99,17 @@ def _scored(
         return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
 
     least = max(LEAST, LEAST_VALUES // (data.sizes.pred_len * len(data.targets)))
-    if searched is None or math.isinf(searched.left()) or whole <= least:
+    if searched is None or math.isinf(searched.seconds_left()) or whole <= least:
         return scores(data)
     probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
-    marks = [searched.left()]
+    marks = [searched.seconds_left()]
     for probe in probes:
         scores(replace(data, test=probe))
-        marks.append(searched.left())
+        marks.append(searched.seconds_left())
     seconds = [earlier - later for earlier, later in pairwise(marks)]
     # the difference cancels the fixed cost of scoring
     pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
-    room = searched.left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
+    room = searched.seconds_left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
     most = max(int(room / (SAFE * pace)), least) if pace > 0 else whole
     if most >= whole:
         return scores(data)

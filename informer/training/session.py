@@ -11,16 +11,15 @@ from torch import nn
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.models.base import ForecastModel
-from informer.training.average import Average
 from informer.training.checkpointer import Checkpointer
 from informer.training.compiling import Compiled
 from informer.training.distributed import Processes
 from informer.training.loss import Loss, build_loss
 from informer.training.optim import build_optimizer, learning_rate
 from informer.training.state import State
-from informer.training.steps import n_steps
 from informer.training.stopping import EarlyStopping
-from informer.training.tracker import Tracker
+from informer.training.tracking.tracker import Tracker
+from informer.training.weight_average import WeightAverage
 
 
 @dataclass(kw_only=True, slots=True)
@@ -64,7 +63,7 @@ class Session:
             resumed: saved `State.training()`; None: a new run.
         """
         optimizer = build_optimizer(settings.optim, model)
-        average = Average(model, settings.optim.ema) if settings.optim.ema else None
+        average = WeightAverage(model, settings.optim.ema) if settings.optim.ema else None
         stopping = EarlyStopping(settings.trainer.patience)
         state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
         if resumed is not None:
@@ -97,7 +96,7 @@ class Session:
     @property
     def last_step(self) -> int:
         """The last step, unless the run stops early."""
-        return n_steps(self.settings.trainer, len(self.data.train))
+        return self.settings.trainer.n_steps(len(self.data.train))
 
     @property
     def is_over(self) -> bool:

@@ -10,9 +10,9 @@ from torch import Tensor
 from informer.config.training import TrackerKind
 from informer.errors import InputError, reason_of
 from informer.models.base import ForecastModel
-from informer.training.average import Average
 from informer.training.optim import GuardedAdam
 from informer.training.stopping import EarlyStopping
+from informer.training.weight_average import WeightAverage
 
 
 @dataclass(kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class State:
     optimizer: GuardedAdam
     stopping: EarlyStopping
     progress: Progress = field(default_factory=Progress)
-    average: Average | None = None
+    average: WeightAverage | None = None
     """Moving average of the weights (`optim.ema`)."""
 
     @property

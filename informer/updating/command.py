@@ -36,13 +36,13 @@ from informer.linear.kept import KeptFit, Reads
 from informer.linear.shares import Shares, maps_of
 from informer.models.base import ForecastModel, model_forecast
 from informer.runtime import pick_device, provenance, seed_everything
-from informer.training import keeping
+from informer.training import update_state
 from informer.training.combination import combiner, repeated_rows
 from informer.training.describe import data_facts
-from informer.training.keeping import UNTIL, Kept
 from informer.training.linear_skip import calibration_errors, is_closed_form
 from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
+from informer.training.update_state import UNTIL, UpdateState
 from informer.updating.fitting import Later, LinearPart, later_errors, recent, windows_of
 from informer.updating.rows import Rows, input_dataset, joined, read_rows
 from informer.updating.tuning import last_rate, tuned
@@ -69,7 +69,7 @@ class Older:
     saved: Checkpoint
     settings: TrainConfig
     rows: list[Series]
-    kept: Kept
+    kept: UpdateState
 
 
 def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evaluation:
@@ -135,14 +135,14 @@ def read_older(settings: UpdateConfig) -> Older:
     if why := not_from_moments(maps, trained):
         raise InputError(f"checkpoint={settings.checkpoint}: {why}; train again on all rows")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
-    kept = keeping.load(path, reads)
+    kept = update_state.load(path, reads)
     needs_moments = maps is not None and is_closed_form(model, trained)
     if kept is None or (kept.fit is None and needs_moments):
         return _from_data(settings, path, saved, trained)
     check_inputs(kept, model, saved)
     dataset = rows_dataset(trained.dataset, path / ROWS, written(saved, trained))
     rows = read_rows(trained, dataset, saved)
-    rows = keeping.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
+    rows = update_state.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
     return Older(path, saved, trained, rows, kept)
 
 
@@ -168,10 +168,10 @@ def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: T
         with found as data:
             errors = calibration_errors(model, trained, data, finish=combiner(saved, data))
             repeated = repeated_rows(data)
-            kept = Kept(
-                keeping.kept_fit(model, trained, data), repeated.tolist() if repeated is not None else None, errors
+            kept = UpdateState(
+                update_state.kept_fit(model, trained, data), repeated.tolist() if repeated is not None else None, errors
             )
-            rows = keeping.last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)
+            rows = update_state.last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)
     except InputError as error:
         raise InputError(f"checkpoint={settings.checkpoint}: this run saved no rows (trainer.keep): {error}") from error
     if rows is None:
@@ -215,7 +215,7 @@ def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
     return {
         "run": str(older.path),
         "digest": written_digest(older.path / BEST),
-        "kept": keeping.written_digest(older.path),
+        "kept": update_state.written_digest(older.path),
         "data_sha256": older.saved.data["sha256"],
         "updates": 1 + before.get("updates", 0),
         "input": where,
@@ -254,7 +254,7 @@ def _fit_and_score(
     evaluation = score(model, data, batch_size=own.trainer.eval_batch_size, calibration=calibration)
     evaluation = replace(evaluation, notes=(*evaluation.notes, _baseline_note(data), _before(older, own, data)))
     kept = older.kept.fit if part is None else _refit(best, model, part, later, folder)
-    keeping.save(folder.path, Kept(kept, older.kept.repeated, errors))
+    update_state.save(folder.path, UpdateState(kept, older.kept.repeated, errors))
     evaluation.save(folder.path)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
@@ -266,7 +266,7 @@ def _refit(best: Checkpoint, model: ForecastModel, part: LinearPart, later: Late
     """Save the model with linear maps fitted on all rows, for forecasts; returns the fit with its moments."""
     sums = part.sums(later.runs)
     part.give(model, sums)
-    facts = best.data | {REFITTED: int(sums.pooled.windows), UNTIL: keeping.last_time(later.data)}
+    facts = best.data | {REFITTED: int(sums.pooled.windows), UNTIL: update_state.last_time(later.data)}
     checkpoint.save(folder.path / REFIT, replace(best, weights=model.state_dict(), data=facts))
     log.info(f"linear maps: {windows_of(later.runs)} windows added to those of the older run, none fitted twice")
     return replace(part.kept, sums=sums)

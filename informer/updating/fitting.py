@@ -21,7 +21,7 @@ from informer.linear.residuals import MOST_WINDOWS
 from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.sums import Sums
 from informer.models.base import ForecastModel
-from informer.training.keeping import Kept
+from informer.training.update_state import UpdateState
 
 FEWEST_BLOCKS = 2
 """Minimum number of blocks of later rows; each is forecast with maps that were not fitted on it."""
@@ -87,7 +87,7 @@ class LinearPart:
     repeated: Sequence[int] | None
 
     @classmethod
-    def of(cls, kept: Kept, shares: Shares, data: Data) -> "LinearPart | None":
+    def of(cls, kept: UpdateState, shares: Shares, data: Data) -> "LinearPart | None":
         """The part for a run's data; None if the run saved no moments."""
         if kept.fit is None:
             return None

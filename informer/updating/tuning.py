@@ -14,14 +14,13 @@ from informer.errors import InputError
 from informer.models.base import ForecastModel
 from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
-from informer.training.freezing import freeze
+from informer.training.initial import freeze
 from informer.training.loop import fit
 from informer.training.optim import learning_rate
 from informer.training.session import Session
 from informer.training.signals import StopRequest
 from informer.training.state import State, check_training
-from informer.training.steps import n_steps
-from informer.training.tracker import Tracker
+from informer.training.tracking.tracker import Tracker
 
 log = logging.getLogger("informer.update")
 
@@ -35,7 +34,7 @@ def last_rate(settings: TrainConfig, training: Mapping[str, Any], n_windows: int
         n_windows: number of its training windows.
     """
     progress = training["progress"]
-    total = max(n_steps(settings.trainer, n_windows), 1)
+    total = max(settings.trainer.n_steps(n_windows), 1)
     done = max(min(progress["step"], total) - 1, 0) / total
     return learning_rate(settings.optim, epoch=max(progress["epoch"], 1), done=done)
 

@@ -19,7 +19,7 @@ from informer.errors import InputError
 from informer.files import check_inputs_stay, make_folder, write_atomic
 from informer.inference.predictor import TrainedModel
 from informer.reporting.page import to_html
-from informer.training.keeping import UNTIL
+from informer.training.update_state import UNTIL
 from informer.updating.command import written
 from informer.updating.rows import input_dataset, joined, read_rows
 from informer.watching.content import to_content, to_json

@@ -9,7 +9,7 @@ from data_cases import made
 
 from informer.inference.evaluate import compare
 from informer.training import scoring
-from informer.training.scoring import Searched
+from informer.training.scoring import SearchResult
 
 
 class Scorer:
@@ -39,7 +39,7 @@ def test_windows_are_thinned_to_the_time_that_is_left(monkeypatch, tmp_path, sec
     for name, value in (("PROBE", 4), ("MORE", 3), ("LEAST", 20), ("LEAST_VALUES", 1)):
         monkeypatch.setattr(scoring, name, value)
     settings = SimpleNamespace(trainer=SimpleNamespace(eval_batch_size=32, refit=refit))
-    searched = Searched(None, 15.0, lambda: scorer.left)
+    searched = SearchResult(None, 15.0, lambda: scorer.left)
     found = scoring._scored(None, settings, data, None, [], searched)
     assert found.windows == scorer.scored[-1] == most
     assert any("evenly spaced of 96 test windows" in note for note in found.notes) == (most < 96)

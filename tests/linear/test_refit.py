@@ -22,7 +22,7 @@ from informer.models.base import model_forecast
 from informer.models.linear import Linear, LinearModelConfig
 from informer.runtime import resource
 from informer.training.initial import initial_network
-from informer.training.linear_skip import calibrated
+from informer.training.linear_skip import calibration_errors
 
 SEQ, PRED, STRENGTH = 24, 6, 5.0
 MAPS = "model.maps=[{lookback:24,last:false,taper:0.0,shared:5.0,groups:{}}]"
@@ -113,12 +113,13 @@ def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_
     maps, model = (initial_network(one, data, None).eval() for one in (settings, network))
     with torch.no_grad():
         model.head.bias += 0.3
-    found = calibrated(model, network, data, finish=lambda fit: None)
-    of_maps = calibrated(maps, settings, data, finish=lambda fit: None)
+    errors = calibration_errors(model, network, data, finish=lambda fit: None)
+    errors_of_maps = calibration_errors(maps, settings, data, finish=lambda fit: None)
     batch = data.calibration.batch(torch.arange(len(data.calibration)))
     sizes = [float((model_forecast(one, batch) - batch.target).detach().abs().mean()) for one in (model, maps)]
-    assert found is not None
-    assert of_maps is not None
+    assert errors is not None
+    assert errors_of_maps is not None
+    found, of_maps = errors.calibration(), errors_of_maps.calibration()
     assert found.windows == of_maps.windows > len(data.calibration)
     np.testing.assert_allclose(found.half_width(80) / of_maps.half_width(80), sizes[0] / sizes[1], rtol=1e-3)
 

@@ -23,7 +23,7 @@ from informer.search.stage import search_first
 from informer.search.trials import TrialRunner
 from informer.training.distributed import Processes
 from informer.training.optim import GuardedAdam
-from informer.training.run import Place
+from informer.training.run import RunContext
 from informer.training.run_dir import RunFolder
 
 AUTO = ["model=auto", "model.d_model=8", "trainer.max_steps=2", "trainer.batch_size=64", *SMALL[3:]]
@@ -183,9 +183,9 @@ def test_data_that_changed_since_are_refused(folder: Path, monkeypatch: pytest.M
 
 
 def test_several_processes_are_refused(folder: Path, tree: Callable[[Path], object]) -> None:
-    place = Place(
+    place = RunContext(
         folder=RunFolder(Path("run")), console=Console(quiet=True), device=torch.device("cpu"),
-        processes=Processes(rank=0, size=2), keep_log_in=lambda path: None,
+        processes=Processes(rank=0, size=2), start_log_file=lambda path: None,
     )  # fmt: skip
     settings = composed(*SAMPLE)
     with pytest.raises(InputError, match="model=auto: expected one process, torchrun started 2"):

@@ -18,7 +18,7 @@ from informer import Forecaster, checkpoint
 from informer.checkpoint.digest import content_digest
 from informer.checkpoint.format import Checkpoint, to_safetensors
 from informer.errors import InputError
-from informer.training.keeping import written_digest
+from informer.training.update_state import written_digest
 
 STORED = Path(__file__).with_name("format_2")
 N_FLIPS = 150

@@ -25,9 +25,10 @@ from informer import files
 from informer.config import conversion
 from informer.runtime import resource
 from informer.search import stage
-from informer.training import curves, events, loop, optim, scoring, state, validation
+from informer.training import loop, optim, scoring, state
 from informer.training import run as training_run
 from informer.training import run_dir as run_folder
+from informer.training.tracking import curves, tensorboard_sink
 
 TRACKERS = "trainer.tracker=[tensorboard,csv]"
 RUN = [
@@ -43,10 +44,10 @@ MOMENTS: list[tuple[Any, str]] = [
     (loop, "train_step"),
     (loop, "gradient_norm"),  # in the middle of a step
     (optim.GuardedAdam, "step"),
-    (validation, "model_output"),
+    (loop, "model_output"),
     (state.EarlyStopping, "update"),
-    (events.EventFile, "scalar"),
-    (events.EventFile, "sync"),
+    (tensorboard_sink.EventFile, "scalar"),
+    (tensorboard_sink.EventFile, "sync"),
     (files, "_write_through"),
     (os, "replace"),
     (files, "_sync_folder"),
@@ -114,7 +115,7 @@ def main(seed: int, n_kills: int) -> None:
     draws = random.Random(seed)  # its own: a run sets the seed of the module's
     conversion.register()
     moments = Moments()
-    curves.picture = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
+    curves.forecast_figure = lambda model, data: Figure(figsize=(0.1, 0.1))  # a second each otherwise
     go_on(Path("whole"))
     n_moments, kills, run = moments.count, 0, 0
     while kills < n_kills:

@@ -22,7 +22,7 @@ from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
 from informer.training.combination import _chosen, _offered, _singles, choose, repeated_rows
 from informer.training.initial import initial_network
-from informer.training.keeping import close
+from informer.training.update_state import save_refit_and_state
 
 NETWORK = [
     "model=informer_plus",
@@ -227,7 +227,7 @@ def test_a_fit_on_all_rows_leaves_what_the_network_adds(folder: Path) -> None:
     facts = saved.data | {COMBINED: Shares(0.5, 0.5, 0.0).to_plain()}
     checkpoint.save(Path("trained/best.pt"), replace(saved, weights=model.state_dict(), data=facts))
     settings = composed("dataset=sample", *keys)
-    close(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)
+    save_refit_and_state(settings, build_data(settings, torch.device("cpu")), Path("trained"), None)
     refit = restore_model(checkpoint.load(Path("trained/refit.pt")))
     assert isinstance(refit, Informer)
     for own, again in zip(model.head.parameters(), refit.head.parameters(), strict=True):

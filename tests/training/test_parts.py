@@ -15,14 +15,12 @@ from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.training.checkpointer import Checkpointer
 from informer.training.distributed import Processes
-from informer.training.loop import window_order
+from informer.training.loop import mean_loss, window_order
 from informer.training.loss import build_loss
 from informer.training.optim import build_optimizer, gradient_norm, learning_rate, set_learning_rate
 from informer.training.signals import StopRequest
 from informer.training.state import State
-from informer.training.steps import n_steps
 from informer.training.stopping import EarlyStopping
-from informer.training.validation import mean_loss
 
 
 def test_the_rate_halves_each_epoch() -> None:
@@ -107,14 +105,14 @@ def test_a_loss_that_is_no_number_ends_the_run(loss: float) -> None:
 
 @pytest.mark.parametrize(("n_windows", "max_steps", "steps"), [(64, None, 4), (65, None, 6), (65, 5, 5), (65, 9, 6)])
 def test_steps_of_a_run(n_windows: int, max_steps: int | None, steps: int) -> None:
-    assert n_steps(TrainerConfig(max_epochs=2, batch_size=32, max_steps=max_steps), n_windows) == steps
+    assert TrainerConfig(max_epochs=2, batch_size=32, max_steps=max_steps).n_steps(n_windows) == steps
 
 
 @pytest.mark.parametrize(("per_epoch", "max_steps", "steps"), [(1, None, 2), (3, None, 6), (9, None, 6), (2, 3, 3)])
 def test_steps_of_a_run_with_epochs_of_its_own(per_epoch: int, max_steps: int | None, steps: int) -> None:
     """65 windows in batches of 32 are three steps, which an epoch never exceeds."""
     config = TrainerConfig(max_epochs=2, batch_size=32, steps_per_epoch=per_epoch, max_steps=max_steps)
-    assert n_steps(config, 65) == steps
+    assert config.n_steps(65) == steps
 
 
 class _Zero(nn.Module):

@@ -21,7 +21,7 @@ from informer.config.training import OptimConfig
 from informer.inference.evaluation import Evaluation
 from informer.training import loop, run
 from informer.training.optim import GuardedAdam, build_optimizer
-from informer.training.step_log import READ_EVERY
+from informer.training.tracking.step_log import READ_EVERY
 
 SAMPLE = ["dataset=sample", *SMALL, "trainer.batch_size=8", "run_dir=run"]
 STEPS = 22

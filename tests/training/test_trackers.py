@@ -24,8 +24,8 @@ from informer.errors import InputError
 from informer.inference.evaluate import evaluate, fit_baselines, training_scale
 from informer.models.base import model_forecast
 from informer.training import loop
-from informer.training.losses import LossTable, note_of, units_of
 from informer.training.state import positions_in
+from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
 needs_mlflow = pytest.mark.skipif(
     importlib.util.find_spec("mlflow") is None, reason="needs mlflow (pip install 'informer[mlflow]')"
@@ -275,7 +275,7 @@ def test_a_server_that_is_not_there_is_one_line(folder: Path, monkeypatch: pytes
 
 
 def test_without_the_extra_nothing_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("informer.training.sinks.find_spec", lambda name: None)
+    monkeypatch.setattr("informer.training.tracking.sinks.find_spec", lambda name: None)
     outcome = call("train", *TRAIN, "trainer.tracker=[mlflow]", "run_dir=run")
     assert outcome.err == "error: trainer.tracker=mlflow: mlflow not installed; pip install 'informer[mlflow]'\n"
     assert not Path("run/config.yaml").exists()

@@ -10,7 +10,7 @@ import yaml
 from entry_points import call
 
 from informer.config.dataset import Transform
-from informer.training.transform import Scores, choose
+from informer.training.target_transform import Scores, choose
 
 DAYS = 420
 SPLIT = ["dataset.split.kind=rows", "dataset.split.train=250", "dataset.split.val=80", "dataset.split.test=90"]

@@ -21,7 +21,7 @@ from informer.linear.select import fit_shared
 from informer.linear.solve import Layout
 from informer.linear.sums import packed, unpacked
 from informer.runtime import resource
-from informer.training import keeping
+from informer.training import update_state
 
 SEQ, PRED, STRENGTH, OLD, ALL = 24, 6, 5.0, 320, 400
 SIZES = WindowSizes(seq_len=SEQ, label_len=11, pred_len=PRED)
@@ -62,7 +62,7 @@ def reads(n_series: int = 1) -> Reads:
 
 
 def kept_of(run: Path, n_series: int = 1) -> KeptFit:
-    found = keeping.load(run, reads(n_series))
+    found = update_state.load(run, reads(n_series))
     assert found is not None
     assert found.fit is not None
     return found.fit
@@ -150,7 +150,7 @@ def test_an_updated_run_is_a_run_like_any_other(older: Path, newer: Path) -> Non
 def test_intervals_are_from_later_windows_first(older: Path, newer: Path) -> None:
     """Red if errors of older windows are dropped although later ones are few, or later ones are not added."""
     assert updated(f"checkpoint={older}", "input=new.csv", "output=run2").status == 0
-    before, after = (keeping.load(run, reads()) for run in (older, Path("run2")))
+    before, after = (update_state.load(run, reads()) for run in (older, Path("run2")))
     assert before is not None
     assert after is not None
     assert before.errors is not None

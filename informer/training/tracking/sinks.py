@@ -10,9 +10,8 @@ from typing import Any, Protocol, final
 from informer.checkpoint.paths import CURVES, EVENTS
 from informer.config.training import TrackerKind
 from informer.errors import InputError
-from informer.files import writing
-from informer.training.appended import AppendedFile
-from informer.training.events import EventFile
+from informer.files import AppendedFile, writing
+from informer.training.tracking.tensorboard_sink import EventFile
 
 Positions = Mapping[str, int]
 """Position of each sink when a checkpoint was saved, by its kind."""
@@ -73,7 +72,7 @@ def _open(kind: TrackerKind, folder: Path, position: int) -> Sink:
         return EventFile(folder / EVENTS, length=position)
     if kind is TrackerKind.csv:
         return CurvesFile(folder / CURVES, length=position)
-    from informer.training.mlflow_sink import MlflowRun  # an optional package
+    from informer.training.tracking.mlflow_sink import MlflowRun  # an optional package
 
     return MlflowRun(folder, is_resumed=position > 0)
 

@@ -19,7 +19,7 @@ AVERAGE = "checkpoint: average of the weights"
 
 
 @final
-class Average:
+class WeightAverage:
     """A network with averaged weights and the buffers of the trained network.
 
     Args:

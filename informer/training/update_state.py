@@ -47,7 +47,7 @@ UNTIL = "fitted_until"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kept:
+class UpdateState:
     """Saved state of a run, to which later rows are added.
 
     Args:
@@ -62,7 +62,7 @@ class Kept:
     errors: Residuals | None
 
 
-def close(settings: TrainConfig, data: Data, folder: Path, errors: Residuals | None) -> str | None:
+def save_refit_and_state(settings: TrainConfig, data: Data, folder: Path, errors: Residuals | None) -> str | None:
     """Save the refit on all rows (`trainer.refit`), and moments, errors and rows for updates (`trainer.keep`).
 
     Args:
@@ -92,7 +92,7 @@ def close(settings: TrainConfig, data: Data, folder: Path, errors: Residuals | N
         )
     if trainer.keep and (rows := last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)):
         repeated = repeated_rows(data)
-        save(folder, Kept(kept, None if repeated is None else repeated.tolist(), errors))
+        save(folder, UpdateState(kept, None if repeated is None else repeated.tolist(), errors))
         taken = [rows[0].time_col, *data.inputs]
         series_col = series_column([one.name for one in rows], settings.dataset.series_col, taken)
         write_atomic(folder / ROWS, rows_table(rows, data.categories, series_col).to_csv(index=False))
@@ -143,7 +143,7 @@ def last_rows(panel: Sequence[Series], stops: Sequence[int], sizes: WindowSizes)
     return found
 
 
-def save(folder: Path, kept: Kept) -> None:
+def save(folder: Path, kept: UpdateState) -> None:
     """Write `kept.pt`, with a digest of its content."""
     content: dict[str, Any] = {
         "fit": None if kept.fit is None else kept.fit.to_plain(),
@@ -160,7 +160,7 @@ def written_digest(folder: Path) -> str | None:
     return _read(folder / KEPT)["digest"] if (folder / KEPT).exists() else None
 
 
-def load(folder: Path, of: Reads) -> Kept | None:
+def load(folder: Path, of: Reads) -> UpdateState | None:
     """The saved state of a run; None if it saved none.
 
     Args:
@@ -187,7 +187,7 @@ def load(folder: Path, of: Reads) -> Kept | None:
     ):
         raise InputError(f"{path}: repeated: expected {of.sizes.pred_len} rows of the history, found others")
     n = len({column for _, column in of.channels})
-    return Kept(
+    return UpdateState(
         None if fit is None else KeptFit.from_plain(fit, of, where),
         repeated,
         None if errors is None else _errors(errors, of.sizes, n, where),

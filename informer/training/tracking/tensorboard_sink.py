@@ -15,8 +15,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, hparams
 
-from informer.files import writing
-from informer.training.appended import AppendedFile
+from informer.files import AppendedFile, writing
 
 LAYOUT = {
     "loss": {

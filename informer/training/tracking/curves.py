@@ -4,6 +4,8 @@ weight norms, and the losses of the baselines."""
 from collections.abc import Sequence
 
 import torch
+from matplotlib.figure import Figure
+from torch import nn
 
 from informer.config.training import Extra
 from informer.data.pipeline import Data
@@ -12,11 +14,10 @@ from informer.inference.baselines import Baseline
 from informer.inference.coverage import REPORTED_LEVELS, IntervalScores
 from informer.inference.intervals import Calibration, lag_of, residuals
 from informer.metrics import pinball
-from informer.models.base import ForecastModel, model_output, point, quantiles_of
-from informer.plots import plot_attention
+from informer.models.base import ForecastModel, model_forecast, model_output, point, quantiles_of
+from informer.plots import plot_attention, plot_windows
 from informer.training.loss import Loss, observed_share
-from informer.training.tracker import Tracker
-from informer.training.validation import picture
+from informer.training.tracking.tracker import Tracker
 
 MOST_WINDOWS = 512
 """Maximum number of windows per part on which intervals are tracked, evenly spaced; on a long validation part they
@@ -39,7 +40,7 @@ def track_epoch(
     if not tracker.is_recording:
         return
     model.eval()
-    tracker.figure("val/forecast", picture(model, data), epoch)
+    tracker.figure("val/forecast", forecast_figure(model, data), epoch)
     tracker.scalars(interval_curves(model, data, batch_size=batch_size), epoch)
     if Extra.weights in extras:
         norms = {f"weights/{name}": float(part.detach().norm()) for name, part in model.named_parameters()}
@@ -85,6 +86,18 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
     for name, means in scores.quantiles.items():
         found[f"val/pinball_{name}"] = means.overall()["pinball"]
     return found
+
+
+@torch.inference_mode()
+def forecast_figure(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
+    """Plot forecasts and actual values of evenly spaced validation windows, in scaled units."""
+    model.eval()
+    batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
+    own = [data.inputs.index(name) for name in data.targets]
+    history, predicted, actual = (
+        x.float().cpu().numpy() for x in (batch.enc_x[:, :, own], model_forecast(model, batch), batch.target)
+    )
+    return plot_windows(history, predicted, actual, data.targets, target=data.columns.main)
 
 
 def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:

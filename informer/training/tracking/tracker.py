@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from informer import progress
 from informer.plots import png
 from informer.progress import Status
-from informer.training.sinks import Sink
-from informer.training.step_log import StepRecord
+from informer.training.tracking.sinks import Sink
+from informer.training.tracking.step_log import StepRecord
 
 log = logging.getLogger(__name__)
 

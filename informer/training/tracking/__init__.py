@@ -1,0 +1,1 @@
+"""Curves, pictures and progress of a run, and where they are written."""
