@@ -7,8 +7,9 @@ if __name__ == "__main__":  # before the imports that take time
 
 import sys
 
+from informer.config.arguments import split_positional
 from informer.config.compose import run_command
-from informer.config.positional import quoted_list, split_positional
+from informer.config.overrides import written
 from informer.config.reports import CompareConfig
 from informer.console import main_console
 
@@ -16,7 +17,7 @@ from informer.console import main_console
 def main() -> None:
     """Console script `informer-compare`."""
     paths, others = split_positional(sys.argv[1:])
-    sys.argv[1:] = [*others, *([f"runs={quoted_list(paths)}"] if paths else [])]
+    sys.argv[1:] = [*others, *([f"runs={written(paths)}"] if paths else [])]
     run_command("compare", _act)
 
 

@@ -11,10 +11,10 @@ if __name__ == "__main__":  # before the imports that take time
 
 import sys
 
-from informer.checkpoint.paths import unfinished
+from informer.checkpoint.paths import unfinished_note
+from informer.config.arguments import split_positional
 from informer.config.commands import EvalConfig
 from informer.config.compose import run_command
-from informer.config.positional import split_positional
 from informer.console import main_console, refuse, say
 
 
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _act(settings: EvalConfig) -> None:
-    if note := unfinished(settings.checkpoint):
+    if note := unfinished_note(settings.checkpoint):
         say(main_console(), note)
     from informer.inference.rescore import evaluate  # imports torch; wrong paths are refused earlier
 

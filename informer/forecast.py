@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from informer.config.addresses import is_address
+from informer.config.arguments import as_input, split_positional
 from informer.config.compose import run_command
 from informer.config.forecast import ForecastConfig
-from informer.config.positional import as_input, split_positional
 from informer.console import main_console, refuse
 from informer.data.read.download import check_input
 from informer.data.read.remote import copied_here, without_signature

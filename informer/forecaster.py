@@ -17,7 +17,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.build import read_dataset, take_table
-from informer.checkpoint.paths import METRICS, followed, newest
+from informer.checkpoint.paths import METRICS, refit_if_any, resolve_latest
 from informer.data.attributes import given_attributes
 from informer.data.read.given import Given, frame_of, like, path_of
 from informer.data.read.table import table_of_frame
@@ -37,9 +37,9 @@ from informer.inference.estimator import (
     table_settings,
 )
 from informer.inference.predictor import TrainedModel
-from informer.inference.refits import Refits
-from informer.inference.rolling import roll_panel
-from informer.inference.rolling_scores import Rolling, first_origin
+from informer.inference.rolling.forecasts import roll_panel
+from informer.inference.rolling.refits import Refits
+from informer.inference.rolling.scores import Rolling, first_origin
 from informer.search.stage import Read, train
 from informer.training.refitting import refit_of
 from informer.training.run_dir import RunFolder
@@ -84,8 +84,8 @@ class Forecaster:
         Raises:
             InputError: no readable checkpoint, or the device is not available.
         """
-        found = cls(TrainedModel.load(newest(path), device=device))
-        scores, found._run = Path(path) / METRICS, followed(path)
+        found = cls(TrainedModel.load(refit_if_any(path), device=device))
+        scores, found._run = Path(path) / METRICS, resolve_latest(path)
         found._scores = scores.read_text() if scores.is_file() else None
         return found
 
@@ -263,9 +263,9 @@ class Forecaster:
             frame, horizon: as for `predict`; `frame` also contains the future covariates.
             stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
-            adaptive: widths follow the coverage at earlier origins; see `informer.inference.adaptive`.
+            adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling.adaptive`.
             refit_every: number of origins between refits of the linear maps on all earlier rows of `frame`; only for a
-                model of a run directory; see `informer.inference.refits`.
+                model of a run directory; see `informer.inference.rolling.refits`.
             start: first forecast time; None: after seq_len rows, or with refit_every after the training rows.
             attributes: as in `predict`.
 

@@ -11,9 +11,9 @@ if __name__ == "__main__":  # before the imports that take time
 
 import sys
 
+from informer.config.arguments import as_input, split_positional
 from informer.config.commands import InspectConfig
 from informer.config.compose import run_command
-from informer.config.positional import as_input, split_positional
 from informer.console import EXIT_USER_ERROR, main_console
 from informer.data.read.download import check_input
 from informer.data.read.remote import copied_here

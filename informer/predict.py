@@ -15,10 +15,10 @@ if __name__ == "__main__":  # before the imports that take seconds
 import sys
 from collections.abc import Sequence
 
-from informer.checkpoint.paths import BEST, followed, unfinished
+from informer.checkpoint.paths import BEST, resolve_latest, unfinished_note
+from informer.config.arguments import split_positional
 from informer.config.commands import PredictConfig
 from informer.config.compose import run_command
-from informer.config.positional import split_positional
 from informer.console import main_console, refuse, say
 from informer.data.read.download import check_input
 from informer.inference.jobs.places import at_hand
@@ -37,7 +37,7 @@ def main() -> None:
 def with_keys(arguments: Sequence[str]) -> list[str]:
     """With `checkpoint=` before a run or .pt file given without a key, and `input=` before any other path."""
     paths, others = split_positional(arguments)
-    runs = [path for path in paths if path.endswith(".pt") or (followed(path) / BEST).is_file()]
+    runs = [path for path in paths if path.endswith(".pt") or (resolve_latest(path) / BEST).is_file()]
     files = [path for path in paths if path not in runs]
     if len(files) > 1 or len(runs) > 1:
         refuse(
@@ -50,7 +50,7 @@ def with_keys(arguments: Sequence[str]) -> list[str]:
 def _act(settings: PredictConfig) -> None:
     with at_hand(settings) as here:
         check_input(here.input or "")
-        if note := unfinished(here.checkpoint):
+        if note := unfinished_note(here.checkpoint):
             say(main_console(), note)
         from informer.inference.jobs.run import predict  # imports torch; wrong paths are errors before that
 

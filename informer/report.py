@@ -11,9 +11,9 @@ if __name__ == "__main__":  # before the imports that take time
 import sys
 from pathlib import Path
 
-from informer.checkpoint.paths import followed
+from informer.checkpoint.paths import resolve_latest
+from informer.config.arguments import split_positional
 from informer.config.compose import run_command
-from informer.config.positional import split_positional
 from informer.config.reports import ReportConfig
 from informer.console import main_console, refuse
 from informer.data.read.remote import copied_here, is_remote, without_query
@@ -33,7 +33,7 @@ def _act(settings: ReportConfig) -> None:
     if is_remote(settings.input) and settings.output is None:
         raise InputError(f"output: expected the path of a page for input={without_query(settings.input)}, found none")
     settings = copied_here(settings, ("input", "history", "actuals"))
-    _check_exists(followed(settings.input))
+    _check_exists(resolve_latest(settings.input))
     from informer.reporting.command import report  # imports torch; wrong paths are refused earlier
 
     report(settings, main_console())

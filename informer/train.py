@@ -20,8 +20,8 @@ from pathlib import Path
 
 from informer.checkpoint.paths import locate
 from informer.config.addresses import is_address
+from informer.config.arguments import split_positional
 from informer.config.compose import choice, given_keys, job_number, run_command
-from informer.config.positional import split_positional
 from informer.config.schema import TrainConfig
 from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset

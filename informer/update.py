@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
-from informer.checkpoint.paths import followed, locate
+from informer.checkpoint.paths import locate, resolve_latest
 from informer.config.compose import run_command
 from informer.config.updating import UpdateConfig
 from informer.console import main_console
@@ -31,7 +31,7 @@ def _act(settings: UpdateConfig) -> None:
     check_file(Path(settings.input or ""))
     from informer.updating.command import update  # imports torch; wrong paths are refused earlier
 
-    name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_update_{followed(settings.checkpoint).resolve().name}"
+    name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}_update_{resolve_latest(settings.checkpoint).resolve().name}"
     output = settings.output
     place = RunFolder.new(Path(RUNS) / name) if output is None else nullcontext(RunFolder(Path(output)))
     with place as folder:

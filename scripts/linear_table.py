@@ -25,7 +25,7 @@ from informer.data.columns import Roles
 from informer.data.pipeline import Data, load_data
 from informer.data.windows import Batch
 from informer.inference.baselines import fit_ridge
-from informer.inference.evaluate import Forecast, evaluate, training_scale
+from informer.inference.evaluate import ForecastFunction, evaluate, training_scale
 from informer.linear.fold import fit_linear
 from informer.linear.offered import FitOn, LinearConfig
 
@@ -53,11 +53,11 @@ def load(name: str, *, seq_len: int, pred_len: int, folder: Path) -> Data:
     )
 
 
-def forecasts(data: Data, fit_on: FitOn, only_last: bool) -> dict[str, Callable[[], Forecast]]:
+def forecasts(data: Data, fit_on: FitOn, only_last: bool) -> dict[str, Callable[[], ForecastFunction]]:
     """The rows of the table; each is fitted when called."""
     positions = data.columns.positions(data.targets)
 
-    def linear(changes: dict[str, Any]) -> Forecast:
+    def linear(changes: dict[str, Any]) -> ForecastFunction:
         config = LinearConfig(fit_on=fit_on, **changes)
         calendar, frequency = data.calendar, data.frequency
         fitted = fit_linear(data.train, data.val, positions, frequency=frequency, calendar=calendar, config=config)
@@ -69,7 +69,7 @@ def forecasts(data: Data, fit_on: FitOn, only_last: bool) -> dict[str, Callable[
         return forecast
 
     rows = list(ROWS.items())[-1:] if only_last else ROWS.items()
-    made: dict[str, Callable[[], Forecast]] = {name: partial(linear, changes) for name, changes in rows}
+    made: dict[str, Callable[[], ForecastFunction]] = {name: partial(linear, changes) for name, changes in rows}
     return made if only_last else {"ridge": partial(fit_ridge, data.train, data.val, positions)} | made
 
 

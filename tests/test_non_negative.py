@@ -67,13 +67,13 @@ def test_scores_are_of_the_forecasts_that_are_made(run: Path) -> None:
     """The floor is applied in scaled units too, where the report is made."""
     model = restore_model(checkpoint.load(run))
     assert model.non_negative == (0,)
-    from informer.models.base import floored
+    from informer.models.base import at_least_zero
 
     class Scaled:
         center, scale = torch.tensor([[4.0, 1.0, 1.0]]), torch.tensor([[2.0, 1.0, 1.0]])
 
     output = torch.tensor([[[-3.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]])
-    assert floored(output, Scaled, (0,)).tolist() == [[[-2.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]]
+    assert at_least_zero(output, Scaled, (0,)).tolist() == [[[-2.0, -9.0, 0.0], [-1.0, 0.0, 0.0]]]
 
 
 @pytest.mark.parametrize(("setting", "names"), [("all", ["sales", "heat"]), ("none", [])])

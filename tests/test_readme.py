@@ -11,7 +11,7 @@ from entry_points import ROOT, SMALL, call
 from published_files import published_folder
 
 from informer import Forecaster
-from informer.checkpoint.paths import followed
+from informer.checkpoint.paths import resolve_latest
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHORT = ["seq_len=24", "label_len=12", "trainer.max_steps=2", "trainer.time_budget_minutes=0.05"]
@@ -69,7 +69,7 @@ def test_the_path_of_a_file_of_ones_own(my_csv: pd.DataFrame) -> None:
     run(predict)
     assert "sales_hi95" in pd.read_csv("forecasts/my.forecast.csv").columns
     run(report)
-    assert followed("runs/latest/report.html").stat().st_size > 1e6
+    assert resolve_latest("runs/latest/report.html").stat().st_size > 1e6
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from entry_points import SMALL, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
-from informer.checkpoint.paths import followed
+from informer.checkpoint.paths import resolve_latest
 from informer.data.windows import Windows
 from informer.training import loop
 
@@ -146,7 +146,7 @@ def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest
 def test_the_saved_configuration_makes_the_same_run(folder: Path, trained: Trained) -> None:
     outcome = call("train", f"--config-dir={trained.run_dir}", "--config-name=config")
     assert outcome.status == 0, outcome.err
-    again = followed("runs/latest")
+    again = resolve_latest("runs/latest")
     for name in ("best.pt", "last.pt"):
         one, other = checkpoint.load(trained.run_dir / name), checkpoint.load(again / name)
         assert equal(one.weights, other.weights)
@@ -232,7 +232,7 @@ def test_runs_get_names_and_latest_follows(folder: Path) -> None:
     for attention in ("full", "prob"):
         outcome = call("train", *SAMPLE, f"attn={attention}", "trainer.max_steps=1")
         assert outcome.status == 0, outcome.err
-        assert followed("runs/latest").name.endswith(f"_sample_tiny_{attention}")
+        assert resolve_latest("runs/latest").name.endswith(f"_sample_tiny_{attention}")
     assert len([path for path in Path("runs").iterdir() if path.is_dir()]) == 2
 
 
@@ -242,7 +242,7 @@ def test_several_jobs_have_a_folder_each_and_nothing_else(folder: Path) -> None:
     runs = sorted(path for path in Path("runs").iterdir() if path.is_dir())
     assert [path.name[-1] for path in runs] == ["0", "1"]
     assert [yaml.safe_load((path / "config.yaml").read_text())["seed"] for path in runs] == [0, 1]
-    assert followed("runs/latest") == runs[1]
+    assert resolve_latest("runs/latest") == runs[1]
     assert [path.name for path in folder.iterdir()] == ["runs"]
     assert "job 0: seed=0\n" in outcome.out
     assert "job 1: seed=1\n" in outcome.out

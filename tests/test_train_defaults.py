@@ -9,7 +9,7 @@ import pytest
 from entry_points import ROOT, SMALL, call
 from rich.console import Console
 
-from informer.checkpoint.paths import followed
+from informer.checkpoint.paths import resolve_latest
 from informer.config.compose import compose
 from informer.config.dataset import Features
 from informer.training.describe import better_command
@@ -47,7 +47,7 @@ def test_a_file_needs_no_key_and_the_run_is_named_after_it(my_csv: Path) -> None
     outcome = call("train", "my.csv", "target=demand", *SMALL, "trainer.max_steps=1")
     assert outcome.status == 0, outcome.err
     assert "4 columns in, 1 out" in outcome.out
-    assert followed("runs/latest").name.endswith("_my_tiny_prob_demand")
+    assert resolve_latest("runs/latest").name.endswith("_my_tiny_prob_demand")
 
 
 def test_two_files_are_refused(my_csv: Path) -> None:

@@ -17,7 +17,7 @@ from informer.attention.base import Attention, AttentionSpec
 from informer.attention.scores import hide_future, seen_keys
 from informer.ops.chunks import map_rows
 from informer.ops.dropout import dropout_product
-from informer.ops.fresh import normal
+from informer.ops.without_compiler import normal
 
 
 @final

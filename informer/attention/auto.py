@@ -14,8 +14,8 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
+from informer.attention.parameters import at_least
 from informer.attention.prob import ProbAttention
-from informer.attention.ranges import at_least
 
 CROSSOVER = 256
 """Length from which ProbSparse, forward and backward, is faster than torch's fused full attention on CPUs, causal or

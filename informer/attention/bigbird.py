@@ -22,9 +22,9 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, columns, gathered, pattern_weights
 from informer.attention.global_positions import global_columns, place_globals, with_global_rows
-from informer.attention.learned_tokens import Summary, summary_weights
-from informer.attention.ranges import at_least, fixed_lengths
-from informer.ops.fresh import is_shape_only
+from informer.attention.parameters import at_least, fixed_lengths
+from informer.attention.summary_tokens import Summary, summary_weights
+from informer.ops.without_compiler import is_shape_only
 
 
 @final

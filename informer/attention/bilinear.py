@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
-from informer.ops.fresh import is_shape_only
+from informer.ops.without_compiler import is_shape_only
 
 
 @final

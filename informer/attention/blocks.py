@@ -18,9 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from informer.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, int_hint, rows_per_chunk
+from informer.ops.chunks import CACHED_ELEMENTS, MAX_ELEMENTS, int_hint, map_slices, rows_per_chunk
 from informer.ops.dropout import dropout_product
-from informer.ops.slices import map_slices
 
 Allowed = Callable[[Tensor, Tensor], Tensor]
 """(row positions i, key positions j), int32 and broadcastable -> boolean: whether row i may use key j in this piece."""

@@ -40,8 +40,7 @@ from informer.attention.kernels import (
     running_tops,
     scan,
 )
-from informer.attention.masks import running_sum
-from informer.attention.ranges import choice
+from informer.attention.parameters import choice
 from informer.attention.recurrent import (
     FeatureState,
     KernelState,
@@ -50,6 +49,7 @@ from informer.attention.recurrent import (
     feature_step,
     kernel_step,
 )
+from informer.attention.running_sums import running_sum
 
 CALM = 40
 """Largest growth of the largest key within a chunk (as an exponent) for which one unit per chunk is enough."""

@@ -22,9 +22,8 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.kernels import promote_half
 from informer.attention.moving_average import new_average, over_processes
-from informer.attention.ranges import at_least, flag, share
-from informer.ops.compiling import outside_graphs
-from informer.ops.fresh import is_shape_only, normal
+from informer.attention.parameters import at_least, flag, share
+from informer.ops.without_compiler import is_shape_only, normal, outside_graphs
 
 
 @final

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, columns
-from informer.attention.learned_tokens import Summary, summary_weights
-from informer.attention.ranges import at_least
+from informer.attention.parameters import at_least
+from informer.attention.summary_tokens import Summary, summary_weights
 
 
 @final

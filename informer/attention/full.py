@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.ranges import positive
+from informer.attention.parameters import positive
 from informer.attention.scores import hide_future, seen_keys
 from informer.ops.chunks import map_rows
 from informer.ops.dropout import dropout_product

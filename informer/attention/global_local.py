@@ -20,7 +20,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, columns
-from informer.attention.ranges import at_least
+from informer.attention.parameters import at_least
 
 
 @runtime_checkable

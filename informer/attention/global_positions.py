@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from informer.attention.blocks import Allowed, Piece, attend, columns, positions
-from informer.attention.ranges import at_least
-from informer.ops.fresh import is_shape_only
+from informer.attention.parameters import at_least
+from informer.ops.without_compiler import is_shape_only
 
 
 def place_globals(length: int, n_global: int, global_positions: Sequence[int] | None) -> Tensor:

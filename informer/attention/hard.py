@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.ranges import flag, positive
+from informer.attention.parameters import flag, positive
 from informer.attention.scores import scaled_scores, seen_keys
 from informer.ops.chunks import map_rows
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from informer.attention.masks import causal_mean, running_sum
+from informer.attention.running_sums import causal_mean, running_sum
 from informer.ops.chunks import MAX_ELEMENTS, int_hint
 
 CHUNK = 64

@@ -18,7 +18,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.feature_maps import FEATURE_MAPS, dense_weights
 from informer.attention.kernels import kernel_attention, promote_half
-from informer.attention.ranges import choice
+from informer.attention.parameters import choice
 from informer.attention.recurrent import KernelState, empty_kernel_state, kernel_step
 
 

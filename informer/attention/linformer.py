@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
-from informer.attention.ranges import at_least, fixed_lengths, flag
-from informer.ops.fresh import normal
+from informer.attention.parameters import at_least, fixed_lengths, flag
+from informer.ops.without_compiler import normal
 
 
 @final

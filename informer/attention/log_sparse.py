@@ -14,7 +14,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, gathered, pattern_weights, positions
-from informer.attention.ranges import at_least
+from informer.attention.parameters import at_least
 
 NEAR = 64
 """Largest distance for which a band is used: its small dense products are faster than gathering keys."""

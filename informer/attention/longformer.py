@@ -19,7 +19,7 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, attend, band, pattern_weights
 from informer.attention.global_positions import global_columns, place_globals, with_global_rows
-from informer.attention.ranges import at_least, fixed_lengths
+from informer.attention.parameters import at_least, fixed_lengths
 
 
 @final

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from informer.ops.chunks import CACHED_ELEMENTS, rows_per_chunk
-from informer.ops.fresh import is_shape_only
+from informer.ops.without_compiler import is_shape_only
 
 Number = TypeVar("Number", int, Tensor)
 

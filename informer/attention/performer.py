@@ -20,11 +20,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.directions import random_directions
 from informer.attention.kernels import FeatureMap, Features, kernel_attention, kernel_weights, promote_half
-from informer.attention.ranges import at_least, choice, flag
+from informer.attention.parameters import at_least, choice, flag
 from informer.attention.recurrent import KernelState, empty_kernel_state, kernel_step
-from informer.ops.compiling import outside_graphs
+from informer.ops.without_compiler import is_shape_only, outside_graphs
 
 
 @final
@@ -126,3 +125,51 @@ class PerformerAttention(Attention):
         if self.n_calls and self.n_calls % self.redraw_every == 0:
             self.directions = self._draw().to(self.directions)
         self.n_calls = self.n_calls + 1
+
+
+def random_directions(n: int, e: int, *, orthogonal: bool, radii: str) -> Tensor:
+    """Rows w_r [n e] in float64 with uniformly distributed directions, drawn from torch's global generator.
+
+    Args:
+        n: number of rows.
+        e: width of a row.
+        orthogonal: make rows orthogonal in blocks of e; otherwise they are independent.
+        radii: lengths of the rows. gaussian: norms of n further rows of N(0, I). sqrt_d: sqrt(e) for all, which biases
+            the estimate. quantile: the r-th length solves P(chi_e <= length) = r / (n + 1); in random order.
+    """
+    if is_shape_only():
+        return torch.empty(n, e, dtype=torch.float64)
+    if orthogonal:
+        blocks = torch.randn(-(-n // e), e, e, dtype=torch.float64)
+        units = _orthogonal(blocks).flatten(0, 1)[:n]
+    else:
+        units = torch.nn.functional.normalize(torch.randn(n, e, dtype=torch.float64), dim=-1)
+    return units * _lengths(n, e, radii)[:, None]
+
+
+def _orthogonal(blocks: Tensor) -> Tensor:
+    """Uniform (Haar) orthogonal matrices from Gaussian ones; the signs of r's diagonal correct a bias of QR."""
+    q, r = torch.linalg.qr(blocks)
+    return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+
+
+def _lengths(n: int, e: int, radii: str) -> Tensor:
+    if radii == "sqrt_d":
+        return torch.full((n,), math.sqrt(e), dtype=torch.float64)
+    if radii == "gaussian":
+        return torch.randn(n, e, dtype=torch.float64).norm(dim=-1)
+    levels = torch.arange(1, n + 1, dtype=torch.float64) / (n + 1)
+    return chi_quantiles(levels, e)[torch.randperm(n)]
+
+
+def chi_quantiles(levels: Tensor, e: int) -> Tensor:
+    """x with P(chi_e <= x) = level in (0, 1), float64, by bisection of the incomplete gamma function."""
+    low = torch.zeros_like(levels)
+    # P(chi_e > sqrt(e) + t) <= exp(-t^2 / 2)
+    high = math.sqrt(e) + (-2 * torch.log1p(-levels)).sqrt()
+    half = torch.full_like(levels, e / 2)
+    for _ in range(64):
+        middle = (low + high) / 2
+        below = torch.special.gammainc(half, middle.square() / 2) < levels
+        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+    return (low + high) / 2

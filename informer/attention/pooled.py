@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
-from informer.attention.ranges import at_least, choice
+from informer.attention.parameters import at_least, choice
 
 
 @final

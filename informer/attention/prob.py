@@ -24,8 +24,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.masks import causal_mean, running_sum
-from informer.attention.ranges import at_least, choice, flag
+from informer.attention.parameters import at_least, choice, flag
+from informer.attention.running_sums import causal_mean, running_sum
 from informer.attention.sparsity import sparsity
 from informer.ops.chunks import map_rows
 from informer.ops.dropout import dropout_product

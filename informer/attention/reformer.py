@@ -20,7 +20,7 @@ from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import Piece, Softmax, attend, pattern_weights
 from informer.attention.full import FullAttention
 from informer.attention.lsh import Blocks, block_numbers, buckets, cut_tiles, draw_rotations, marks
-from informer.attention.ranges import at_least
+from informer.attention.parameters import at_least
 from informer.ops.chunks import CACHED_ELEMENTS, int_hint, rows_per_chunk
 from informer.ops.gathers import map_gathers
 

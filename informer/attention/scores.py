@@ -1,9 +1,15 @@
 """Scores of a chunk of query rows, for quadratic mechanisms that compute them."""
 
+import torch
 from torch import Tensor
 
 from informer.attention.base import AttentionSpec
-from informer.attention.masks import future_keys
+
+
+def future_keys(start: int, n_rows: int, n_keys: int, device: torch.device) -> Tensor:
+    """Boolean [n_rows n_keys], True where key j lies after row i: rows are start, start + 1, ..."""
+    rows = torch.arange(start, start + n_rows, device=device)
+    return torch.arange(n_keys, device=device) > rows[:, None]
 
 
 def seen_keys(spec: AttentionSpec, stop: int, *operands: Tensor) -> tuple[Tensor, ...]:

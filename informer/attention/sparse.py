@@ -28,9 +28,9 @@ from informer.attention.blocks import (
     strided_groups,
     tiles,
 )
-from informer.attention.ranges import at_least, choice, fixed_lengths
+from informer.attention.parameters import at_least, choice, fixed_lengths
 from informer.ops.chunks import MAX_ELEMENTS, int_hint
-from informer.ops.fresh import is_shape_only
+from informer.ops.without_compiler import is_shape_only
 
 
 @final

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.full import FullAttention
-from informer.attention.ranges import choice, fixed_lengths
+from informer.attention.parameters import choice, fixed_lengths
 from informer.attention.scores import hide_future, seen_keys
 from informer.ops.chunks import map_rows
 from informer.ops.dropout import dropout
-from informer.ops.fresh import normal
+from informer.ops.without_compiler import normal
 
 
 @final

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
-from informer.attention.ranges import at_least
+from informer.attention.parameters import at_least
 from informer.attention.scores import scaled_scores, seen_keys
 from informer.ops.chunks import map_rows
 from informer.ops.dropout import dropout_product

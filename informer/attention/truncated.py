@@ -14,7 +14,7 @@ from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.blocks import attend, band, pattern_weights
-from informer.attention.ranges import at_least
+from informer.attention.parameters import at_least
 
 
 @final

@@ -25,10 +25,9 @@ from torch import Tensor
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.kernels import CHUNK, State, Stepped, fold, promote_half, running_sums, scan
 from informer.attention.moving_average import new_average, over_processes
-from informer.attention.ranges import at_least, share
+from informer.attention.parameters import at_least, share
 from informer.attention.straight_through import through_codes
-from informer.ops.compiling import outside_graphs
-from informer.ops.fresh import normal
+from informer.ops.without_compiler import normal, outside_graphs
 
 
 @final

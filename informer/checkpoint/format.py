@@ -14,7 +14,7 @@ from informer.checkpoint import safe_load as archive
 from informer.checkpoint.digest import content_digest
 from informer.checkpoint.facts import read_facts
 from informer.checkpoint.migrations import FIRST_WITH_DIGEST, FORMAT, format_of, to_today
-from informer.checkpoint.paths import FACTS, followed, locate
+from informer.checkpoint.paths import FACTS, locate, resolve_latest
 from informer.config.calendar import Calendar
 from informer.config.conversion import model_of, node_of
 from informer.config.dataset import DatasetConfig, without_places
@@ -177,7 +177,7 @@ def load(path: Path) -> Checkpoint:
         InputError: there is no checkpoint, this program cannot read its format, it is damaged, or it is not the file
             that the run directory contained when the run ended.
     """
-    of_run = followed(path).is_dir()
+    of_run = resolve_latest(path).is_dir()
     path = locate(path)
     content = _content(path)
     found = from_content(content, path)

@@ -36,7 +36,7 @@ links and would show the run twice; links of older versions can still be read.""
 _LONGEST_NAME = 255
 
 
-def pointed(place: Path) -> str | None:
+def named_run(place: Path) -> str | None:
     """The run named by a file `latest` or by a link of an older version; None if it is something else."""
     if place.is_symlink():
         return str(place.readlink())
@@ -51,19 +51,19 @@ def pointed(place: Path) -> str | None:
     return name if name.isprintable() and is_plain_name(name) and len(content) <= _LONGEST_NAME + 1 else None
 
 
-def point(place: Path, name: str) -> bool:
+def point_latest(place: Path, name: str) -> bool:
     """Make `latest` name another run, atomically; False if `place` is something else, which is left alone."""
-    if place.exists() and pointed(place) is None:
+    if place.exists() and named_run(place) is None:
         return False
     write_atomic(place, name + "\n", durable=False)
     return True
 
 
-def followed(path: str | Path) -> Path:
+def resolve_latest(path: str | Path) -> Path:
     """Replace `latest` in a path by the run it names and expand `~`."""
     path = expanded(path)
     for place in (path, *path.parents):
-        if place.name == LATEST and not place.is_symlink() and (name := pointed(place)) is not None:
+        if place.name == LATEST and not place.is_symlink() and (name := named_run(place)) is not None:
             return place.with_name(name) / path.relative_to(place)
     return path
 
@@ -74,12 +74,12 @@ def locate(path: str | Path) -> Path:
     Raises:
         InputError: there is no such file, or the run has not finished an epoch.
     """
-    path = followed(path)
+    path = resolve_latest(path)
     if path.is_dir():
         if not (path / BEST).is_file():
             if (path / CONFIG).is_file():
                 raise InputError(
-                    f"checkpoint: {path} was interrupted before its first epoch ended; {how_to_go_on(path)}"
+                    f"checkpoint: {path} was interrupted before its first epoch ended; {resume_advice(path)}"
                 )
             raise InputError(f"checkpoint: no {BEST} in the folder {path}; give a run directory or a .pt file")
         return path / BEST
@@ -90,18 +90,18 @@ def locate(path: str | Path) -> Path:
     return path
 
 
-def how_to_go_on(run: Path) -> str:
+def resume_advice(run: Path) -> str:
     """The command that continues a run, as the end of a sentence."""
     return f"continue with: python -m informer.train resume={run}"
 
 
-def unfinished(path: str | Path) -> str | None:
+def unfinished_note(path: str | Path) -> str | None:
     """A message if the checkpoint belongs to a run that has no scores yet, else None."""
     file = locate(path)
     run = file.parent
     if not all((run / name).is_file() for name in (CONFIG, LAST)) or all((run / name).exists() for name in REPORT):
         return None
-    return f"{run}: interrupted, or still training: {file.name} is what it has so far; {how_to_go_on(run)}"
+    return f"{run}: interrupted, or still training: {file.name} is what it has so far; {resume_advice(run)}"
 
 
 def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
@@ -117,7 +117,7 @@ def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
             raise InputError(f"{setting}: expected another place, found {output}, a file of a run; choose one")
 
 
-def newest(path: str | Path) -> Path:
+def refit_if_any(path: str | Path) -> Path:
     """The checkpoint to forecast with: that of a run fitted on all rows if there is one, else `path`."""
-    path = followed(path)
+    path = resolve_latest(path)
     return path / REFIT if (path / REFIT).exists() else path

@@ -1,7 +1,13 @@
-"""Remote addresses (`s3://`, `https://`, ...): known schemes, and the settings that accept an address."""
+"""Settings that are paths, and those of them that may be remote addresses (`s3://`, `https://`, ...)."""
 
 import re
 from typing import Any
+
+PATHS = {
+    *("input", "output", "future", "checkpoint", "data_dir", "run_dir", "resume", "init_from"),
+    *("dataset.path", "dataset.attributes", "dataset.cache_dir", "forecasts", "actuals", "history"),
+}
+"""Keys whose value is a single path."""
 
 SCHEMES = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http", "memory")
 

@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from informer.config import conversion
-from informer.config.literal import literal_path
+from informer.config.arguments import literal_path
 from informer.config.messages import explained, one_line
 from informer.config.overrides import overrides_of, written
 from informer.config.plain import escaped

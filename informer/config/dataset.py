@@ -8,7 +8,7 @@ from typing import Any
 from informer.config.calendar import Calendar, field_problems, holiday_problems, places_of
 from informer.config.file_format import Hints, format_problems, hint_problems, zone_problems
 from informer.config.model import CalendarEmbed
-from informer.config.reading import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
+from informer.config.repairs import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
 from informer.errors import listed
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 
 from informer.config.dataset import DatasetConfig, Short
-from informer.config.reading import Duplicates, Fill
+from informer.config.repairs import Duplicates, Fill
 
 
 @dataclass(kw_only=True, slots=True)

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from informer.config.addresses import address_problems
+from informer.config.addresses import PATHS, address_problems
 from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
 from informer.config.lengths import WindowSizes
-from informer.config.literal import PATHS
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
 from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, TrainerConfig
 from informer.errors import InputError

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from informer.config.dataset import DatasetConfig
-from informer.config.reading import Duplicates, Fill
+from informer.config.repairs import Duplicates, Fill
 from informer.data.read.numeric import has_numbers, has_words
 from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report
 from informer.data.read.source import inspect_table

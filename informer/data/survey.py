@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from informer.config.dataset import DatasetConfig
-from informer.config.reading import Fill
+from informer.config.repairs import Fill
 from informer.data.panel import panel_tables
 from informer.data.read.advice import repaired_config
 from informer.data.read.report import Problem, grouped

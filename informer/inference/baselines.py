@@ -15,7 +15,7 @@ from informer.errors import InputError, counted
 from informer.linear.known import NO_EFFECTS, KnownEffects
 from informer.linear.observed import ObservedRows, scaled_up
 from informer.linear.products import window_products
-from informer.models.base import ForecastModel, floored
+from informer.models.base import ForecastModel, at_least_zero
 from informer.ops.gaps import carried, history_of
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
@@ -153,7 +153,7 @@ class NonNegative:
 
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
-        return floored(self.baseline(batch), batch, self.places)
+        return at_least_zero(self.baseline(batch), batch, self.places)
 
 
 Baseline = FittedBaseline | NonNegative

@@ -19,8 +19,8 @@ from informer.data.read.table import name_of
 from informer.errors import InputError, as_given, listed
 from informer.inference.predictor import TrainedModel
 from informer.inference.reader import Reader
-from informer.inference.rolling import roll_panel, with_origins
-from informer.inference.rolling_scores import Rolling, RollingScores
+from informer.inference.rolling.forecasts import roll_panel, with_origins
+from informer.inference.rolling.scores import Rolling, RollingScores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

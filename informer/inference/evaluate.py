@@ -21,13 +21,13 @@ from informer.linear.fold import effects_of
 from informer.metrics import Errors, MaseScale, seasonal_scale
 from informer.models.base import ForecastModel, model_output, point, quantiles_of
 
-Forecast = Callable[[Batch], Float[Tensor, "b pred_len n"]]
+ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 """Scaled targets for a batch; must not use `batch.target` except for its shape."""
 
 
 @torch.inference_mode()
 def evaluate(
-    forecast: Forecast,
+    forecast: ForecastFunction,
     windows: Windows,
     *,
     mase_scale: MaseScale,
@@ -77,7 +77,7 @@ def fit_baselines(data: Data) -> list[FittedBaseline]:
 
 
 def compare(
-    forecast: Forecast,
+    forecast: ForecastFunction,
     windows: Windows,
     *,
     data: Data,
@@ -100,7 +100,7 @@ def compare(
         InputError: a part without windows.
     """
     baselines = fit_baselines(data) if baselines is None else baselines
-    forecasts: dict[str, Forecast] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
+    forecasts: dict[str, ForecastFunction] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
     scale = training_scale(data)
     errors = {key: evaluate(each, windows, mase_scale=scale, batch_size=batch_size) for key, each in forecasts.items()}
     several = len(data.panel) > 1

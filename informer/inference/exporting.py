@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from informer.checkpoint.format import ATTRIBUTES, Checkpoint, load, to_safetensors
-from informer.checkpoint.paths import check_run_stays, locate, newest
+from informer.checkpoint.paths import check_run_stays, locate, refit_if_any
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.lengths import WindowSizes
@@ -47,12 +47,12 @@ def export(settings: ExportConfig, console: Console) -> Path:
     output = Path(settings.output) if settings.output else None
     if output is not None and output.suffix == ".json":
         raise InputError(f"output={output}: has the ending of its description file; choose another")
-    source = locate(newest(settings.checkpoint))
+    source = locate(refit_if_any(settings.checkpoint))
     output = output or source.with_suffix(SUFFIXES[settings.format])
     written = (output, output.with_suffix(".json"))
     check_inputs_stay([source], written, "output")
     check_run_stays(written, "output")
-    saved = load(newest(settings.checkpoint))
+    saved = load(refit_if_any(settings.checkpoint))
     content, off = exported(saved, settings.format)
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
     write_atomic(output, content)

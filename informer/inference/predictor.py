@@ -219,11 +219,11 @@ class TrainedModel:
         center = point(output, self.quantiles).double().cpu()
         parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
         bands = {
-            quantile_name(level): self.floored(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
+            quantile_name(level): self.clipped(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
         }
         for level, half in halves.items():
             for name, end in (("lo", center - torch.from_numpy(half)), ("hi", center + torch.from_numpy(half))):
-                bands[f"{name}{level}"] = self.floored(_numpy(batch.in_units(end)))
+                bands[f"{name}{level}"] = self.clipped(_numpy(batch.in_units(end)))
         return bands
 
     def halves(
@@ -236,7 +236,7 @@ class TrainedModel:
         unit = _numpy(self.calibration.unit(history))
         return {level: width * unit for level, width in widths.items()}
 
-    def floored(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
+    def clipped(self, values: Float64[np.ndarray, "b h n"]) -> Float64[np.ndarray, "b h n"]:
         """Values in data units, clipped in place at zero for non-negative targets."""
         places = list(self.model.non_negative)
         if places:
@@ -248,7 +248,7 @@ class TrainedModel:
 
     def rows(self, batch: Batch, output: Float[Tensor, "b pred_len n *q"]) -> Float64[np.ndarray, "b pred_len n"]:
         """Point forecasts in data units."""
-        return self.floored(_numpy(batch.in_units(point(output, self.quantiles))))
+        return self.clipped(_numpy(batch.in_units(point(output, self.quantiles))))
 
     def _extended(self, series: Series, rows: Float64[np.ndarray, "pred_len n"], future: Future | None) -> Series:
         """The last seq_len rows of a series followed by its forecast and known covariates, without other columns."""

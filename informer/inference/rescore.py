@@ -20,7 +20,7 @@ from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.files import check_inputs_stay, file_stems, make_folder, refuse_link, write_atomic
 from informer.inference.attention_maps import attention_maps
-from informer.inference.decodings import Decoded, changed, compare_decodings, decodings_csv, decodings_table
+from informer.inference.decodings import Decoded, compare_decodings, decodings_csv, decodings_table
 from informer.inference.evaluate import score
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import saved_calibration

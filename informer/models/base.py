@@ -260,10 +260,10 @@ def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False
     if with_actual:
         return network(*inputs, batch.target)
     output, places = network(*inputs), getattr(network, "non_negative", ())
-    return floored(output, batch, places) if places else output
+    return at_least_zero(output, batch, places) if places else output
 
 
-def floored(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: Sequence[int]) -> Tensor:
+def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: Sequence[int]) -> Tensor:
     """Scaled forecasts, raised to at least zero in data units for the given targets.
 
     Args:

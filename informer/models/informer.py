@@ -26,7 +26,7 @@ from informer.layers.quantile_head import QuantileHead
 from informer.layers.snapshots import Snapshots
 from informer.models.base import Attentions, ForecastModel, ModelDims, point
 from informer.models.linear import Linear as LinearMaps
-from informer.models.linear import LinearModelConfig, floored
+from informer.models.linear import LinearModelConfig, at_least_history
 from informer.ops.products import Linear
 
 
@@ -228,7 +228,7 @@ class Informer(ForecastModel):
         if self.decoding is Decoding.one_pass:
             forecast = self._decode(parts, memory, inside, enc_x, start)
             is_bounded = self.floor and not self.training  # values below the bound would get no gradient
-            return floored(forecast, self.input_transform.target_history(enc_x)) if is_bounded else forecast
+            return at_least_history(forecast, self.input_transform.target_history(enc_x)) if is_bounded else forecast
 
         def decode(fed: Tensor, n_fed: int) -> Tensor:
             again = self.input_transform(enc_x, enc_mark, fed, dec_mark, n_fed)

@@ -58,7 +58,7 @@ def recent_rows(n_columns: int, seq_len: int) -> int:
     return min(rows, seq_len) if n_columns > 1 and rows >= LEAST_RECENT else 0
 
 
-def floored(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
+def at_least_history(forecast: Float[Tensor, "b h n *q"], history: Float[Tensor, "b l n"]) -> Float[Tensor, "b h n *q"]:
     """The forecast, raised to at least the smallest value of the lookback window."""
     least = history.amin(dim=1, keepdim=True)
     return torch.maximum(forecast, least if forecast.ndim == least.ndim else least[..., None])
@@ -140,7 +140,7 @@ class Linear(ForecastModel):
         forecast = self._mapped(history, enc_mark, series) + ahead
         if self.floor:
             enc_x = unmasked(enc_x, self.masked, self.masks)
-        return floored(forecast, enc_x[:, :, list(self.positions)]) if self.floor else forecast
+        return at_least_history(forecast, enc_x[:, :, list(self.positions)]) if self.floor else forecast
 
     def without_effects(
         self, enc_x: Tensor, enc_mark: Tensor, dec_x: Tensor, dec_mark: Tensor

@@ -1,4 +1,5 @@
-"""Quadratic attention in linear memory: computed for a few sequences, or a few rows of one, at a time.
+"""Attention in linear memory, computed piece by piece: over chunks of sequences and rows, or over slices of rows and
+the keys they can see.
 
 The backward pass recomputes each chunk; otherwise autograd would store every chunk and nothing would be saved. A call
 that fits in one chunk is computed directly, without recomputation.
@@ -92,3 +93,28 @@ def map_rows(
         return attend(rows, start, *operands)
 
     return over_pieces(attend_piece, cut, q, *operands)
+
+
+AttendSlice = Callable[[Tensor, Tensor, Tensor, int, int], Tensor]
+"""(rows, keys, values, index of the first row, index of the first key) -> outputs [b h rows c]."""
+
+Reach = Callable[[int, int], tuple[int, int]]
+"""Rows start..stop -> the slice lo..hi of the keys that they can see."""
+
+
+def map_slices(attend: AttendSlice, q: Tensor, k: Tensor, v: Tensor, *, step: int, reach: Reach) -> Tensor:
+    """`attend` over slices of `step` rows and the keys they can see, concatenated over rows.
+
+    Neighbouring slices share keys, whose gradients are added in place into one array.
+    `attend` is differentiated only in its tensor arguments; captured tensors get no gradient.
+    """
+    if step >= q.shape[2] and reach(0, q.shape[2]) == (0, k.shape[2]):
+        return attend(q, k, v, 0, 0)
+    return over_pieces(attend, lambda q, k, v: _slices(q, k, v, step, reach), q, k, v)
+
+
+def _slices(q: Tensor, k: Tensor, v: Tensor, step: int, reach: Reach) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, q.shape[2], step):
+        stop = min(start + step, q.shape[2])
+        lo, hi = reach(start, stop)
+        yield q[:, :, start:stop], k[:, :, lo:hi], v[:, :, lo:hi], start, lo

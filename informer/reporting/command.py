@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from informer import checkpoint
-from informer.checkpoint.paths import check_run_stays, followed
+from informer.checkpoint.paths import check_run_stays, resolve_latest
 from informer.config.reports import ReportConfig
 from informer.console import logging_to, say
 from informer.data.read.download import SUFFIXES
@@ -25,7 +25,7 @@ def report(settings: ReportConfig, console: Console) -> Path:
     Raises:
         InputError: no run, evaluation or forecasts, or they cannot be read.
     """
-    path = followed(settings.input)
+    path = resolve_latest(settings.input)
     output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
     read = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
     named = (settings.history, settings.actuals, settings.dataset.path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from informer.checkpoint.paths import check_run_stays, followed
+from informer.checkpoint.paths import check_run_stays, resolve_latest
 from informer.config.reports import CompareConfig
 from informer.console import say
 from informer.files import write_atomic
@@ -20,7 +20,7 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
     """
     if settings.output:
         check_run_stays([Path(settings.output)], "output")
-    found = compare_runs(followed(run) for run in settings.runs)
+    found = compare_runs(resolve_latest(run) for run in settings.runs)
     console.print(found.table())
     for line in found.notes:
         say(console, line)

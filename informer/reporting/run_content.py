@@ -24,10 +24,10 @@ from informer.data.windows import Batch
 from informer.errors import InputError, counted, listed
 from informer.inference.attention_maps import attention_maps
 from informer.inference.baselines import bounded
-from informer.inference.evaluate import Forecast, fit_baselines, score
+from informer.inference.evaluate import ForecastFunction, fit_baselines, score
 from informer.inference.predictor import TrainedModel
-from informer.inference.start import start_forecast
 from informer.inference.trained_data import trained_data
+from informer.inference.without_network import forecast_without_network
 from informer.models.base import model_forecast
 from informer.models.informer import Informer
 from informer.reporting.content import (
@@ -219,11 +219,11 @@ def command_of(words: Sequence[str]) -> str:
 def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: int) -> None:
     """Add content that needs forecasts of the test windows: tracks, profiles and residuals."""
     model.model.eval()
-    baselines: dict[str, Forecast] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
+    baselines: dict[str, ForecastFunction] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
     network = model.model
     has_start = isinstance(network, Informer) and _adds_to_a_start(network, data.test.batch(torch.tensor([0])))
     if isinstance(network, Informer) and has_start:
-        baselines[START] = partial(start_forecast, network)
+        baselines[START] = partial(forecast_without_network, network)
     indices = chosen_windows(len(data.test), values=data.sizes.pred_len * len(data.targets))
     done = TestPass(data, [content.model, *baselines])
     done.run({content.model: lambda batch: model_forecast(model.model, batch)} | baselines, indices, batch_size)
@@ -262,7 +262,7 @@ def _what_is_missing(data: Data, n_measured: int) -> Iterator[str]:
 @torch.inference_mode()
 def _adds_to_a_start(network: Informer, probe: Batch) -> bool:
     """Whether the forecast without the network is not zero, and the network changes it (an untrained head is zero)."""
-    start = start_forecast(network, probe)
+    start = forecast_without_network(network, probe)
     return bool((start != 0).any() and (start != model_forecast(network, probe)).any())
 
 

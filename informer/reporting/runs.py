@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from informer.checkpoint.facts import read_facts
-from informer.checkpoint.paths import CONFIG, LAST, METRICS, followed
+from informer.checkpoint.paths import CONFIG, LAST, METRICS, resolve_latest
 from informer.config.conversion import flat
 from informer.config.plain import read_saved_yaml
 from informer.errors import InputError, counted, listed, printable, signed_percent
@@ -171,7 +171,7 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
 def _runs_of(path: Path) -> list[Path]:
     """The path itself, the paths that a pattern matches, or the folders in a folder of runs."""
     if not path.exists() and any(sign in path.name for sign in "*?["):
-        return [followed(each) for each in sorted(path.parent.glob(path.name))]
+        return [resolve_latest(each) for each in sorted(path.parent.glob(path.name))]
     if path.is_dir() and not any((path / name).exists() for name in (METRICS, CONFIG, LAST)):
         return sorted(each for each in path.iterdir() if each.is_dir() and not each.is_symlink()) or [path]
     return [path]

@@ -36,7 +36,7 @@ from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.weights import series_weights
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
-from informer.models.linear import Linear, floored
+from informer.models.linear import Linear, at_least_history
 from informer.ops.gaps import history_of
 from informer.training import linear_skip
 from informer.training.loss import Loss, build_loss, observed_share
@@ -242,7 +242,7 @@ def _losses(
         naive = left[:, :, list(asked.maps.positions)][:, asked.repeated.to(history.device)] + ahead
     linear, naive = (with_quantile_axis(one, whole) for one in (linear, naive))
     forecasts = (one.network * whole + one.linear * linear + one.naive * naive for one in asked.offered)
-    bounded = (floored(one, history) if floor else one for one in forecasts)
+    bounded = (at_least_history(one, history) if floor else one for one in forecasts)
     unit = units[:, None].to(whole)
     wide = with_quantile_axis(unit, whole)
     return np.array([[float(loss(one * wide, batch.target * unit))] for one in bounded])

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from informer import checkpoint
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import KEPT, followed
+from informer.checkpoint.paths import KEPT, resolve_latest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.data.calendar import mark_fields
 from informer.data.read.frequency import Frequency
 from informer.errors import InputError
-from informer.inference.refits import Refit
+from informer.inference.rolling.refits import Refit
 from informer.linear.features import cycles_of
 from informer.linear.kept import Reads
 from informer.linear.shares import maps_of
@@ -54,7 +54,7 @@ def refit_of(run: str | Path | None, every: int) -> Refit:
     Raises:
         InputError: `run` is not a run directory, has no saved moments, or its maps cannot be refitted from moments.
     """
-    start, path = f"refit_every={every}", None if run is None else followed(run)
+    start, path = f"refit_every={every}", None if run is None else resolve_latest(run)
     if every < 1:
         raise InputError(f"refit_every: expected at least 1, found {every}")
     if path is None or not path.is_dir():

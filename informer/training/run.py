@@ -140,18 +140,31 @@ def train_and_score(
         tracker.references = cache(lambda: _references(settings, data, baselines()))
         stopping = _train(settings, model, data, context, tracker, last)
         log_gain(settings, stopping)
-        progress.report(Status(doing="scoring on held-out rows"))
-        evaluation, errors = score_best(
-            settings, data, context.folder, context.console, context.device, baselines(), searched
-        )
-        if kept := save_refit_and_state(settings, data, context.folder.path, errors):
-            evaluation = replace(evaluation, notes=(*evaluation.notes, kept))
-        plain = conversion.flat(conversion.to_plain(settings))
-        tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
-        context.folder.finish()
-        _conclude(evaluation, context)  # last: a run with a report counts as finished, and is not resumed
-        if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
-            log.info(better_command(settings))
+        return _score_and_save(settings, data, context, tracker, baselines(), stopping, searched)
+
+
+def _score_and_save(
+    settings: TrainConfig,
+    data: Data,
+    context: RunContext,
+    tracker: Tracker,
+    baselines: Sequence[FittedBaseline],
+    stopping: EarlyStopping,
+    searched: SearchResult | None,
+) -> Evaluation:
+    """Score the best epoch, and save what the finished run contains: refit, state for updates, scores."""
+    progress.report(Status(doing="scoring on held-out rows"))
+    evaluation, errors = score_best(
+        settings, data, context.folder, context.console, context.device, baselines, searched
+    )
+    if note := save_refit_and_state(settings, data, context.folder.path, errors):
+        evaluation = replace(evaluation, notes=(*evaluation.notes, note))
+    plain = conversion.flat(conversion.to_plain(settings))
+    tracker.final(plain, final_metrics(evaluation, stopping), stopping.epochs)
+    context.folder.finish()
+    _conclude(evaluation, context)  # last: a run with a report counts as finished, and is not resumed
+    if evaluation.winner is Winner.baseline and "search" not in context.folder.facts():
+        log.info(better_command(settings))
     return evaluation
 
 

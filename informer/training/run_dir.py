@@ -23,9 +23,9 @@ from informer.checkpoint.paths import (
     LOG,
     REFIT,
     REPORT,
-    followed,
-    point,
-    pointed,
+    named_run,
+    point_latest,
+    resolve_latest,
 )  # fmt: skip
 from informer.config import conversion
 from informer.config.dataset import PLACES
@@ -119,7 +119,7 @@ class RunFolder:
         Raises:
             InputError: there is no run, or it was made by `informer update`.
         """
-        path = followed(path)
+        path = resolve_latest(path)
         place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
         if not path.exists() or not folder.holds_a_run:
@@ -263,15 +263,15 @@ class RunFolder:
             yield
             return
         latest = self.path.parent / LATEST
-        before = pointed(latest)
-        if not point(latest, self.path.name):
+        before = named_run(latest)
+        if not point_latest(latest, self.path.name):
             log.warning(f"{latest} does not name a run; not changed")
         try:
             yield
         except InputError:
-            is_own = pointed(latest) == self.path.name  # unless a run began since
+            is_own = named_run(latest) == self.path.name  # unless a run began since
             if before is not None and is_own and not (self.path / LAST).exists():
-                point(latest, before)
+                point_latest(latest, before)
             raise
 
 

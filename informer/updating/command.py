@@ -14,7 +14,7 @@ from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, written_digest
-from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, followed, newest
+from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, refit_if_any, resolve_latest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.dataset import SplitConfig, SplitKind
@@ -126,7 +126,7 @@ def read_older(settings: UpdateConfig) -> Older:
     Raises:
         InputError: no run, or nothing saved and the training data is not found.
     """
-    path = followed(settings.checkpoint)
+    path = resolve_latest(settings.checkpoint)
     if not path.is_dir():
         raise InputError(f"checkpoint={settings.checkpoint}: expected a run directory")
     saved = checkpoint.load(path)
@@ -285,7 +285,7 @@ def _baseline_note(data: Data) -> str:
 
 def _before(older: Older, own: TrainConfig, data: Data) -> str:
     """The scores, on the same windows, of the model that made forecasts before the update."""
-    model: ForecastModel = restore_model(checkpoint.load(newest(older.path))).to(data.train.starts.device)
+    model: ForecastModel = restore_model(checkpoint.load(refit_if_any(older.path))).to(data.train.starts.device)
     forecast = partial(model_forecast, model)
     found = evaluate(
         forecast, data.test, mase_scale=training_scale(data), batch_size=own.trainer.eval_batch_size

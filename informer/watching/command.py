@@ -8,7 +8,7 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import ROWS, check_run_stays, followed, locate, newest
+from informer.checkpoint.paths import ROWS, check_run_stays, locate, refit_if_any, resolve_latest
 from informer.config import conversion
 from informer.config.overrides import command_line
 from informer.config.updating import WatchConfig
@@ -67,7 +67,7 @@ def forecasting(name: str) -> tuple[Checkpoint, str]:
     Raises:
         InputError: neither records it.
     """
-    for path, entry in ((newest(name), UNTIL), (followed(name), "trained_until")):
+    for path, entry in ((refit_if_any(name), UNTIL), (resolve_latest(name), "trained_until")):
         saved = checkpoint.load(path)
         until = saved.data.get(entry)
         if isinstance(until, str):

@@ -15,7 +15,7 @@ from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference.baselines import bounded
 from informer.inference.predictor import TrainedModel
-from informer.inference.rolling_scores import baselines_before, moment_in
+from informer.inference.rolling.scores import baselines_before, moment_in
 from informer.models.base import model_output, point
 from informer.watching.drift import Drift, find_drift
 from informer.watching.findings import Alarm, Findings, Moved, Period, skill_of

@@ -8,8 +8,8 @@ from informer.attention import kernels
 from informer.attention.efficient import EfficientAttention
 from informer.attention.kernels import running_sums
 from informer.attention.linear import LinearAttention
-from informer.attention.masks import ordered_sum
 from informer.attention.performer import PerformerAttention
+from informer.attention.running_sums import ordered_sum
 from informer.attention.taylor import TaylorAttention
 
 SIZES = (2, 2, 150, 150, 3, 4)

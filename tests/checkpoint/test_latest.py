@@ -7,7 +7,7 @@ from entry_points import SMALL, Trained, call
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 
 from informer import checkpoint
-from informer.checkpoint.paths import followed, locate, point
+from informer.checkpoint.paths import locate, point_latest, resolve_latest
 
 TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
 
@@ -49,8 +49,8 @@ def test_a_link_of_an_older_version_is_read_and_then_replaced(folder: Path, trai
 def test_other_content_leads_nowhere(content: bytes, folder: Path) -> None:
     """Red if a file called latest leads out of its folder, or is overwritten although it is no name."""
     Path("latest").write_bytes(content)
-    assert followed("latest/best.pt") == Path("latest/best.pt")
-    assert not point(Path("latest"), "new")
+    assert resolve_latest("latest/best.pt") == Path("latest/best.pt")
+    assert not point_latest(Path("latest"), "new")
     assert Path("latest").read_bytes() == content
 
 

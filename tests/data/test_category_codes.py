@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from informer.config.dataset import DatasetConfig, ScalerConfig, SplitConfig, SplitKind
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
-from informer.config.reading import Duplicates, Fill
+from informer.config.repairs import Duplicates, Fill
 from informer.data.columns import Roles
 from informer.data.pipeline import Data, lay_out
 from informer.data.read.categories import coded, label, unknown

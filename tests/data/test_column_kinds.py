@@ -11,7 +11,7 @@ from informer.config.calendar import Calendar
 from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed
-from informer.config.reading import Fill
+from informer.config.repairs import Fill
 from informer.data.columns import Roles
 from informer.data.pipeline import Data, lay_out
 from informer.data.read.table import table_of_frame

@@ -10,7 +10,7 @@ from stores import series_from_frame
 
 from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind
 from informer.config.lengths import WindowSizes
-from informer.config.reading import Fill
+from informer.config.repairs import Fill
 from informer.data.gaps import gap_columns, least_rows, observed_rows, seen_before, well_observed
 from informer.data.read.source import read_series
 from informer.data.scaler import PanelScaler, Scaler

@@ -9,7 +9,7 @@ from dataset_cases import made, write
 from stores import series_from_frame
 
 from informer.config.dataset import DatasetConfig
-from informer.config.reading import Duplicates, Fill
+from informer.config.repairs import Duplicates, Fill
 from informer.data.read.source import read_series
 from informer.errors import ReportError
 

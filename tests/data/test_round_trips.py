@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from stores import series_from_frame
 
 from informer.config.dataset import DatasetConfig
-from informer.config.reading import Fill
+from informer.config.repairs import Fill
 from informer.data.read.source import read_series
 from informer.errors import InputError
 

@@ -13,7 +13,7 @@ from entry_points import Trained, call
 
 from informer.config.dataset import DatasetConfig
 from informer.config.file_format import Hints
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.data.read.source import read_series, series_from_table
 from informer.data.read.table import read_pieces, read_table
 from informer.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 from entry_points import Trained, call
 
 from informer import Forecaster
-from informer.inference.adaptive import RATE, Tracking
+from informer.inference.rolling.adaptive import RATE, Tracking
 from informer.runtime import resource
 
 

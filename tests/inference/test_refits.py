@@ -14,7 +14,7 @@ from informer.checkpoint.format import COMBINED
 from informer.config.input_format import InputFormat
 from informer.inference.baselines import PENALTIES
 from informer.inference.predictor import TrainedModel
-from informer.inference.refits import Refits
+from informer.inference.rolling.refits import Refits
 from informer.linear.select import fit_shared
 from informer.linear.solve import Layout
 from informer.runtime import resource

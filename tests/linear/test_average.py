@@ -16,7 +16,7 @@ from informer.linear.fit import BLOCKS, LinearFit, prepare
 from informer.linear.moments import in_order
 from informer.linear.offered import LinearConfig
 from informer.linear.solve import Strengths
-from informer.models.linear import floored
+from informer.models.linear import at_least_history
 
 
 @pytest.fixture
@@ -110,4 +110,4 @@ def test_no_forecast_below_the_history(quantiles: bool) -> None:
     expected = torch.tensor([[[1.0, 4.5], [1.5, 4.0], [1.0, 9.0]]])
     if quantiles:
         forecast, expected = (one[..., None].expand(1, 3, 2, 2) for one in (forecast, expected))
-    assert torch.equal(floored(forecast, history), expected)
+    assert torch.equal(at_least_history(forecast, history), expected)

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from entry_points import Trained, call
 
-from informer.config.positional import quoted_list, split_positional
+from informer.config.arguments import split_positional
+from informer.config.overrides import written
 from informer.reporting.differences import NO_VALUE, find_differences, rows_of
 from informer.reporting.runs import compare_runs
 
@@ -188,4 +189,4 @@ def test_paths_are_told_from_keys(folder: Path) -> None:
     (folder / "odd=name").mkdir()
     found = split_positional(["one", "key=1", "odd=name", "--cfg", "job", "--multirun", "two", "-m", "three"])
     assert found == (["one", "odd=name", "two", "three"], ["key=1", "--cfg", "job", "--multirun", "-m"])
-    assert quoted_list(["a", "b'c", "d\\"]) == r"['a','b\'c','d\\']"
+    assert written(["a", "b'c", "d\\"]) == r"['a','b\'c','d\\']"

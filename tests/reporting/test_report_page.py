@@ -18,8 +18,8 @@ from informer.config.input_format import InputFormat
 from informer.config.overrides import unwritten, written
 from informer.data.pipeline import Data
 from informer.inference.predictor import TrainedModel
-from informer.inference.start import start_forecast
 from informer.inference.trained_data import trained_data
+from informer.inference.without_network import forecast_without_network
 from informer.models.base import model_forecast
 from informer.reporting.content import Content, Tone
 from informer.reporting.forecast_content import forecast_content
@@ -163,7 +163,7 @@ def test_without_the_network_the_linear_start_is_left(panel_run: Path) -> None:
         expected = model.model.skip(batch.enc_x[..., list(data.columns.positions(data.targets))])
         torch.nn.init.normal_(model.model.head.weight)  # a few steps of training may not change it
         assert not torch.allclose(model_forecast(model.model, batch), expected, atol=1e-3)
-    assert torch.allclose(start_forecast(model.model, batch), expected, atol=1e-6)
+    assert torch.allclose(forecast_without_network(model.model, batch), expected, atol=1e-6)
     assert _adds_to_a_start(model.model, batch)
     for weight in model.model.head.parameters():
         torch.nn.init.zeros_(weight)  # as in a run without steps: a curve of its contribution would show nothing

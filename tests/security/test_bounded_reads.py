@@ -15,7 +15,7 @@ from entry_points import Trained, call
 
 from informer.config.dataset import DatasetConfig
 from informer.config.input_format import InputFormat
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.data.read.limits import LIMITS, open_table
 from informer.data.read.source import read_series
 from informer.data.read.table import read_table

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from entry_points import SMALL, Trained, call
 
+from informer.config.addresses import PATHS
+from informer.config.arguments import split_positional
 from informer.config.commands import PredictConfig
 from informer.config.compose import compose
-from informer.config.literal import PATHS
-from informer.config.positional import split_positional
 from informer.files import remove_temporary, replacing
 from informer.runtime import resource
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
-from informer.config.reading import Duplicates, Fill
+from informer.config.repairs import Duplicates, Fill
 from informer.data.read.report import Problem
 from informer.data.read.source import Series, inspect_table
 from informer.data.read.table import Table

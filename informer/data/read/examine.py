@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from informer.config.reading import Repairs
+from informer.config.repairs import Repairs
 from informer.data.read.checks import (
     check_cells,
     check_clock_changes,

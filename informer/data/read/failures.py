@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pandas.errors import EmptyDataError, ParserError
 
-from informer.config.reading import LONGEST_CELL
+from informer.config.repairs import LONGEST_CELL
 from informer.data.read.broken_rows import BrokenRow
 from informer.data.read.limits import long_cell
 from informer.errors import InputError

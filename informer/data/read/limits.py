@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.errors import InputError
 
 MB = 1_000_000

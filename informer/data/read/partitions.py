@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.data.read.limits import check_size, open_regular
 from informer.errors import InputError, listed, reason_of
 

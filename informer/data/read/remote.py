@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from informer.config.addresses import SCHEMES
 from informer.config.dataset import DatasetConfig
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.data.read.limits import LIMITS, check_size
 from informer.data.read.partitions import SUFFIX, is_key
 from informer.errors import SHOWN_AS, InputError

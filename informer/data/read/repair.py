@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
-from informer.config.reading import Duplicates, Fill, Repairs
+from informer.config.repairs import Duplicates, Fill, Repairs
 from informer.data.read.checks import choose_step
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report

@@ -19,7 +19,7 @@ from jaxtyping import Int
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
 from informer.config.file_format import NO_HINTS, Hints
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.data.read import assemble
 from informer.data.read.assemble import MixedColumnError, assembled, without_blank_end
 from informer.data.read.broken_rows import find_broken_row, rows_before

@@ -13,7 +13,7 @@ from pathlib import Path
 from warnings import catch_warnings
 
 from informer.config.file_format import Hints
-from informer.config.reading import Limits
+from informer.config.repairs import Limits
 from informer.data.read.limits import check_size
 from informer.errors import InputError, listed, reason_of
 

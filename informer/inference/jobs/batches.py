@@ -27,12 +27,12 @@ from informer.inference.jobs.summary import ERROR, Journal, Row, fingerprint
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel
 from informer.inference.result import Forecast
-from informer.inference.rolling import write_rolled
-from informer.inference.rolling_scores import Rolling
-from informer.inference.rolling_tables import metrics_of, rolled_of
+from informer.inference.rolling.forecasts import write_rolled
+from informer.inference.rolling.scores import Rolling
+from informer.inference.rolling.tables import metrics_of, rolled_of
 
 if TYPE_CHECKING:
-    from informer.inference.refits import Refit  # forecasting, which fits nothing, starts faster without it
+    from informer.inference.rolling.refits import Refit  # forecasting, which fits nothing, starts faster without it
 
 Chunk = list[Source]
 

@@ -11,10 +11,10 @@ from rich.console import Console
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from informer.inference.refits import Refit
+    from informer.inference.rolling.refits import Refit
 
 from informer import checkpoint
-from informer.checkpoint.paths import newest
+from informer.checkpoint.paths import refit_if_any
 from informer.config.commands import EngineName, Format, Mode, PredictConfig
 from informer.console import logging_to, say
 from informer.data.read.download import list_files
@@ -28,8 +28,8 @@ from informer.inference.jobs.ray_engine import ray_engine
 from informer.inference.jobs.summary import ERROR, Journal
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
-from informer.inference.rolling_scores import Rolling
-from informer.inference.rolling_tables import metrics_of
+from informer.inference.rolling.scores import Rolling
+from informer.inference.rolling.tables import metrics_of
 from informer.locking import only_writer
 
 MOST = 3
@@ -72,7 +72,7 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
 
 def located(settings: PredictConfig) -> Path:
     """Path of the checkpoint: the one refitted on all rows if there is one, except for rolling forecasts."""
-    return Path(settings.checkpoint) if settings.mode is Mode.rolling else newest(settings.checkpoint)
+    return Path(settings.checkpoint) if settings.mode is Mode.rolling else refit_if_any(settings.checkpoint)
 
 
 def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:

@@ -9,7 +9,7 @@ from torch import Tensor
 from informer.data.windows import Batch, Windows
 
 
-def continued(batch: Batch, forecast: Float[Tensor, "b h n"], targets: Sequence[int]) -> Batch:
+def with_forecast_history(batch: Batch, forecast: Float[Tensor, "b h n"], targets: Sequence[int]) -> Batch:
     """Replace the last history rows of a batch by their scaled forecasts.
 
     Args:
@@ -26,7 +26,7 @@ def continued(batch: Batch, forecast: Float[Tensor, "b h n"], targets: Sequence[
     return batch._replace(enc_x=enc_x, dec_x=dec_x)
 
 
-def go_on(
+def recursive_forecast(
     forecast: Callable[[Batch], Float[Tensor, "b pred_len n"]],
     first: Float[Tensor, "b pred_len n"],
     windows: Windows,
@@ -42,7 +42,7 @@ def go_on(
         first: its forecast for these windows.
         windows, chosen: the windows; each must be followed by enough rows for the horizon rounded up to a multiple of
             pred_len.
-        targets: see `continued`.
+        targets: see `with_forecast_history`.
         horizon: rows to forecast.
     """
     actual = [windows.batch(chosen).target]
@@ -50,6 +50,6 @@ def go_on(
     while rows.shape[1] < horizon:
         later = windows.shifted(rows.shape[1]).batch(chosen)
         actual.append(later.target)
-        rows = torch.cat([rows, forecast(continued(later, rows, targets))], dim=1)
+        rows = torch.cat([rows, forecast(with_forecast_history(later, rows, targets))], dim=1)
     assert rows.shape[1] == pred_len * len(actual)
     return rows[:, :horizon], torch.cat(actual, dim=1)[:, :horizon]

@@ -1,7 +1,12 @@
-"""Initial tensors of a network, also when it is built only for its shapes."""
+"""Helpers to build a network without importing torch's compiler, which takes seconds."""
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
+
+outside_graphs = _disable_dynamo
+"""Like the decorator `torch.compiler.disable`, but torch's compiler is only imported when the function is first called.
+The public decorator imports it when a class is defined, which would delay every restoring of a network."""
 
 
 def is_shape_only() -> bool:

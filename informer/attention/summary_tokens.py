@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from informer.attention.base import AttentionSpec
-from informer.ops.fresh import normal
+from informer.ops.without_compiler import normal
 
 
 @final

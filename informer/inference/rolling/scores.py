@@ -21,7 +21,7 @@ from informer.inference.baselines import FittedBaseline, RidgeForecast, RidgeRef
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
-from informer.inference.recursion import go_on
+from informer.inference.rolling.recursion import recursive_forecast
 from informer.inference.season import seasonal_naive_for
 from informer.linear.known import fit_known
 from informer.metrics import Errors, MaseScale, seasonal_scale
@@ -43,7 +43,7 @@ class Rolling:
         stride: rows between origins; None: pred_len.
         start: first forecast time; None: after the training rows.
         levels: interval levels in percent.
-        adaptive: widths follow the coverage at earlier origins; see `informer.inference.adaptive`.
+        adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling.adaptive`.
     """
 
     horizon: int | None = None
@@ -197,7 +197,7 @@ class RollingScores:
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
         for one in bounded(self._baselines, self._model.model):
-            ahead, _ = go_on(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
+            ahead, _ = recursive_forecast(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
             self._errors[one.name].add(ahead, actual, batch.units)
 
     def refit(self, later: Windows) -> None:

@@ -1,16 +1,10 @@
-"""Masks and running sums for the mechanisms."""
+"""Running sums and means over the rows of a sequence."""
 
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-
-
-def future_keys(start: int, n_rows: int, n_keys: int, device: torch.device) -> Tensor:
-    """Boolean [n_rows n_keys], True where key j lies after row i: rows are start, start + 1, ..."""
-    rows = torch.arange(start, start + n_rows, device=device)
-    return torch.arange(n_keys, device=device) > rows[:, None]
 
 
 def causal_mean(v: Tensor) -> Tensor:

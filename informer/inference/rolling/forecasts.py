@@ -22,18 +22,18 @@ from informer.data.store import build_store, narrowed
 from informer.data.windows import Windows
 from informer.errors import InputError, counted
 from informer.files import replacing, write_atomic
-from informer.inference.adaptive import Tracking
 from informer.inference.jobs.writing import Writer, need_pyarrow
 from informer.inference.predictor import TrainedModel, reaching
 from informer.inference.reader import LEFT_OUT
-from informer.inference.recursion import go_on
 from informer.inference.result import ROLLED, TIME, key_columns
-from informer.inference.rolling_scores import Rolling, RollingScores, first_origin, log_begins, summary_lines, too_few
-from informer.inference.rolling_tables import decimal_places, metrics_of, open_table, rolled_of
+from informer.inference.rolling.adaptive import Tracking
+from informer.inference.rolling.recursion import recursive_forecast
+from informer.inference.rolling.scores import Rolling, RollingScores, first_origin, log_begins, summary_lines, too_few
+from informer.inference.rolling.tables import decimal_places, metrics_of, open_table, rolled_of
 from informer.models.base import model_forecast, model_output, point
 
 if TYPE_CHECKING:
-    from informer.inference.refits import Refit, Refits
+    from informer.inference.rolling.refits import Refit, Refits
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class Origins:
         batch = windows.batch(chosen)
         with torch.inference_mode():
             output = model_output(model.model, batch)
-            ahead, actual = go_on(
+            ahead, actual = recursive_forecast(
                 partial(model_forecast, model.model), point(output, model.quantiles), windows, chosen,
                 targets=self._positions, horizon=len(steps),
             )  # fmt: skip
@@ -156,7 +156,7 @@ class Origins:
             halves = self._tracking(errors, halves)
         if scores is not None:
             scores.add(output, ahead, actual, windows, chosen, halves)
-        forecast = model.floored(batch.in_units(ahead).cpu().numpy())
+        forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
         bands = model.bands(batch, output[:, : len(steps)], halves)
         if not all(np.isfinite(part).all() for part in (forecast, *bands.values())):
             raise InputError(f"{self.series.name}: a forecast is not finite; look for extreme values")
@@ -253,7 +253,9 @@ def write_rolled(
         need_pyarrow()
     output, refits = rolled_of(name, writer.format), None
     if refit is not None:
-        from informer.inference.refits import Refits  # forecasting, which fits nothing, starts faster without it
+        from informer.inference.rolling.refits import (
+            Refits,  # forecasting, which fits nothing, starts faster without it
+        )
 
         refits = Refits(model, panel, refit)
     panel, firsts, left_out = with_origins(model, panel, how)

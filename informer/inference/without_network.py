@@ -17,7 +17,7 @@ from informer.models.informer import Informer
 
 
 @torch.inference_mode()
-def start_forecast(model: Informer, batch: Batch) -> Float[Tensor, "b pred_len n"]:
+def forecast_without_network(model: Informer, batch: Batch) -> Float[Tensor, "b pred_len n"]:
     """Scaled targets of a batch without the network's contribution; the model must be in eval mode."""
     with _silent_head(model):
         return model_forecast(model, batch)

@@ -1,0 +1,1 @@
+"""Forecasts from origins throughout a series, compared with the actual values."""
