@@ -1,5 +1,5 @@
 # make demo: forecast the sample data, with a report. make test: the whole suite. make check: style, types, layers. make docs: the site.
-# make fuzz: drawn data files, checkpoints and run directories, for MINUTES.
+# make fuzz: generated data files, checkpoints and run directories, for MINUTES.
 PYTHON ?= python3
 VENV := .venv
 MINUTES ?= 5
@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 endif
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check fuzz format clean
+.PHONY: demo test check docs fuzz format clean
 
 demo: $(VENV)/.user
 	$(BIN)/informer forecast data/sample.csv target=demand budget=2 output=runs/demo_$(shell date +%Y-%m-%d_%H-%M-%S)
@@ -18,7 +18,7 @@ demo: $(VENV)/.user
 	@echo "Open this page in a browser:"
 	@echo "$(CURDIR)/runs/$$(cat runs/latest)/report.html"
 
-# one process a core, one thread each; a file's tests stay together, they share what they set up
+# one process per core, one thread each; the tests of a file run in one process, because they share fixtures
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 

@@ -48,12 +48,12 @@ def attention_class(target: str) -> type[Attention]:
     if not module.startswith(ATTENTION_PACKAGE):
         raise InputError(f"attention _target_: expected a class below {ATTENTION_PACKAGE[:-1]}, found {target!r}")
     try:
-        found = getattr(importlib.import_module(module), name)
+        mechanism = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InputError(f"attention _target_: {target!r} does not exist ({error})") from error
-    if not (inspect.isclass(found) and issubclass(found, Attention)):
+    if not (inspect.isclass(mechanism) and issubclass(mechanism, Attention)):
         raise InputError(f"attention _target_: {target!r} is not an Attention")
-    return found
+    return mechanism
 
 
 def complete_node(node: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,10 +84,10 @@ class Forecaster:
         Raises:
             InputError: no readable checkpoint, or the device is not available.
         """
-        found = cls(TrainedModel.load(refit_if_any(path), device=device))
-        scores, found._run = Path(path) / METRICS, resolve_latest(path)
-        found._scores = scores.read_text() if scores.is_file() else None
-        return found
+        forecaster = cls(TrainedModel.load(refit_if_any(path), device=device))
+        scores, forecaster._run = Path(path) / METRICS, resolve_latest(path)
+        forecaster._scores = scores.read_text() if scores.is_file() else None
+        return forecaster
 
     @OnClassOrInstance
     def fit(
@@ -125,8 +125,8 @@ class Forecaster:
                 kept = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
                 read = partial(take_table, settings, table, kept, attributes=own)
             train(settings, folder, Console(quiet=not verbose), read=read)
-            found = type(self).load(run_dir, device=settings.device)
-            self._trained, self._scores, self._run = found._trained, found._scores, run_dir if wanted else None
+            fitted = type(self).load(run_dir, device=settings.device)
+            self._trained, self._scores, self._run = fitted._trained, fitted._scores, run_dir if wanted else None
             return self
 
     @property
@@ -179,8 +179,8 @@ class Forecaster:
         """
         panel = panel_of(reader_with(self.trained.reader, attributes), frame, dataset=dataset)
         known = None if future is None else known_ahead(self.trained.reader, {"frame": panel}, {"frame": future})
-        found = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=known)
-        return like(frame, pd.concat([forecast.frame() for forecast in found], ignore_index=True))
+        forecasts = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=known)
+        return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))
 
     @property
     def metrics(self) -> pd.DataFrame:

@@ -131,7 +131,7 @@ class ErrorSums:
         undefined = scale.isnan()
         ratio = (totals[1] / self.windows / scale).masked_fill(undefined, 0.0)
         share = (totals[5] / self.windows).masked_fill(undefined, 0.0)  # 1 in cells that nothing is missing of
-        found = {
+        metrics = {
             "mse": squared / count,
             "mae": absolute / count,
             "rmse": (squared / count).sqrt(),
@@ -139,7 +139,7 @@ class ErrorSums:
             "smape": 200 * symmetric / count,
             "mase": ratio.sum(dim=axes) / share.sum(dim=axes),
         }
-        return {name: values.flatten().tolist() for name, values in found.items()}
+        return {name: values.flatten().tolist() for name, values in metrics.items()}
 
 
 class MaseScale(NamedTuple):

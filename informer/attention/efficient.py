@@ -175,15 +175,15 @@ Halves = list[tuple[Tensor, Tensor]]
 
 def _halves(k: Tensor, tops: Tensor) -> Halves:
     """For blocks of 2, 4, .. positions: factors of rows in second halves and of keys in first halves [.. n half e]."""
-    found = []
+    halves = []
     half = 1
     while half < k.shape[3]:
         k_first = k.unflatten(3, (-1, 2, half))[..., 0, :, :]
         top_first, top_second = tops.unflatten(3, (-1, 2, half)).unbind(dim=-3)
         border = top_first[..., -1:, :]
-        found.append(((border - top_second).exp(), (k_first - border).exp()))
+        halves.append(((border - top_second).exp(), (k_first - border).exp()))
         half *= 2
-    return found
+    return halves
 
 
 def _inside_sums(itself: Tensor, halves: Halves) -> Tensor:

@@ -57,12 +57,12 @@ def buckets(x: Tensor, rotation: Tensor) -> Tensor:
     x = x.flatten(0, 1).to(torch.promote_types(x.dtype, torch.float32))
     rotation = rotation.to(x.dtype)
     step = rows_per_chunk(x.shape[0] * rotation.shape[1], x.shape[1], CACHED_ELEMENTS)
-    found = []
+    numbers = []
     for rows in x.split(step, dim=1):
         turned = rows @ rotation
         index = turned.abs().argmax(dim=-1, keepdim=True)
-        found.append((index + rotation.shape[1] * (turned.gather(-1, index) < 0)).squeeze(-1))
-    return torch.cat(found, dim=1)
+        numbers.append((index + rotation.shape[1] * (turned.gather(-1, index) < 0)).squeeze(-1))
+    return torch.cat(numbers, dim=1)
 
 
 def block_numbers(query: Tensor, key: Tensor, n_buckets: int, m: int) -> Blocks:

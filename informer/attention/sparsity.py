@@ -41,23 +41,23 @@ def sparsity(
     if zero_in_max and sample_index is not None:
         zero_counts = ~fully_sampled(sample_index, q.shape[2], n_keys, causal=causal)
 
-    def largest(found: Tensor, start: int) -> Tensor:
-        top = peak(found, -1)
+    def largest(scores: Tensor, start: int) -> Tensor:
+        top = peak(scores, -1)
         if zero_counts is None:
             return top
         return torch.where(zero_counts[start : start + top.shape[2]], top.clamp(min=0), top)
 
     def score(rows: Tensor, start: int, keys: Tensor) -> Tensor:
-        found = products(rows, start, keys)
+        scores = products(rows, start, keys)
         if not causal:
-            centre = found.sum(-1) / (n_keys if mean == "zero_fill" else found.shape[-1])
-            return largest(found, start) - centre
+            centre = scores.sum(-1) / (n_keys if mean == "zero_fill" else scores.shape[-1])
+            return largest(scores, start) - centre
         positions = torch.arange(start, start + rows.shape[2], device=q.device)
         index = sampled if sampled.ndim == 1 else sampled[start : start + rows.shape[2]]
         future = index > positions[:, None]
         count = n_keys if mean == "zero_fill" else (~future).sum(-1).clamp(min=1)
-        top = largest(found.masked_fill(future, -math.inf), start)
-        return top - found.masked_fill(future, 0.0).sum(-1) / count
+        top = largest(scores.masked_fill(future, -math.inf), start)
+        return top - scores.masked_fill(future, 0.0).sum(-1) / count
 
     per_row = q.shape[0] * q.shape[1] * width
     max_elements = MAX_ELEMENTS if q.is_cuda else CACHED_ELEMENTS  # reduced while they are still in the cache

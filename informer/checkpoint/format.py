@@ -161,9 +161,9 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
 
 def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
     """Content of a .safetensors file with the calibration's tensors moved from the weights to their own entry."""
-    found = {name: part for name, part in content["weights"].items() if name.startswith(CALIBRATION)}
-    weights = {name: part for name, part in content["weights"].items() if name not in found}
-    own = {name.removeprefix(CALIBRATION): part for name, part in found.items()}
+    calibration = {name: part for name, part in content["weights"].items() if name.startswith(CALIBRATION)}
+    weights = {name: part for name, part in content["weights"].items() if name not in calibration}
+    own = {name.removeprefix(CALIBRATION): part for name, part in calibration.items()}
     return content | {"weights": weights, "calibration": own or None}
 
 
@@ -180,10 +180,10 @@ def load(path: Path) -> Checkpoint:
     of_run = resolve_latest(path).is_dir()
     path = locate(path)
     content = _content(path)
-    found = from_content(content, path)
+    checkpoint = from_content(content, path)
     if of_run:
         _check_own(path, content.get("digest"))
-    return found
+    return checkpoint
 
 
 def written_digest(path: Path) -> str | None:
@@ -252,9 +252,9 @@ def _check_digest(content: dict[str, Any], path: Path) -> None:
         raise InputError(f"checkpoint: {path} is damaged: its content is not what was written; use another copy")
 
 
-def _check_types(path: Path, found: Mapping[str, tuple[Any, Any]]) -> None:
+def _check_types(path: Path, entries: Mapping[str, tuple[Any, Any]]) -> None:
     """Raise InputError for the first entry that does not match its type hint."""
-    for name, (value, hint) in found.items():
+    for name, (value, hint) in entries.items():
         if not _fits(value, hint):
             kind = getattr(hint, "__name__", str(hint))
             raise InputError(f"checkpoint: {path}: expected {name} to be a {kind}, found {type(value).__name__}")

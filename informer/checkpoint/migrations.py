@@ -19,11 +19,11 @@ def format_of(content: Content, path: Path) -> int:
     Raises:
         InputError: this version cannot read the format.
     """
-    found = content.get("format")
-    if type(found) is not int or not min(MIGRATIONS) <= found <= FORMAT:
+    number = content.get("format")
+    if type(number) is not int or not min(MIGRATIONS) <= number <= FORMAT:
         known = f"{min(MIGRATIONS)} to {FORMAT}"
         raise InputError(f"checkpoint: {path} has another format than {known}; train again or use a matching version")
-    return found
+    return number
 
 
 def to_today(content: Content, path: Path) -> Content:

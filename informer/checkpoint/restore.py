@@ -76,13 +76,13 @@ def check_layout(
     Raises:
         InputError: the network is too large, or names, shapes or dtypes of the weights differ from its own.
     """
-    found = []
+    problems = []
     if max(dims.seq_len, dims.dec_len) > MAX_LENGTH:
-        found.append(f"a window of {max(dims.seq_len, dims.dec_len)} rows: expected at most {MAX_LENGTH}")
+        problems.append(f"a window of {max(dims.seq_len, dims.dec_len)} rows: expected at most {MAX_LENGTH}")
     if config.n_layers > len(weights):
-        found.append(f"{config.n_layers} layers, but only {len(weights)} weights")
-    if found:
-        raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
+        problems.append(f"{config.n_layers} layers, but only {len(weights)} weights")
+    if problems:
+        raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
     try:
         # import the classes before entering the meta device, which would affect tensors created at import
         network_class(config)
@@ -140,12 +140,12 @@ def _sizes(checkpoint: Checkpoint) -> tuple[ModelConfig, ModelDims]:
     """The model configuration and sizes, checked against each other and the columns."""
     config = model_of(checkpoint.config["model"])
     dims = dims_in(checkpoint)
-    found = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
-    found += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
-    found += _series_problems(checkpoint.series, dims) + _category_problems(checkpoint, dims)
-    found += _attribute_problems(checkpoint)
-    if found:
-        raise InputError(f"{DO_NOT_FIT}: {'; '.join(found)}")
+    problems = [*config.problems(), *_column_problems(checkpoint, dims), *_length_problems(checkpoint.config, dims)]
+    problems += config.length_problems(dims.seq_len, dims.label_len, dims.pred_len)
+    problems += _series_problems(checkpoint.series, dims) + _category_problems(checkpoint, dims)
+    problems += _attribute_problems(checkpoint)
+    if problems:
+        raise InputError(f"{DO_NOT_FIT}: {'; '.join(problems)}")
     return config, dims
 
 
@@ -170,14 +170,14 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     ):
         return ["categories: expected lists of different texts"]
     sizes = tuple(len(labels.get(name, ())) for name in checkpoint.inputs)
-    found = [f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs]
-    found += [f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets]
+    problems = [f"column {name!r} has categories but is not read" for name in labels if name not in checkpoint.inputs]
+    problems += [f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets]
     if dims.categories != ((*sizes, *(0,) * dims.n_masks) if any(sizes) else ()):
-        found.append(f"categories: expected {list(dims.categories)} of the columns, found {list(sizes)}")
+        problems.append(f"categories: expected {list(dims.categories)} of the columns, found {list(sizes)}")
     codes = [place for place, size in enumerate(sizes) if size]
     if sorted(PanelScaler.from_state(checkpoint.scaler).codes) != codes:
-        found.append("scaler: expected one that leaves the columns of categories as they are")
-    return found
+        problems.append("scaler: expected one that leaves the columns of categories as they are")
+    return problems
 
 
 def made_for(checkpoint: Checkpoint, dims: ModelDims) -> bool:
@@ -199,20 +199,22 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
             for part in (one.center, one.scale)
         ),
     ]
-    found = [f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected]
+    problems = [
+        f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected
+    ]
     static: Any = checkpoint.static_covariates
     if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
-        found.append("static covariates: expected names of columns that are not forecast")
+        problems.append("static covariates: expected names of columns that are not forecast")
         static = []
     masked = dims.masked or ()
     if any(place >= len(checkpoint.inputs) for place in masked) or sorted({*masked}) != [*masked]:
-        found.append(f"masked: expected increasing places of {len(checkpoint.inputs)} columns, found {[*masked]}")
+        problems.append(f"masked: expected increasing places of {len(checkpoint.inputs)} columns, found {[*masked]}")
     if not set(dims.regressors) <= set(dims.known) or not set(dims.holidays) <= set(range(len(dims.mark_sizes))):
-        found.append("known covariates: expected positions of columns and marks that are given over the horizon")
+        problems.append("known covariates: expected positions of columns and marks that are given over the horizon")
     used = [*checkpoint.targets, *checkpoint.future_covariates, *static]
-    found += [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
-    if found:
-        return found
+    problems += [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
+    if problems:
+        return problems
     n = len(checkpoint.inputs)
     known = [place for place in dims.known if place < n]
     masks = [n + i for i, place in enumerate(masked) if place in known]

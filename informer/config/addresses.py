@@ -38,7 +38,7 @@ def address_problems(config: Any, paths: set[str]) -> list[str]:
     shown.
     """
     taken = TAKEN_BY.get(type(config).__name__, ())
-    found = []
+    problems = []
     for key in sorted(paths):
         value = config
         for part in key.split("."):
@@ -47,12 +47,12 @@ def address_problems(config: Any, paths: set[str]) -> list[str]:
         if scheme is None:
             continue
         if key not in taken:
-            found.append(
+            problems.append(
                 f"{key}: expected a local path, found an address ({scheme[0]}...); addresses are read as "
                 "dataset.path by train, eval and report, and as input by predict, forecast, inspect and report; only "
                 "predict can write to one"
             )
         elif scheme[1] not in SCHEMES:
             known = ", ".join(f"{one}://" for one in SCHEMES)
-            found.append(f"{key}: expected a local path or one of {known}, found {scheme[0]}...")
-    return found
+            problems.append(f"{key}: expected a local path or one of {known}, found {scheme[0]}...")
+    return problems

@@ -80,12 +80,12 @@ class EvalConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = self.dataset.problems() + device_problems(self.device)
+        problems = self.dataset.problems() + device_problems(self.device)
         if self.batch_size < 1:
-            found.append(f"batch_size: expected at least 1, found {self.batch_size}")
+            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
         if self.plots.lower() not in Plots.__members__:
-            found.append(f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}")
-        return found
+            problems.append(f"plots: expected one of {', '.join(Plots.__members__)}, found {self.plots!r}")
+        return problems
 
 
 class Mode(Enum):
@@ -159,21 +159,23 @@ class PredictConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
-        found += device_problems(self.device)
+        problems = (
+            [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
+        )
+        problems += device_problems(self.device)
         for name in ("horizon", "stride", "refit_every", "batch_size", "workers", "digits"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                found.append(f"{name}: expected at least 1, found {value}")
+                problems.append(f"{name}: expected at least 1, found {value}")
         if self.workers is not None and self.engine is EngineName.local:
-            found.append(f"workers: only used with engine=ray, found workers={self.workers}")
+            problems.append(f"workers: only used with engine=ray, found workers={self.workers}")
         if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
-            found.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
+            problems.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
         if self.plot_series and self.plots:
-            found.append("plots: expected none with plot_series, which says what is drawn; leave one out")
+            problems.append("plots: expected none with plot_series, which says what is drawn; leave one out")
         if self.resume and self.format is Format.long:
-            found.append("resume: expected format=csv or parquet; format=long is a single file, written at the end")
-        return [*found, *self._mode_problems(), *self.dataset.problems()]
+            problems.append("resume: expected format=csv or parquet; format=long is a single file, written at the end")
+        return [*problems, *self._mode_problems(), *self.dataset.problems()]
 
     def _mode_problems(self) -> list[str]:
         """Problems of settings that do not fit the mode."""
@@ -187,7 +189,7 @@ class PredictConfig:
             return [
                 f"{name}: only used with mode=rolling, found {name}={value}" for name, value in only.items() if value
             ]
-        found = [
+        problems = [
             f"{name}: not supported with mode=rolling, {why}; leave it out"
             for name, value, why in [
                 ("future", self.future, "which reads future covariates in the file itself"),
@@ -197,10 +199,10 @@ class PredictConfig:
             if value
         ]
         if self.adaptive and not self.intervals:
-            found.append("adaptive: expected levels whose widths are adapted; set intervals=[80,95]")
+            problems.append("adaptive: expected levels whose widths are adapted; set intervals=[80,95]")
         if self.format is Format.long:
-            found.append("format: expected csv or parquet with mode=rolling, which writes long tables, found long")
-        return found
+            problems.append("format: expected csv or parquet with mode=rolling, which writes long tables, found long")
+        return problems
 
 
 class ExportFormat(Enum):
@@ -247,11 +249,11 @@ class InspectConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = self.dataset.problems()
+        problems = self.dataset.problems()
         if not self.input:
-            found.append("input: expected a file, found none: python -m informer.inspect FILE.csv")
+            problems.append("input: expected a file, found none: python -m informer.inspect FILE.csv")
         try:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:
-            found.append(str(error))
-        return found
+            problems.append(str(error))
+        return problems

@@ -74,14 +74,14 @@ def script(shell: str, commands: Sequence[str]) -> str:
     words = {name: words_of(name) for name in commands if name in conversion.SCHEMAS}
     names = " ".join([*commands, "completion"])
     if shell == "bash":
-        cases = (f"  {name}) echo '{' '.join(found)}' ;;" for name, found in words.items())
+        cases = (f"  {name}) echo '{' '.join(own)}' ;;" for name, own in words.items())
         return BASH.format(commands=names, cases="\n".join(cases))
     if shell == "zsh":
-        cases = (f"  {name}) words_of=({' '.join(found)}) ;;" for name, found in words.items())
+        cases = (f"  {name}) words_of=({' '.join(own)}) ;;" for name, own in words.items())
         return ZSH.format(commands=names, cases="\n".join(cases))
     cases = (
-        f"complete -c informer -n '__fish_seen_subcommand_from {name}' -a '{' '.join(found)}'"
-        for name, found in words.items()
+        f"complete -c informer -n '__fish_seen_subcommand_from {name}' -a '{' '.join(own)}'"
+        for name, own in words.items()
     )
     return FISH.format(commands=names, cases="\n".join(cases))
 

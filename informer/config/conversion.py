@@ -218,10 +218,10 @@ def plain_to_yaml(plain: Mapping[str, Any]) -> str:
 
 def flat(nested: Any, prefix: str = "") -> dict[str, Any]:
     """{"model": {"d_model": 8}} -> {"model.d_model": 8}; empty mappings are kept."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in nested.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
-    return found
+        values |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+    return values
 
 
 def known_keys(name: str) -> list[str]:
@@ -237,10 +237,10 @@ def text_keys(name: str) -> set[str]:
 
 def _hints(schema: Any, prefix: str = "") -> list[tuple[str, Any]]:
     """All dotted keys of a dataclass with their types."""
-    found: list[tuple[str, Any]] = []
+    hints: list[tuple[str, Any]] = []
     for key, hint in get_type_hints(schema).items():
-        found += _hints(hint, f"{prefix}{key}.") if is_dataclass(hint) else [(prefix + key, hint)]
-    return found
+        hints += _hints(hint, f"{prefix}{key}.") if is_dataclass(hint) else [(prefix + key, hint)]
+    return hints
 
 
 def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:

@@ -205,27 +205,27 @@ class DatasetConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found: list[str] = []
+        problems: list[str] = []
         unknown = [name for name in self.confirm if name != "duplicates"]
         if unknown:
-            found.append(f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}")
+            problems.append(f"dataset.confirm: expected names of repairs (duplicates), found {listed(unknown)}")
         if self.max_gap is not None and self.max_gap < 1:
-            found.append(f"dataset.max_gap: expected at least 1, found {self.max_gap}")
+            problems.append(f"dataset.max_gap: expected at least 1, found {self.max_gap}")
         if self.max_gap is not None and self.fill is Fill.mask:
-            found.append("dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length")
+            problems.append("dataset.max_gap: expected none with dataset.fill=mask, which keeps gaps of any length")
         if not 0 < self.min_observed <= 1:
-            found.append(f"dataset.min_observed: expected a share above 0 and at most 1, found {self.min_observed}")
+            problems.append(f"dataset.min_observed: expected a share above 0 and at most 1, found {self.min_observed}")
         for name in ("max_file_mb", "max_line_mb"):
             if not getattr(self, name) > 0:
-                found.append(f"dataset.{name}: expected more than 0, found {getattr(self, name)}")
+                problems.append(f"dataset.{name}: expected more than 0, found {getattr(self, name)}")
         if not 1 <= self.max_cell <= LONGEST_CELL:
-            found.append(f"dataset.max_cell: expected 1 to {LONGEST_CELL} characters, found {self.max_cell}")
+            problems.append(f"dataset.max_cell: expected 1 to {LONGEST_CELL} characters, found {self.max_cell}")
         if self.file is not None and not is_plain_name(self.file):
-            found.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
+            problems.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
         if self.time_format is not None:
-            found += format_problems(self.time_format)
-        found += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
-        return [*found, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
+            problems += format_problems(self.time_format)
+        problems += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
+        return [*problems, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
 
 
 class ScalerKind(Enum):

@@ -47,19 +47,19 @@ def format_problems(time_format: str) -> list[str]:
 
 def hint_problems(separator: str | None, decimal: str | None, thousands: str | None, encoding: str | None) -> list[str]:
     """One sentence for each invalid separator or encoding."""
-    found: list[str] = []
+    problems: list[str] = []
     if separator is not None and separator != TAB and len(separator) != 1:
-        found.append(f"dataset.separator: expected one character, found {separator!r}")
+        problems.append(f"dataset.separator: expected one character, found {separator!r}")
     elif separator is not None and separator != TAB and not _may_separate(separator):
-        found.append(f"dataset.separator: expected a separator such as , ; | or a tab, found {separator!r}")
+        problems.append(f"dataset.separator: expected a separator such as , ; | or a tab, found {separator!r}")
     for setting, mark, allowed in (("decimal", decimal, DECIMALS), ("thousands", thousands, THOUSANDS)):
         if mark is not None and mark not in allowed:
-            found.append(f"dataset.{setting}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}")
+            problems.append(f"dataset.{setting}: expected one of {' '.join(map(repr, allowed))}, found {mark!r}")
     if thousands and thousands == decimal:
-        found.append(f"dataset.thousands: must differ from dataset.decimal={decimal!r}")
+        problems.append(f"dataset.thousands: must differ from dataset.decimal={decimal!r}")
     if encoding is not None and not _is_text_encoding(encoding):
-        found.append(f"dataset.encoding: expected a text encoding such as latin-1, found {encoding!r}")
-    return found
+        problems.append(f"dataset.encoding: expected a text encoding such as latin-1, found {encoding!r}")
+    return problems
 
 
 def _may_separate(mark: str) -> bool:

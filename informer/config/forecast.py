@@ -45,15 +45,15 @@ class ForecastConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = self.dataset.problems() + device_problems(self.device)
+        problems = self.dataset.problems() + device_problems(self.device)
         if not self.input:
-            found.append("input: expected a file or folder to forecast, found none: informer forecast FILE.csv")
+            problems.append("input: expected a file or folder to forecast, found none: informer forecast FILE.csv")
         if self.horizon is not None and self.horizon < 1:
-            found.append(f"horizon: expected at least 1, found {self.horizon}")
+            problems.append(f"horizon: expected at least 1, found {self.horizon}")
         if not self.budget > 0:
-            found.append(f"budget: expected more than 0 minutes, found {self.budget}")
+            problems.append(f"budget: expected more than 0 minutes, found {self.budget}")
         if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
-            found.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
+            problems.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
         if self.dataset.path is not None:
-            found.append(f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key")
-        return found
+            problems.append(f"dataset.path: expected none, found {self.dataset.path}; the file is given without a key")
+        return problems

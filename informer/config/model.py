@@ -227,7 +227,7 @@ class InformerConfig(ModelConfig):
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = [
+        problems = [
             f"model.{name}: expected at least 1, found {value}"
             for name, value in [
                 ("d_model", self.d_model),
@@ -241,45 +241,45 @@ class InformerConfig(ModelConfig):
             if value < 1
         ]
         if self.series_embedding < 0:
-            found.append(f"model.series_embedding: expected at least 0, found {self.series_embedding}")
+            problems.append(f"model.series_embedding: expected at least 0, found {self.series_embedding}")
         if self.global_tokens < 0:
-            found.append(f"model.global_tokens: expected at least 0, found {self.global_tokens}")
+            problems.append(f"model.global_tokens: expected at least 0, found {self.global_tokens}")
         if not self.global_tokens and self.global_projections is GlobalProjections.own:
-            found.append("model.global_projections: expected shared without model.global_tokens, found own")
+            problems.append("model.global_projections: expected shared without model.global_tokens, found own")
         if not self.encoder_stacks:
-            found.append("model.encoder_stacks: expected at least one stack, found []")
+            problems.append("model.encoder_stacks: expected at least one stack, found []")
         if self.n_heads >= 1 and self.d_model % self.n_heads:
-            found.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
+            problems.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
         if not 0.0 <= self.dropout < 1.0:
-            found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+            problems.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
         try:
             Shortening.of(self.distil)
         except ValueError as error:
-            found.append(f"model.distil: {error}")
+            problems.append(f"model.distil: {error}")
         if self.stack_fractions is not None:
-            found += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
+            problems += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
         if self.reversible and self.activation_checkpointing:
-            found.append("model.reversible: cannot be combined with model.activation_checkpointing=true")
-        return found
+            problems.append("model.reversible: cannot be combined with model.activation_checkpointing=true")
+        return problems
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""
         lengths = {"seq_len": seq_len, "label_len": label_len, "pred_len": pred_len}
-        found = [
+        problems = [
             f"model.patch_len: expected a divisor of {name}={length}, found {self.patch_len}"
             for name, length in lengths.items()
             if length % max(1, self.patch_len)
         ]
         if self.skip is LinearSkip.maps and seq_len + pred_len > MOST_ROWS:
-            found.append(
+            problems.append(
                 f"seq_len + pred_len: expected at most {MOST_ROWS} with model.skip=maps, found {seq_len + pred_len}"
             )
         least = 2 ** (len(self.encoder_stacks) - 1) * self.patch_len
         if self.encoder_stacks and self.stack_fractions is None and seq_len < least:
-            found.append(
+            problems.append(
                 f"seq_len: expected at least {least} for {len(self.encoder_stacks)} encoder stacks, found {seq_len}"
             )
-        return found
+        return problems
 
 
 def _fraction_problems(fractions: Sequence[float | int], n_stacks: int) -> list[str]:

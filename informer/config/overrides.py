@@ -33,10 +33,10 @@ def written(value: Any) -> str:
 
 def unwritten(word: str) -> str:
     """`key='text'` as `written` quotes it for Hydra, without these quotes; other words unchanged."""
-    found = re.fullmatch(r"([\w.@/+]+=)'((?:[^'\\]|\\.)*)'", word)
-    if found is None:
+    match = re.fullmatch(r"([\w.@/+]+=)'((?:[^'\\]|\\.)*)'", word)
+    if match is None:
         return word
-    return found[1] + re.sub(r"(\\+)('|$)", lambda end: end[1][: len(end[1]) // 2] + end[2], found[2])
+    return match[1] + re.sub(r"(\\+)('|$)", lambda end: end[1][: len(end[1]) // 2] + end[2], match[2])
 
 
 def command_line(words: Sequence[str]) -> str:
@@ -60,14 +60,14 @@ def readable(value: Any) -> str:
 
 def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
     """`key=value`, for display, of the values in a node that differ from the defaults."""
-    found: list[str] = []
+    changed: list[str] = []
     for key, value in values.items():
         name = f"{node}.{key}" if node else key
         if isinstance(value, Mapping):
-            found += changed_settings(name, value, defaults[key])
+            changed += changed_settings(name, value, defaults[key])
         elif value != defaults[key]:
-            found.append(f"{name}={readable(value)}")
-    return found
+            changed.append(f"{name}={readable(value)}")
+    return changed
 
 
 def _is_plain(name: Any) -> bool:

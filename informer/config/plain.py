@@ -98,9 +98,9 @@ def read_saved_yaml(path: Path) -> dict[str, Any]:
     text = read_text(path)
     with _refusing(path, "the configuration of a run"):
         _check_tokens(text, path)
-        found = _mapping(yaml.load(text, Loader=_Loader))
-    check_plain(found, str(path))
-    return found
+        content = _mapping(yaml.load(text, Loader=_Loader))
+    check_plain(content, str(path))
+    return content
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -141,10 +141,10 @@ def _refusing(path: Path, expected: str) -> Iterator[None]:
         raise InputError(f"{path}: expected {expected}, found: {reason}") from error
 
 
-def _mapping(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise ValueError(f"no mapping of names to values, but {type(found).__name__}")
-    return found
+def _mapping(content: Any) -> dict[str, Any]:
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ValueError(f"no mapping of names to values, but {type(content).__name__}")
+    return content
 
 
 def _check_tokens(text: str, path: Path) -> None:

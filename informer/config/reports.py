@@ -30,10 +30,10 @@ class ReportConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = self.dataset.problems() + device_problems(self.device)
+        problems = self.dataset.problems() + device_problems(self.device)
         if self.batch_size < 1:
-            found.append(f"batch_size: expected at least 1, found {self.batch_size}")
-        return found
+            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
+        return problems
 
 
 @dataclass(kw_only=True, slots=True)
@@ -69,12 +69,12 @@ class ScoreConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = self.dataset.problems()
+        problems = self.dataset.problems()
         for name in ("forecasts", "actuals", "history"):
             if not getattr(self, name):
-                found.append(f"{name}: expected a file, found none; set {name}=FILE.csv")
+                problems.append(f"{name}: expected a file, found none; set {name}=FILE.csv")
         if self.dataset.attributes is not None:
-            found.append("dataset.attributes: expected none, scores need no attributes; leave it out")
+            problems.append("dataset.attributes: expected none, scores need no attributes; leave it out")
         if self.season is not None and self.season < 1:
-            found.append(f"season: expected at least 1, found {self.season}")
-        return found
+            problems.append(f"season: expected at least 1, found {self.season}")
+        return problems

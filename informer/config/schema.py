@@ -91,59 +91,59 @@ class TrainConfig:
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         parts = (self.dataset, self.loss, self.trainer, self.optim)
-        found = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
+        problems = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
         if not 0 <= self.seed < 2**32:
-            found.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
+            problems.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         if self.dataset.keeps_gaps and self.loss.kind is LossKind.spectral:
-            found.append(
+            problems.append(
                 "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
             )
         if self.search:  # lengths and sizes are still open
-            return found + self._search_problems()
+            return problems + self._search_problems()
         if self.trainer.time_budget_minutes is not None:
-            found.append("trainer.time_budget_minutes: only used with model=auto, found another model")
-        found += self.model.problems()
+            problems.append("trainer.time_budget_minutes: only used with model=auto, found another model")
+        problems += self.model.problems()
         if self.model.marks is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
-            found.append(
+            problems.append(
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
                 "none, which reads no calendar"
             )
         if self.model.n_cycles > 1 and self.optim.ema:
-            found.append("model.snapshots: expected 1 with optim.ema, which averages weights over all steps")
+            problems.append("model.snapshots: expected 1 with optim.ema, which averages weights over all steps")
         if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
-            found.append(
+            problems.append(
                 f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "
                 "starts it at zero; remove head, or start from another run's weights with init_from"
             )
         if self.trainer.max_steps == 0 and not self.model.is_fitted_first:
-            found.append(
+            problems.append(
                 "trainer.max_steps: expected at least 1, found 0 (which is for model.skip=ridge|maps, model=linear)"
             )
         maps = self.model.CLOSED_FORM or self.model.skip is LinearSkip.maps
         for name in ("refit", "combine"):
             if getattr(self.trainer, name) and not maps:
-                found.append(
+                problems.append(
                     f"trainer.{name}: expected model=linear or model.skip=maps with it, found {self.model.family} with "
                     f"model.skip={self.model.skip.value}"
                 )
         try:
             sizes = self.sizes
         except InputError as error:
-            return [*found, str(error)]
-        return found + self.model.length_problems(sizes.seq_len, sizes.label_len, sizes.pred_len)
+            return [*problems, str(error)]
+        return problems + self.model.length_problems(sizes.seq_len, sizes.label_len, sizes.pred_len)
 
     def _search_problems(self) -> list[str]:
         unknown = sorted(set(self.search) - set(SEARCHED))
-        found = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
+        problems = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
         if self.init_from is not None:
-            found.append("init_from: expected a model with the sizes of that run, found model=auto")
+            problems.append("init_from: expected a model with the sizes of that run, found model=auto")
         if not isinstance(self.model, InformerConfig):
-            return [*found, f"search: expected model.family=informer, found {self.model.family}"]
+            return [*problems, f"search: expected model.family=informer, found {self.model.family}"]
         if self.model.patch_len < 1:
-            found.append(f"model.patch_len: expected at least 1, found {self.model.patch_len}")
+            problems.append(f"model.patch_len: expected at least 1, found {self.model.patch_len}")
         if self.model.skip is not LinearSkip.maps:
-            found.append(f"model.skip: expected maps with model=auto, found {self.model.skip.value}")
-        return found
+            problems.append(f"model.skip: expected maps with model=auto, found {self.model.skip.value}")
+        return problems
 
 
 SEARCHED = (
@@ -172,10 +172,10 @@ Config = TypeVar("Config", bound=Checkable)
 def check(config: Config) -> Config:
     """Return a configuration, or raise one InputError with all of its problems."""
     # NaN must be checked separately: every comparison with it is false
-    found = [f"{key}: expected a number, found nan" for key in _nans(config)] or config.problems()
-    found += address_problems(config, PATHS)
-    if found:
-        raise InputError("; ".join(found))
+    problems = [f"{key}: expected a number, found nan" for key in _nans(config)] or config.problems()
+    problems += address_problems(config, PATHS)
+    if problems:
+        raise InputError("; ".join(problems))
     return config
 
 

@@ -35,15 +35,15 @@ class ServeConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = self.dataset.problems() + device_problems(self.device)
+        problems = self.dataset.problems() + device_problems(self.device)
         if self.dataset.attributes is not None:
-            found.append("dataset.attributes: expected none; requests contain the attributes of new series")
+            problems.append("dataset.attributes: expected none; requests contain the attributes of new series")
         if not 0 <= self.port <= 65535:
-            found.append(f"port: expected 0 to 65535, found {self.port}")
+            problems.append(f"port: expected 0 to 65535, found {self.port}")
         for name in ("batch_size", "max_series", "max_horizon", "max_requests"):
             if (value := getattr(self, name)) < 1:
-                found.append(f"{name}: expected at least 1, found {value}")
+                problems.append(f"{name}: expected at least 1, found {value}")
         for name in ("timeout", "max_mb"):
             if not 0 < (value := getattr(self, name)) <= 1e6:
-                found.append(f"{name}: expected more than 0, at most 1e6, found {value}")
-        return found
+                problems.append(f"{name}: expected more than 0, at most 1e6, found {value}")
+        return problems

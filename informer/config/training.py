@@ -98,29 +98,35 @@ class TrainerConfig:
             "eval_batch_size": self.eval_batch_size,
             "patience": self.patience,
         }
-        found = [f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1]
+        problems = [
+            f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1
+        ]
         for name, chosen in (("tracker", self.tracker), ("track_also", self.track_also)):
             if len(set(chosen)) < len(chosen):
-                found.append(f"trainer.{name}: expected different names, found {[each.name for each in chosen]}")
+                problems.append(f"trainer.{name}: expected different names, found {[each.name for each in chosen]}")
         if self.max_steps is not None and self.max_steps < 0:
-            found.append(f"trainer.max_steps: expected at least 0 or null, found {self.max_steps}")
+            problems.append(f"trainer.max_steps: expected at least 0 or null, found {self.max_steps}")
         if self.steps_per_epoch is not None and self.steps_per_epoch < 1:
-            found.append(f"trainer.steps_per_epoch: expected at least 1 or null, found {self.steps_per_epoch}")
+            problems.append(f"trainer.steps_per_epoch: expected at least 1 or null, found {self.steps_per_epoch}")
         if self.time_budget_minutes is not None and not self.time_budget_minutes > 0:
-            found.append(f"trainer.time_budget_minutes: expected more than 0 or null, found {self.time_budget_minutes}")
+            problems.append(
+                f"trainer.time_budget_minutes: expected more than 0 or null, found {self.time_budget_minutes}"
+            )
         if self.max_minutes is not None and not self.max_minutes > 0:
-            found.append(f"trainer.max_minutes: expected more than 0 or null, found {self.max_minutes}")
+            problems.append(f"trainer.max_minutes: expected more than 0 or null, found {self.max_minutes}")
         if not 0 < self.collective_timeout_minutes <= 1e6:
             minutes = self.collective_timeout_minutes
-            found.append(f"trainer.collective_timeout_minutes: expected more than 0, at most 1e6, found {minutes}")
+            problems.append(f"trainer.collective_timeout_minutes: expected more than 0, at most 1e6, found {minutes}")
         if not 0 <= self.calibration < 1:
-            found.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
+            problems.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
         if self.calibration_blocks != 0 and not 2 <= self.calibration_blocks <= MOST_BLOCKS:
             wanted = f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}"
-            found.append(f"{wanted}, found {self.calibration_blocks}")
+            problems.append(f"{wanted}, found {self.calibration_blocks}")
         if self.save_every_minutes is not None and not self.save_every_minutes > 0:
-            found.append(f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}")
-        return found
+            problems.append(
+                f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}"
+            )
+        return problems
 
 
 class Schedule(Enum):
@@ -151,16 +157,16 @@ class OptimConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = []
+        problems = []
         if not self.lr > 0:
-            found.append(f"optim.lr: expected more than 0, found {self.lr}")
+            problems.append(f"optim.lr: expected more than 0, found {self.lr}")
         if self.weight_decay < 0:
-            found.append(f"optim.weight_decay: expected at least 0, found {self.weight_decay}")
+            problems.append(f"optim.weight_decay: expected at least 0, found {self.weight_decay}")
         if self.clip_norm is not None and not self.clip_norm > 0:
-            found.append(f"optim.clip_norm: expected more than 0 or null, found {self.clip_norm}")
+            problems.append(f"optim.clip_norm: expected more than 0 or null, found {self.clip_norm}")
         if not 0 <= self.ema < 1:
-            found.append(f"optim.ema: expected at least 0 and less than 1, found {self.ema}")
-        return found
+            problems.append(f"optim.ema: expected at least 0 and less than 1, found {self.ema}")
+        return problems
 
 
 class LossKind(Enum):

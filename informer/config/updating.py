@@ -32,15 +32,15 @@ class UpdateConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = [] if self.input else ["input: expected a file with later rows, found none; set input=FILE.csv"]
-        found += [*self.dataset.problems(), *self.trained.problems(), *device_problems(self.device)]
+        problems = [] if self.input else ["input: expected a file with later rows, found none; set input=FILE.csv"]
+        problems += [*self.dataset.problems(), *self.trained.problems(), *device_problems(self.device)]
         if self.steps < 0:
-            found.append(f"steps: expected at least 0, found {self.steps}")
+            problems.append(f"steps: expected at least 0, found {self.steps}")
         if self.lr is not None and not self.lr > 0:
-            found.append(f"lr: expected more than 0, found {self.lr}")
+            problems.append(f"lr: expected more than 0, found {self.lr}")
         if self.lr is not None and not self.steps:
-            found.append("lr: only used with steps, found steps=0")
-        return found
+            problems.append("lr: only used with steps, found steps=0")
+        return problems
 
 
 @dataclass(kw_only=True, slots=True)
@@ -62,10 +62,10 @@ class WatchConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = (
+        problems = (
             [] if self.input else ["input: expected a file with rows since training, found none; set input=FILE.csv"]
         )
-        found += [*self.dataset.problems(), *device_problems(self.device)]
+        problems += [*self.dataset.problems(), *device_problems(self.device)]
         if self.batch_size < 1:
-            found.append(f"batch_size: expected at least 1, found {self.batch_size}")
-        return found
+            problems.append(f"batch_size: expected at least 1, found {self.batch_size}")
+        return problems

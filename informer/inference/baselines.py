@@ -58,23 +58,23 @@ class SeasonalNaive:
         steps = self.offset + torch.arange(batch.target.shape[1], device=batch.enc_x.device)
         lengths = torch.tensor(seasons, device=steps.device)
         rows = batch.enc_x.shape[1] - lengths + steps[:, None] % lengths
-        found = batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
-        if not bool(found.isnan().any()):
-            return found
+        forecast = batch.enc_x[:, rows, torch.tensor(self.positions, device=steps.device)]
+        if not bool(forecast.isnan().any()):
+            return forecast
         history = batch.enc_x[:, :, list(self.positions)]
         last = carried(history, ~history.isnan())[:, -1:]
         each = (_of_season(history[:, :, i], rows[:, i], season) for i, season in enumerate(seasons))
-        found = torch.stack(list(each), dim=2)
-        return torch.where(found.isnan(), last, found)
+        forecast = torch.stack(list(each), dim=2)
+        return torch.where(forecast.isnan(), last, forecast)
 
 
 def _of_season(history: Float[Tensor, "b l"], rows: Int[Tensor, "h"], season: int) -> Float[Tensor, "b h"]:
     """Values of these rows, each from the most recent season in which it is observed; NaN if none is."""
-    found = history[:, rows]
+    values = history[:, rows]
     for back in range(season, history.shape[1], season):
         older = history[:, (rows - back).clamp(min=0)].masked_fill(rows < back, torch.nan)
-        found = torch.where(found.isnan(), older, found)
-    return found
+        values = torch.where(values.isnan(), older, values)
+    return values
 
 
 def seasonal_naive(season: int, positions: Sequence[int], *, seq_len: int, offset: int = 0) -> SeasonalNaive:
@@ -214,8 +214,8 @@ class RidgeRefit:
     def __call__(self, later: Windows) -> RidgeForecast:
         """Ridge fitted on these windows and those of all earlier calls."""
         if len(later):
-            found = _moments(later, NO_EFFECTS, self._ridge.positions, sys.maxsize)
-            self._moments = found if self._moments is None else self._moments + found
+            moments = _moments(later, NO_EFFECTS, self._ridge.positions, sys.maxsize)
+            self._moments = moments if self._moments is None else self._moments + moments
         assert self._moments is not None, "the first windows are some"
         weight = _solve(*self._moments.as_rows(), self._ridge.penalty)
         return replace(self._ridge, weight=torch.from_numpy(weight))

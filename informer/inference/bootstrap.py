@@ -103,8 +103,8 @@ def skill_interval(
         own, other = np.moveaxis(sums[starts].sum(axis=1), -1, 0)
         skills.append(1.0 - np.divide(own, other, out=np.full_like(own, np.nan), where=other > 0))
     tail = (1.0 - level) / 2
-    found = np.concatenate(skills)
-    if np.isnan(found).any():
+    all_skills = np.concatenate(skills)
+    if np.isnan(all_skills).any():
         return Interval(np.nan, np.nan)
-    low, high = np.quantile(found, [tail, 1 - tail])
+    low, high = np.quantile(all_skills, [tail, 1 - tail])
     return Interval(float(low), float(high))

@@ -93,8 +93,8 @@ def forecast_figure(
     chosen = [one for one in panel if series is None or one.name == series][:1]
     if not chosen:
         raise InputError(f"series={series}: expected one of {listed([one.name for one in panel])}")
-    (found,) = model.forecast(chosen, horizon=horizon, levels=levels)
-    return figure_of(found, title=chosen[0].name if len(panel) > 1 else "")
+    (forecast,) = model.forecast(chosen, horizon=horizon, levels=levels)
+    return figure_of(forecast, title=chosen[0].name if len(panel) > 1 else "")
 
 
 def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:

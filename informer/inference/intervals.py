@@ -59,11 +59,11 @@ class Variation:
     power: float
     usual: Float[Tensor, "n"]
 
-    def unit(self, found: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
+    def unit(self, differences: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
         """Units of windows with these `differences`; 1 where none is observed."""
-        usual = self.usual.to(found)
-        relative = (found + LEAST * usual) / ((1 + LEAST) * usual)
-        return torch.where((usual > 0) & ~found.isnan(), relative, 1.0)[:, None] ** self.power
+        usual = self.usual.to(differences)
+        relative = (differences + LEAST * usual) / ((1 + LEAST) * usual)
+        return torch.where((usual > 0) & ~differences.isnan(), relative, 1.0)[:, None] ** self.power
 
 
 def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor, "b n"]:
@@ -71,9 +71,9 @@ def differences(history: Float[Tensor, "b seq_len n"], lag: int) -> Float[Tensor
     `lag`."""
     if history.shape[1] <= lag:
         return torch.zeros_like(history[:, 0])
-    found = (history[:, lag:] - history[:, :-lag]).abs()
-    means = found.mean(dim=1)
-    return torch.where(means.isnan(), found.nanmean(dim=1), means)
+    absolute = (history[:, lag:] - history[:, :-lag]).abs()
+    means = absolute.mean(dim=1)
+    return torch.where(means.isnan(), absolute.nanmean(dim=1), means)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,8 @@ class Residuals:
     def calibration(self) -> Calibration:
         """Calibration with the power of POWERS that has the lowest interval score on these windows."""
         usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
-        found = [self._calibration(Variation(self.lag, power, usual)) for power in POWERS]
-        return min(found, key=self._interval_score)
+        candidates = [self._calibration(Variation(self.lag, power, usual)) for power in POWERS]
+        return min(candidates, key=self._interval_score)
 
     def _calibration(self, variation: Variation) -> Calibration:
         counts = (~self.errors.isnan()).sum(dim=0)
@@ -209,15 +209,15 @@ class Residuals:
         half_widths = torch.cat([ordered.gather(0, place[None]) for place in places])
         return Calibration(int(counts.min()), half_widths, variation)
 
-    def _interval_score(self, found: Calibration) -> float:
+    def _interval_score(self, calibration: Calibration) -> float:
         """Half the interval score, width + 2 / (1 - level) times the distance outside the interval, summed over
         CHOSEN_AT, relative to each column's mean error (T. Gneiting and A. Raftery, "Strictly Proper Scoring Rules",
         2007, equation 43)."""
-        assert found.variation is not None, "see `_calibration`"
-        unit, size = found.variation.unit(self.differences), self.errors.nanmean(dim=(0, 1))
+        assert calibration.variation is not None, "see `_calibration`"
+        unit, size = calibration.variation.unit(self.differences), self.errors.nanmean(dim=(0, 1))
         total = 0.0
-        for level in filter(found.holds, CHOSEN_AT):
-            half = found.half_width(level) * unit
+        for level in filter(calibration.holds, CHOSEN_AT):
+            half = calibration.half_width(level) * unit
             score = half + (self.errors - half).clamp(min=0) / (1 - level / 100)
             total += float((score.nanmean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).mean())
         return total
@@ -237,11 +237,11 @@ def residuals(model: nn.Module, windows: Windows, *, batch_size: int, lag: int, 
         targets: indices of the targets among the inputs.
     """
     per_window = windows.batch(torch.tensor([0])).target.numel()
-    errors, found = [], []
+    errors, variations = [], []
     for batch in windows.thinned(max(MAX_NUMBERS // per_window, 1)).batches(batch_size):
         errors.append((model_forecast(model, batch) - batch.target).abs().float().cpu())
-        found.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
-    return Residuals(torch.cat(errors), torch.cat(found), lag)
+        variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
+    return Residuals(torch.cat(errors), torch.cat(variations), lag)
 
 
 def joined(parts: Sequence[Residuals]) -> Residuals:

@@ -91,9 +91,9 @@ class Reader:
         Raises:
             InputError: see `informer.data.attributes.attributes_of`.
         """
-        found = copy.copy(self)
-        found._attributes = self._attributes.knowing(given_attributes(attributes, self._as_trained))
-        return found
+        reader = copy.copy(self)
+        reader._attributes = self._attributes.knowing(given_attributes(attributes, self._as_trained))
+        return reader
 
     def frame(
         self, frame: pd.DataFrame, name: str, *, ahead: int | None = None, written: InputFormat | None = None
@@ -183,7 +183,7 @@ class Reader:
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
             return [self._checked(series)]
-        found, report, sparse = list[Series](), Report(), list[str]()
+        panel, report, sparse = list[Series](), Report(), list[str]()
         time_col = find_time_column(table, config.time_col)  # from all rows: the dates of one series may be ambiguous
         time_format = find_format(table, time_col, config.time_format, trained=self._time_format)
         config = replace(config, time_col=time_col, time_format=time_format)
@@ -200,15 +200,15 @@ class Reader:
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)
                 else:
-                    found.append(replace(series, series_col=series_col))
-        if sparse and not (found and (lenient or config.short is Short.skip)):
+                    panel.append(replace(series, series_col=series_col))
+        if sparse and not (panel and (lenient or config.short is Short.skip)):
             report.add(_and_more(sparse))
         report.refuse()
         lines = [_and_more(sparse)] if sparse else []
         if kept and short:
             advice = "" if pads else "; dataset.short=pad repeats their first row"
             lines.append(f"{table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}")
-        return _with_left_out(found, lines, is_logged=not lenient)
+        return _with_left_out(panel, lines, is_logged=not lenient)
 
     def _check_number(self, n: int, name: str) -> None:
         if self.most_series is not None and n > self.most_series:
@@ -277,12 +277,12 @@ class Reader:
         return series
 
 
-def _with_left_out(found: list[Series], lines: Sequence[str], *, is_logged: bool) -> list[Series]:
+def _with_left_out(panel: list[Series], lines: Sequence[str], *, is_logged: bool) -> list[Series]:
     """The series; the repairs of the first name those that were left out."""
     lines = [f"{LEFT_OUT}: {line}" for line in lines]
     for line in lines if is_logged else []:  # callers from Python see only the series
         log.warning(line)
-    return [replace(found[0], repairs=(*lines, *found[0].repairs)), *found[1:]]
+    return [replace(panel[0], repairs=(*lines, *panel[0].repairs)), *panel[1:]]
 
 
 def _and_more(lines: Sequence[str]) -> str:

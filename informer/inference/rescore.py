@@ -55,8 +55,8 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
     written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures.values())]
     check_run_stays(written, "output")
-    found = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
-    with logging_to(console), found as data:
+    opened_data = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
+    with logging_to(console), opened_data as data:
         check_series(data, settings.plot_series)
         source = data.provenance.path
         check_inputs_stay([path, *(list_files("dataset", str(source)) or [source])], written, "output")

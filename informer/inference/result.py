@@ -107,13 +107,13 @@ class Forecast:
         """
         if digits is None:
             return {}
-        found: dict[str, int] = {}
+        decimals: dict[str, int] = {}
         for i, target in enumerate(self.targets):
             history = self.series.values[:, self.series.columns.index(target)]
             places = places_of(np.concatenate([history, self.values[:, i]]), digits)
             for name in (target, *(f"{target}_{suffix}" for suffix in self.bands)):
-                found[name] = places
-        return found
+                decimals[name] = places
+        return decimals
 
     def frame(self) -> pd.DataFrame:
         """A table of `keys` and `columns`.

@@ -49,10 +49,10 @@ def seasonal_naive_for(training: Sequence[Series], columns: Columns, val: Window
     seq_len, offset = val.sizes.seq_len, val.sizes.offset
     usual = seasonal_naive(frequency.season, positions, seq_len=seq_len, offset=offset)
     seasons = _found(training, columns.targets)
-    found = [season for season in seasons if season <= seq_len and season not in (1, usual.season)]
-    if not found:
+    others = [season for season in seasons if season <= seq_len and season not in (1, usual.season)]
+    if not others:
         return usual
-    seasons = [usual.season, *found]
+    seasons = [usual.season, *others]
     errors = _errors([SeasonalNaive(season, positions, offset=offset) for season in seasons], val)
     errors[1:] /= 1 - GAIN
     chosen = tuple(seasons[place] for place in errors.argmin(dim=0).tolist())
@@ -74,9 +74,9 @@ def _note(usual: SeasonalNaive, chosen: Sequence[int], targets: Sequence[str]) -
 
 def _found(training: Sequence[Series], targets: Sequence[str]) -> list[int]:
     """Seasons detected in the targets' training rows, and a week for steps shorter than a day."""
-    found = [season.period for season in seasons_of(training, targets[:MOST_COLUMNS])][:MOST_SEASONS]
+    periods = [season.period for season in seasons_of(training, targets[:MOST_COLUMNS])][:MOST_SEASONS]
     a_day = training[0].frequency.per_day or 1
-    return list(dict.fromkeys([*found, *([7 * a_day] if a_day > 1 else [])]))
+    return list(dict.fromkeys([*periods, *([7 * a_day] if a_day > 1 else [])]))
 
 
 def _errors(baselines: Sequence[SeasonalNaive], val: Windows) -> Float64[Tensor, "baselines n"]:

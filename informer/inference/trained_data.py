@@ -50,8 +50,8 @@ def trained_data(
     )
     recorded = Recorded.of(saved.config, saved.data)
     where, folder = find_again(where, recorded, named=data_dir, default=trained.data_dir, can_differ=True)
-    with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as found:
-        settings = replace(trained, data_dir=folder, dataset=found)
+    with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as dataset_found:
+        settings = replace(trained, data_dir=folder, dataset=dataset_found)
         scaler = PanelScaler.from_state(saved.scaler)
         trained_on = Trained(saved.series, saved.categories, dims_in(saved).masked, attributes_in(saved))
         data = build_data(settings, device, scaler, trained=trained_on)

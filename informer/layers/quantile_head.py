@@ -51,13 +51,13 @@ class QuantileHead(nn.Module):
         """Quantiles of every column at every row."""
         raw = rearrange(self.linear(x), "b l (n q) -> b l n q", q=self.n_levels)
         steps = F.softplus(raw + self.gaps).unbind(-1)
-        found = [raw[..., self.median]]
+        quantiles = [raw[..., self.median]]
         # one after the other: rounding in another order of summation could make two quantiles cross
         for step in steps[self.median + 1 :]:
-            found.append(found[-1] + step)
+            quantiles.append(quantiles[-1] + step)
         for step in reversed(steps[: self.median]):
-            found.insert(0, found[0] - step)
-        return torch.stack(found, dim=-1)
+            quantiles.insert(0, quantiles[0] - step)
+        return torch.stack(quantiles, dim=-1)
 
 
 def _gaps(levels: Sequence[float]) -> list[float]:

@@ -174,12 +174,12 @@ class Informer(ForecastModel):
     def attention_layers(self) -> dict[str, AttentionLayer]:
         """Attention layers by place: `encoder 1.2` (stack, layer), `decoder 1` (self-attention), `cross 1`."""
         slots = {"attention": "encoder", "self_attention": "decoder", "cross_attention": "cross"}
-        found = {}
+        layers = {}
         for name, part in self.named_modules():
             if isinstance(part, AttentionLayer) and not name.startswith("snapshots."):
                 numbers = ".".join(str(int(number) + 1) for number in re.findall(r"\d+", name))
-                found[f"{slots[name.rpartition('.')[2]]} {numbers}"] = part
-        return found
+                layers[f"{slots[name.rpartition('.')[2]]} {numbers}"] = part
+        return layers
 
     def linear_skip(self) -> nn.Parameter | None:
         """See `ForecastModel`; the weight is learned with the network or fitted before training."""

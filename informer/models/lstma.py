@@ -55,18 +55,18 @@ class LstmaConfig(ModelConfig):
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        found = super(LstmaConfig, self).problems()  # plain super() fails: slots=True creates a new class
+        problems = super(LstmaConfig, self).problems()  # plain super() fails: slots=True creates a new class
         for name in ("d_model", "n_heads", "layers"):
             if getattr(self, name) < 1:
-                found.append(f"model.{name}: expected at least 1, found {getattr(self, name)}")
+                problems.append(f"model.{name}: expected at least 1, found {getattr(self, name)}")
         if self.n_heads >= 1 and self.d_model % self.n_heads:
-            found.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
+            problems.append(f"model.d_model: expected a multiple of model.n_heads={self.n_heads}, found {self.d_model}")
         if not 0.0 <= self.dropout < 1.0:
-            found.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
+            problems.append(f"model.dropout: expected 0 <= dropout < 1, found {self.dropout}")
         for name in ("teacher_forcing", "teacher_forcing_end"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                found.append(f"model.{name}: expected a probability from 0 to 1, found {getattr(self, name)}")
-        return found
+                problems.append(f"model.{name}: expected a probability from 0 to 1, found {getattr(self, name)}")
+        return problems
 
 
 @final

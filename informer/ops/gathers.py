@@ -67,6 +67,6 @@ class _Recomputed(torch.autograd.Function):
             for run, part in zip(_runs(ctx.index, ctx.step), grad.split(ctx.step), strict=True):
                 leaves = [x.detach().requires_grad_() for x in _gather(q, k, v, run)]
                 grads = torch.autograd.grad(ctx.attend(*leaves, *run), leaves, part)
-                for (total, at), found in zip(_located(into_q, into_k, into_v, run), grads, strict=True):
-                    total.index_add_(0, at.flatten(), found.flatten(0, 1))
+                for (total, at), part_grad in zip(_located(into_q, into_k, into_v, run), grads, strict=True):
+                    total.index_add_(0, at.flatten(), part_grad.flatten(0, 1))
         return None, None, None, into_q, into_k, into_v

@@ -60,8 +60,8 @@ def product(
 ) -> Float[Tensor, "*batch o"]:
     """x weight^T + bias, for callers that compute the gradient themselves; `out` receives it if x has two axes."""
     if ONEDNN and _is_eager_float32(x, weight):
-        found = onednn(x, weight, bias)
-        return found if out is None else out.copy_(found)
+        result = onednn(x, weight, bias)
+        return result if out is None else out.copy_(result)
     if out is None:
         return F.linear(x, weight, bias)
     if bias is None:

@@ -80,11 +80,11 @@ def combined(
 ) -> tuple[Checkpoint, Combination]:
     """Choose a combination; returns the checkpoint with its weights applied, and the combination."""
     model = restore_model(saved).to(device)
-    found = choose(model, settings, data, has_network=saved.step > 0 and isinstance(model, Informer))
-    log.info(f"forecast: {found.shares.in_words}, chosen on validation")
-    apply(model, found.shares, repeated_rows(data))
-    facts = saved.data | {COMBINED: found.shares.to_plain()}
-    return replace(saved, weights=model.state_dict(), data=facts), found
+    chosen = choose(model, settings, data, has_network=saved.step > 0 and isinstance(model, Informer))
+    log.info(f"forecast: {chosen.shares.in_words}, chosen on validation")
+    apply(model, chosen.shares, repeated_rows(data))
+    facts = saved.data | {COMBINED: chosen.shares.to_plain()}
+    return replace(saved, weights=model.state_dict(), data=facts), chosen
 
 
 def combiner(saved: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
@@ -93,16 +93,16 @@ def combiner(saved: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
     return partial(apply, shares=shares, repeated=repeated_rows(data))
 
 
-def table_of(found: Combination) -> Table:
+def table_of(combination: Combination) -> Table:
     """The losses and the weights as a table."""
     table = Table(title="forecasts on validation, and their average", title_justify="left", box=SIMPLE, padding=0)
     for heading in ("forecast", "val loss", "weight"):
         table.add_column(heading, justify="left" if heading == "forecast" else "right")
     names = {"network": "network", "linear": "linear forecast", "naive": "seasonal naive"}
     for key, name in names.items():
-        if name in found.losses:
-            table.add_row(name, f"{found.losses[name]:.5f}", f"{found.shares.to_plain()[key]:.2f}")
-    table.add_row("average", f"{found.losses['average']:.5f}", "", style="bold")
+        if name in combination.losses:
+            table.add_row(name, f"{combination.losses[name]:.5f}", f"{combination.shares.to_plain()[key]:.2f}")
+    table.add_row("average", f"{combination.losses['average']:.5f}", "", style="bold")
     return table
 
 
@@ -127,7 +127,7 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     parts = parts[-1:] if has_network else parts
     loss, units = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), _units(data)
     score = partial(_scored, units=units, loss=loss, batch_size=settings.trainer.eval_batch_size)
-    found, counts = score(_Asked(model, maps, repeated, offered), parts)
+    losses_by_batch, counts = score(_Asked(model, maps, repeated, offered), parts)
     each, horizons = _horizons(parts, data)
     candidates, singles = list(range(len(offered))), _singles(offered)
     if is_linear and repeated is not None and each < ENOUGH_HORIZONS and linear_skip.is_closed_form(model, settings):
@@ -137,8 +137,8 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     if is_linear and horizons < LEAST_HORIZONS:
         candidates = [place for place in candidates if not offered[place].network]
         singles = [0, len(candidates) - 1]
-    best = candidates[_chosen(found[candidates], counts, horizons, singles)]
-    means = found @ counts / counts.sum()
+    best = candidates[_chosen(losses_by_batch[candidates], counts, horizons, singles)]
+    means = losses_by_batch @ counts / counts.sum()
     losses = {offered[i].in_words.removeprefix("100% "): float(means[i]) for i in _singles(offered)}
     return Combination(offered[best], losses | {"average": float(means[best])})
 
@@ -271,15 +271,15 @@ def _chosen(
 def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
     """Weight of the seasonal naive next to the maps, from blocks of all rows but test that maps fitted on the other
     blocks forecast: the least mean of losses in units of the maps' own, with a gain in all blocks but one."""
-    candidates, found = _offered(has_network=False, has_naive=True), []
+    candidates, relative_losses = _offered(has_network=False, has_naive=True), []
     for fitted, held in held_out_blocks(maps, linear_skip.offered(settings.model), data, n_blocks=FOLDS):
         if len(held):
             losses, counts = score(_Asked(fitted, fitted, repeated, candidates), [held])
             means = losses @ counts
-            found.append(means / means[0] if means[0] > 0 else np.ones_like(means))
-    if not found:
+            relative_losses.append(means / means[0] if means[0] > 0 else np.ones_like(means))
+    if not relative_losses:
         return 0.0
-    ratios = np.stack(found)
+    ratios = np.stack(relative_losses)
     gains = (ratios < 1).sum(axis=0) >= len(ratios) - 1
     gains[0] = True
     return candidates[int(np.where(gains, ratios.mean(axis=0), np.inf).argmin())].naive

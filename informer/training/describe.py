@@ -132,7 +132,7 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
     """Targets whose forecasts are clipped at zero: set by the user, or detected in the training rows."""
     if settings.non_negative is not NonNegative.auto:
         return list(data.targets) if settings.non_negative is NonNegative.all else []
-    found: list[str] = []
+    names: list[str] = []
     for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
         least, zeros, n, whole = math.inf, 0, 0, True
         for series, split in zip(data.panel, data.splits, strict=True):
@@ -141,8 +141,8 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
             least, n = min(least, values.min(initial=math.inf)), n + len(values)
             zeros, whole = zeros + int((values == 0).sum()), whole and bool((values == np.round(values)).all())
         if least >= 0 and n and (whole or zeros >= FEWEST_ZEROS * n):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def window_counts(data: Data) -> dict[str, int]:

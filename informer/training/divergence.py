@@ -57,8 +57,8 @@ def _named(data: Data, windows: Tensor) -> str:
 def _times(data: Data, rows: Tensor) -> list[str]:
     """Timestamps of rows of the store."""
     ends = np.cumsum([len(series) for series in data.panel])
-    found = []
+    times = []
     for row in rows.tolist():
         i = int(np.searchsorted(ends, row, side="right"))
-        found.append(str(data.panel[i].timestamps[row - ends[i]]))  # counted from the series' end
-    return found
+        times.append(str(data.panel[i].timestamps[row - ends[i]]))  # counted from the series' end
+    return times

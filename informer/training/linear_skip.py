@@ -85,12 +85,12 @@ def calibration_errors(
     if not n_blocks or maps is None or not is_closed_form(model, settings):
         return _enough(errors_of(model, own)) if own else None
     blocks = held_out_blocks(maps, offered(settings.model), data, n_blocks=n_blocks, finish=finish)
-    found = joined([errors_of(fitted, held) for fitted, held in blocks])
+    errors = joined([errors_of(fitted, held) for fitted, held in blocks])
     if own and model is not maps:
         whole, of_maps = (errors_of(one, own).errors.nanmean() for one in (model, maps))
         if of_maps > 0:  # zero for constant columns
-            found = replace(found, errors=found.errors * (whole / of_maps))
-    return _enough(found)
+            errors = replace(errors, errors=errors.errors * (whole / of_maps))
+    return _enough(errors)
 
 
 def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
@@ -98,9 +98,9 @@ def is_closed_form(model: ForecastModel, settings: TrainConfig) -> bool:
     return not isinstance(model, Linear) or settings.trainer.max_steps == 0
 
 
-def _enough(found: Residuals) -> Residuals | None:
+def _enough(errors: Residuals) -> Residuals | None:
     """None if a step of some target is never observed, so has no error."""
-    return found if bool(found.errors.isfinite().any(dim=0).all()) else None
+    return errors if bool(errors.errors.isfinite().any(dim=0).all()) else None
 
 
 def start_of(model: ForecastModel) -> Mapping[str, Tensor]:

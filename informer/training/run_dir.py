@@ -175,9 +175,9 @@ class RunFolder:
         self._write_facts(facts | {"resumed": []})
         write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
 
-    def chosen(self, settings: TrainConfig, found: dict[str, Any]) -> None:
-        """Write the configuration that a search chose, and its record `found`."""
-        self._write_facts(self.facts() | {"search": found})
+    def chosen(self, settings: TrainConfig, record: dict[str, Any]) -> None:
+        """Write the configuration that a search chose, and its record `record`."""
+        self._write_facts(self.facts() | {"search": record})
         write_atomic(self.path / CONFIG, conversion.to_yaml(settings))
 
     def resume(self, settings: TrainConfig, facts: dict[str, Any]) -> None:

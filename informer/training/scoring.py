@@ -114,10 +114,10 @@ def _scored(
     if most >= whole:
         return scores(data)
     fewer = data.test.thinned(most)
-    found = scores(replace(data, test=fewer))
+    evaluation = scores(replace(data, test=fewer))
     note = f"scored on {len(fewer):,} evenly spaced of {whole:,} test windows, as many as the time budget allowed"
     stride = -(-whole // most)
-    return replace(found, notes=(*found.notes, note), block=max(-(-found.block // stride), 1))
+    return replace(evaluation, notes=(*evaluation.notes, note), block=max(-(-evaluation.block // stride), 1))
 
 
 def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:

@@ -109,8 +109,8 @@ AVERAGE = "average"
 
 def positions_in(training: Mapping[str, Any]) -> Mapping[str, int]:
     """Position of each sink; older files only contain the length of TensorBoard's file."""
-    found = training[EVENTS]
-    return found if isinstance(found, Mapping) else {TrackerKind.tensorboard.name: found}
+    positions = training[EVENTS]
+    return positions if isinstance(positions, Mapping) else {TrackerKind.tensorboard.name: positions}
 
 
 def check_training(training: Mapping[str, Any]) -> None:
@@ -131,11 +131,11 @@ def check_training(training: Mapping[str, Any]) -> None:
             raise InputError(f"{STATE}: rng: {name}: expected the state of a generator, found {generator.dtype}")
 
 
-def _check_entries(where: str, found: Any, expected: Mapping[str, Any]) -> None:
-    if not isinstance(found, Mapping) or set(found) != set(expected):
+def _check_entries(where: str, part: Any, expected: Mapping[str, Any]) -> None:
+    if not isinstance(part, Mapping) or set(part) != set(expected):
         raise InputError(f"{STATE}: {where}expected the entries {', '.join(expected)}, found others")
     for name, hint in expected.items():
-        value = found[name]
+        value = part[name]
         is_below = isinstance(value, int | float) and not value >= 0  # or nan
         if isinstance(value, bool) or not isinstance(value, hint) or is_below:
             raise InputError(f"{STATE}: {where}{name}: found {value!r:.40}")

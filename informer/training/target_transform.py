@@ -89,23 +89,23 @@ def choose(scores: dict[Transform, Scores]) -> tuple[Transform, str]:
             chosen = stronger
     if chosen is Transform.none:
         return chosen, "scaler.transform=none: no root of the targets clearly forecasts better on held-out blocks"
-    found = scores[chosen]
+    own = scores[chosen]
     return chosen, (
-        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {found.mase.mean():.3g} instead of "
-        f"{base.mase.mean():.3g}, sMAPE {found.smape.mean():.3g} instead of {base.smape.mean():.3g} %, RMSE "
-        f"{found.rmse.mean():.3g} instead of {base.rmse.mean():.3g}"
+        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {own.mase.mean():.3g} instead of "
+        f"{base.mase.mean():.3g}, sMAPE {own.smape.mean():.3g} instead of {base.smape.mean():.3g} %, RMSE "
+        f"{own.rmse.mean():.3g} instead of {base.rmse.mean():.3g}"
     )
 
 
-def _is_better(found: Scores, other: Scores) -> bool:
+def _is_better(own: Scores, other: Scores) -> bool:
     """Whether the gain is large enough and no accident of a block, and RMSE little larger."""
     is_known = all((errors > 0).all() for errors in (other.rmse, other.mase, other.smape))  # MASE may be undefined
     if len(other.rmse) < 2 or not is_known:
         return False
-    relative = found.relative(other)
+    relative = own.relative(other)
     error = relative.std(ddof=1) / len(relative) ** 0.5
     is_gain = relative.mean() <= 1 - max(LEAST_GAIN, SURE * error)
-    return bool(is_gain and (found.rmse / other.rmse).mean() <= 1 + MOST_LOSS)
+    return bool(is_gain and (own.rmse / other.rmse).mean() <= 1 + MOST_LOSS)
 
 
 def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:

@@ -77,8 +77,8 @@ def save_refit_and_state(settings: TrainConfig, data: Data, folder: Path, errors
     trainer, note, kept = settings.trainer, None, None
     saved = checkpoint.load(folder)
     model = restore_model(saved)
-    if trainer.keep and (found := kept_fit(model, settings, data, most_bytes=MOST_BYTES)) is not None:
-        kept = found
+    if trainer.keep and (fit := kept_fit(model, settings, data, most_bytes=MOST_BYTES)) is not None:
+        kept = fit
     if trainer.refit:
         windows = _refit(model, settings, data, kept)
         combined = maps_of(model)
@@ -136,11 +136,11 @@ def last_rows(panel: Sequence[Series], stops: Sequence[int], sizes: WindowSizes)
     values, needed = len(panel) * len(panel[0].columns), sizes.rows - 1
     if needed * values > MOST_NEEDED:
         return None
-    n, found = max(needed, MOST_VALUES // values), []
+    n, rows = max(needed, MOST_VALUES // values), []
     for series, stop in zip(panel, stops, strict=True):
         part = slice(max(stop - n, 0), stop)
-        found.append(replace(series, timestamps=series.timestamps[part], values=series.values[part]))
-    return found
+        rows.append(replace(series, timestamps=series.timestamps[part], values=series.values[part]))
+    return rows
 
 
 def save(folder: Path, kept: UpdateState) -> None:
@@ -209,10 +209,14 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _plain_errors(found: Residuals) -> dict[str, Any]:
-    most = max(MOST_ERRORS // found.errors[0].numel(), 1)
-    step = -(-len(found.errors) // most)
-    return {"errors": found.errors[::step].clone(), "differences": found.differences[::step].clone(), "lag": found.lag}
+def _plain_errors(errors: Residuals) -> dict[str, Any]:
+    most = max(MOST_ERRORS // errors.errors[0].numel(), 1)
+    step = -(-len(errors.errors) // most)
+    return {
+        "errors": errors.errors[::step].clone(),
+        "differences": errors.differences[::step].clone(),
+        "lag": errors.lag,
+    }
 
 
 def _errors(plain: Any, sizes: WindowSizes, n: int, where: str) -> Residuals:

@@ -163,9 +163,11 @@ def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: T
     """What the run would have saved, computed from its training data."""
     log.info(f"{path} has no saved moments or rows: computing them from its training data")
     model = restore_model(saved)
-    found = trained_data(saved, torch.device("cpu"), scratch=path, dataset=settings.trained, data_dir=settings.data_dir)
+    opened_data = trained_data(
+        saved, torch.device("cpu"), scratch=path, dataset=settings.trained, data_dir=settings.data_dir
+    )
     try:
-        with found as data:
+        with opened_data as data:
             errors = calibration_errors(model, trained, data, finish=combiner(saved, data))
             repeated = repeated_rows(data)
             kept = UpdateState(
@@ -287,7 +289,7 @@ def _before(older: Older, own: TrainConfig, data: Data) -> str:
     """The scores, on the same windows, of the model that made forecasts before the update."""
     model: ForecastModel = restore_model(checkpoint.load(refit_if_any(older.path))).to(data.train.starts.device)
     forecast = partial(model_forecast, model)
-    found = evaluate(
+    errors = evaluate(
         forecast, data.test, mase_scale=training_scale(data), batch_size=own.trainer.eval_batch_size
     ).scaled.overall()
-    return f"before the update: scaled MSE {found['mse']:.4g}, MAE {found['mae']:.4g} on the same windows"
+    return f"before the update: scaled MSE {errors['mse']:.4g}, MAE {errors['mae']:.4g} on the same windows"

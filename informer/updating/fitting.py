@@ -162,8 +162,8 @@ def _starts(runs: Sequence[Run]) -> torch.Tensor:
 
 def recent(older: Residuals | None, later: Residuals | None) -> Residuals | None:
     """The later errors, preceded by the most recent older ones up to MOST_WINDOWS in total."""
-    found = [one for one in (older, later) if one is not None]
-    if len(found) < 2 or older is None or later is None or older.lag != later.lag:
+    present = [one for one in (older, later) if one is not None]
+    if len(present) < 2 or older is None or later is None or older.lag != later.lag:
         return later or older
     room = max(MOST_WINDOWS - len(later.errors), 0)
     if not room:

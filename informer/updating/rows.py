@@ -142,12 +142,12 @@ def _ordered(panel: list[Series], names: Sequence[str], source: Source) -> list[
         if len(panel) != 1:
             raise InputError(f"{where}: expected one series as in training, found {len(panel)}")
         return panel
-    found = {series.name: series for series in panel}
-    missing, more = [name for name in names if name not in found], [name for name in found if name not in names]
+    by_name = {series.name: series for series in panel}
+    missing, more = [name for name in names if name not in by_name], [name for name in by_name if name not in names]
     if missing:
         raise InputError(
             f"{where}: expected all series of training, found no {listed(missing)}; update with all of them"
         )
     if more:
         log.warning(f"{where}: left out series that were not in training: {listed(more)}; train again to include them")
-    return [found[name] for name in names]
+    return [by_name[name] for name in names]

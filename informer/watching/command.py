@@ -45,14 +45,14 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     check_run_stays(names, "output")
     with logging_to(console, quiet=True):
         model = TrainedModel(saved, device=settings.device)
-        found = findings(model, watched(model, _panel(settings, saved, path.parent), until, settings.batch_size))
-    verdict, reason = found.decide()
+        results = findings(model, watched(model, _panel(settings, saved, path.parent), until, settings.batch_size))
+    verdict, reason = results.decide()
     make_folder(output)
     facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
-    write_atomic(output / JSON, to_json(found, facts))
+    write_atomic(output / JSON, to_json(results, facts))
     command = command_line(["informer", "watch", f"checkpoint={settings.checkpoint}", f"input={where}"])
     subtitle = f"{where}: forecasts of {settings.checkpoint} from every origin after {until}"
-    write_atomic(output / PAGE, to_html(to_content(found, title="In service", subtitle=subtitle, command=command)))
+    write_atomic(output / PAGE, to_html(to_content(results, title="In service", subtitle=subtitle, command=command)))
     say(console, f"{verdict.name}: {reason}")
     if verdict is Verdict.update or verdict is Verdict.recalibrate:
         say(console, f"next: informer update checkpoint={settings.checkpoint} input={where}")

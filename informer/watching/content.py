@@ -18,24 +18,24 @@ TONES = {
 }
 
 
-def to_json(found: Findings, facts: dict[str, Any]) -> str:
+def to_json(findings: Findings, facts: dict[str, Any]) -> str:
     """All findings and `facts`; numbers that are not finite are null."""
-    verdict, reason = found.decide()
+    verdict, reason = findings.decide()
     plain = {
         "verdict": verdict.name,
         "reason": reason,
         "exit_status": verdict.value,
-        "skill": found.skill,
-        "recent_skill_interval": list(found.recent_skill),
-        "best_baseline": found.best_baseline,
-        "origins": len(found.errors[found.model]),
-        "mse": {name: float(errors.mean()) for name, errors in found.errors.items()},
-        "interval": found.level,
-        "coverage": float(found.coverage.mean()) if len(found.coverage) else None,
-        "drift": [asdict(one) for one in found.alarms],
-        "level": [asdict(one) for one in found.levels],
-        "inputs": [asdict(one) for one in found.inputs],
-        "periods": [asdict(one) for one in found.periods],
+        "skill": findings.skill,
+        "recent_skill_interval": list(findings.recent_skill),
+        "best_baseline": findings.best_baseline,
+        "origins": len(findings.errors[findings.model]),
+        "mse": {name: float(errors.mean()) for name, errors in findings.errors.items()},
+        "interval": findings.level,
+        "coverage": float(findings.coverage.mean()) if len(findings.coverage) else None,
+        "drift": [asdict(one) for one in findings.alarms],
+        "level": [asdict(one) for one in findings.levels],
+        "inputs": [asdict(one) for one in findings.inputs],
+        "periods": [asdict(one) for one in findings.periods],
     }
     return json.dumps(_finite(plain | facts), indent=2) + "\n"
 
@@ -48,26 +48,32 @@ def _finite(node: Any) -> Any:
     return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
-def to_content(found: Findings, *, title: str, subtitle: str, command: str) -> Content:
+def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -> Content:
     """Content of the page."""
-    verdict, reason = found.decide()
-    labels = [period.first for period in found.periods]
-    mse = {name: [period.mse[name] for period in found.periods] for name in found.errors}
-    covered = f"{found.coverage.mean():.1%}" if len(found.coverage) else "–"
+    verdict, reason = findings.decide()
+    labels = [period.first for period in findings.periods]
+    mse = {name: [period.mse[name] for period in findings.periods] for name in findings.errors}
+    covered = f"{findings.coverage.mean():.1%}" if len(findings.coverage) else "–"
     return Content(
         title=title,
         subtitle=subtitle,
         verdict=f"{verdict.name}: {reason}.",
         tone=TONES[verdict],
-        model=found.model,
+        model=findings.model,
         cards=[
-            Card(label="Skill", value=signed_percent(found.skill), hint=f"against {found.best_baseline}, all origins"),
-            Card(label="Origins", value=f"{len(found.errors[found.model]):,}", hint="since the end of training"),
             Card(
-                label="Coverage", value=covered, hint=f"of {found.level} % intervals" if found.level else "no intervals"
+                label="Skill",
+                value=signed_percent(findings.skill),
+                hint=f"against {findings.best_baseline}, all origins",
             ),
-            Card(label="Drift", value=f"{_raised(found.alarms)}", hint="columns whose errors changed"),
-            Card(label="Level", value=f"{_raised(found.levels)}", hint="columns whose level moved"),
+            Card(label="Origins", value=f"{len(findings.errors[findings.model]):,}", hint="since the end of training"),
+            Card(
+                label="Coverage",
+                value=covered,
+                hint=f"of {findings.level} % intervals" if findings.level else "no intervals",
+            ),
+            Card(label="Drift", value=f"{_raised(findings.alarms)}", hint="columns whose errors changed"),
+            Card(label="Level", value=f"{_raised(findings.levels)}", hint="columns whose level moved"),
         ],
         profiles=[
             Profile(
@@ -80,7 +86,7 @@ def to_content(found: Findings, *, title: str, subtitle: str, command: str) -> C
                 note="Mean squared error of all origins of each period, scaled.",
             )
         ],
-        tables=[_periods(found), _drift(found), _level(found), _inputs(found)],
+        tables=[_periods(findings), _drift(findings), _level(findings), _inputs(findings)],
         command=command,
     )
 
@@ -89,26 +95,26 @@ def _raised(alarms: Sequence[Alarm]) -> int:
     return sum(bool(one.after) for one in alarms)
 
 
-def _periods(found: Findings) -> TextTable:
+def _periods(findings: Findings) -> TextTable:
     rows = [
         (
             period.first,
             str(period.origins),
-            *(f"{period.mse[name]:.4g}" for name in found.errors),
+            *(f"{period.mse[name]:.4g}" for name in findings.errors),
             "–" if math.isnan(period.skill) else signed_percent(period.skill),
             "–" if math.isnan(period.coverage) else f"{period.coverage:.1%}",
         )
-        for period in found.periods
+        for period in findings.periods
     ]
     return TextTable(
         title="Over time: scaled MSE, skill, coverage",
-        head=("first forecast value", "origins", *found.errors, "skill", f"coverage of {found.level or 80} %"),
+        head=("first forecast value", "origins", *findings.errors, "skill", f"coverage of {findings.level or 80} %"),
         rows=rows,
     )
 
 
-def _drift(found: Findings) -> TextTable:
-    rows = [(one.whose, f"{one.evidence:.2f}", f"{one.bound:.2f}", one.at or "no alarm") for one in found.alarms]
+def _drift(findings: Findings) -> TextTable:
+    rows = [(one.whose, f"{one.evidence:.2f}", f"{one.bound:.2f}", one.at or "no alarm") for one in findings.alarms]
     return TextTable(
         title="Drift of one-step errors: logarithm of the evidence, alarm above the bound",
         head=("column", "evidence", "bound", "alarm at"),
@@ -116,7 +122,7 @@ def _drift(found: Findings) -> TextTable:
     )
 
 
-def _level(found: Findings) -> TextTable:
+def _level(findings: Findings) -> TextTable:
     rows = [
         (
             one.whose,
@@ -125,7 +131,7 @@ def _level(found: Findings) -> TextTable:
             f"{one.change:+.2f}" if one.after else "–",
             one.at or "no alarm",
         )
-        for one in found.levels
+        for one in findings.levels
     ]
     return TextTable(
         title="Level of the targets: logarithm of the evidence, alarm above the bound, change in standard deviations",
@@ -134,8 +140,8 @@ def _level(found: Findings) -> TextTable:
     )
 
 
-def _inputs(found: Findings) -> TextTable:
-    rows = [(one.column, f"{one.stability_index:.3f}", f"{one.ks_distance:.3f}") for one in found.inputs]
+def _inputs(findings: Findings) -> TextTable:
+    rows = [(one.column, f"{one.stability_index:.3f}", f"{one.ks_distance:.3f}") for one in findings.inputs]
     return TextTable(
         title="Inputs after training compared with before",
         head=("column", "population stability index", "Kolmogorov-Smirnov distance"),

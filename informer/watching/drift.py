@@ -124,11 +124,11 @@ def simple_jumper(ranks: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
     """Logarithm of the capital after each rank r: the share of direction e is multiplied by 1 + e (r - 1/2), the last
     share by 1 / (2 sqrt(1 - r)). Each factor has mean 1 over uniform ranks."""
     n = len(DIRECTIONS) + 1
-    shares, total, found = np.full(n, 1 / n), 0.0, np.empty(len(ranks))
+    shares, total, log_capital = np.full(n, 1 / n), 0.0, np.empty(len(ranks))
     for place, rank in enumerate(ranks):
         shares = (1 - JUMP) * shares + JUMP / n
         shares = shares * np.append(1 + DIRECTIONS * (rank - 0.5), 0.5 / max(1 - rank, LEAST) ** 0.5)
         factor = shares.sum()
         shares, total = shares / factor, total + log(factor)
-        found[place] = total
-    return found
+        log_capital[place] = total
+    return log_capital

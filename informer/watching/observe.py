@@ -79,7 +79,7 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     baselines = bounded(baselines_before(model, narrowed(before, model.columns.inputs)), model.model)
     level = LEVEL if model.calibration is not None and model.calibration.holds(LEVEL) else None
     half = None if level is None or model.calibration is None else model.calibration.half_width(level)
-    found = []
+    series_watched = []
     for series, first in pairs:
         errors: dict[str, list[torch.Tensor]] = {
             name: [] for name in (model.model.family, *(b.name for b in baselines))
@@ -97,7 +97,7 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
                 width = half.to(forecast) * model.calibration.unit(batch.enc_x[:, :, positions]).to(forecast)
                 share = ((forecast - batch.target).abs() <= width).double().mean(dim=(1, 2))
             inside.append(share.cpu())
-        found.append(
+        series_watched.append(
             Watched(
                 series=series,
                 first=first,
@@ -106,9 +106,9 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
                 inside=torch.cat(inside).numpy(),
             )
         )
-        if not all(np.isfinite(part).all() for part in found[-1].errors.values()):
+        if not all(np.isfinite(part).all() for part in series_watched[-1].errors.values()):
             raise InputError(f"{series.name}: a forecast is not finite; look for extreme values in {series.name}")
-    return found
+    return series_watched
 
 
 def _first(model: TrainedModel, series: Series, until: str) -> int:
@@ -133,11 +133,11 @@ def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
     return Windows.of_columns(store, model.columns, starts=starts, sizes=model.sizes)
 
 
-def findings(model: TrainedModel, found: Sequence[Watched]) -> Findings:
+def findings(model: TrainedModel, series: Sequence[Watched]) -> Findings:
     """Summarize the scores of all series."""
-    name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(found)
-    errors = {key: _over_time(times, found, [one.errors[key] for one in found]) for key in found[0].errors}
-    inside = [block for one in found for block in one.inside[::horizon]]
+    name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(series)
+    errors = {key: _over_time(times, series, [one.errors[key] for one in series]) for key in series[0].errors}
+    inside = [block for one in series for block in one.inside[::horizon]]
     has_intervals = model.calibration is not None and model.calibration.holds(LEVEL)
     return Findings(
         model=name,
@@ -145,61 +145,61 @@ def findings(model: TrainedModel, found: Sequence[Watched]) -> Findings:
         coverage=np.array(inside if has_intervals else []),
         level=LEVEL if has_intervals else None,
         horizon=horizon,
-        alarms=_alarms(model, found),
-        inputs=list(_inputs(model, found)),
-        periods=list(_periods(name, times, found, errors)),
-        levels=_levels(model, found),
+        alarms=_alarms(model, series),
+        inputs=list(_inputs(model, series)),
+        periods=list(_periods(name, times, series, errors)),
+        levels=_levels(model, series),
     )
 
 
-def _origin_times(found: Sequence[Watched]) -> pd.DatetimeIndex:
+def _origin_times(series: Sequence[Watched]) -> pd.DatetimeIndex:
     """Times of the first forecast value of all origins of all series."""
-    times = found[0].times
-    for one in found[1:]:
+    times = series[0].times
+    for one in series[1:]:
         times = times.union(one.times)
     return times
 
 
 def _over_time(
-    times: pd.DatetimeIndex, found: Sequence[Watched], parts: Sequence[Float64[np.ndarray, "_"]]
+    times: pd.DatetimeIndex, series: Sequence[Watched], parts: Sequence[Float64[np.ndarray, "_"]]
 ) -> Float64[np.ndarray, "origins"]:
     """Mean over the series that have an origin at each time."""
     table = np.full((len(parts), len(times)), np.nan)
-    for row, one, part in zip(table, found, parts, strict=True):
+    for row, one, part in zip(table, series, parts, strict=True):
         row[times.get_indexer(one.times)] = part
     return np.nanmean(table, axis=0)
 
 
-def _channels(found: Sequence[Watched]) -> list[tuple[Watched, int]]:
+def _channels(series: Sequence[Watched]) -> list[tuple[Watched, int]]:
     """Series and target columns to test."""
-    channels = [(one, column) for one in found for column in range(one.one_step.shape[1])]
+    channels = [(one, column) for one in series for column in range(one.one_step.shape[1])]
     return channels[:: -(-len(channels) // MOST_TESTS)]
 
 
-def _alarms(model: TrainedModel, found: Sequence[Watched]) -> list[Alarm]:
-    channels = _channels(found)
+def _alarms(model: TrainedModel, series: Sequence[Watched]) -> list[Alarm]:
+    channels = _channels(series)
     return [
-        _alarm(model, found, place, find_drift(place[0].one_step[:, place[1]], n_tests=len(channels)))
+        _alarm(model, series, place, find_drift(place[0].one_step[:, place[1]], n_tests=len(channels)))
         for place in channels
     ]
 
 
-def _levels(model: TrainedModel, found: Sequence[Watched]) -> list[Alarm]:
+def _levels(model: TrainedModel, series: Sequence[Watched]) -> list[Alarm]:
     """Compare the level of each target after training with that before."""
-    channels, made = _channels(found), []
+    channels, made = _channels(series), []
     for one, column in channels:
         values = column_values(one.series, [model.columns.targets[column]])[:, 0]
         shift = find_shift(
             values[: one.first], values[one.first :], season=one.series.frequency.season, n_tests=len(channels)
         )
-        made.append(replace(_alarm(model, found, (one, column), shift), change=shift.change))
+        made.append(replace(_alarm(model, series, (one, column), shift), change=shift.change))
     return made
 
 
-def _alarm(model: TrainedModel, found: Sequence[Watched], place: tuple[Watched, int], test: Drift | Level) -> Alarm:
+def _alarm(model: TrainedModel, series: Sequence[Watched], place: tuple[Watched, int], test: Drift | Level) -> Alarm:
     one, column = place
     return Alarm(
-        series=one.series.name if len(found) > 1 else "",
+        series=one.series.name if len(series) > 1 else "",
         column=model.columns.targets[column],
         at="" if test.alarm is None else str(one.series.timestamps[one.first + test.alarm]),
         after=0 if test.alarm is None else test.alarm + 1,
@@ -208,27 +208,27 @@ def _alarm(model: TrainedModel, found: Sequence[Watched], place: tuple[Watched, 
     )
 
 
-def _inputs(model: TrainedModel, found: Sequence[Watched]) -> Iterator[Moved]:
+def _inputs(model: TrainedModel, series: Sequence[Watched]) -> Iterator[Moved]:
     """Compare the scaled distribution of each numeric column after training with that before."""
     scaled = []
-    for one in found:
+    for one in series:
         rows = column_values(one.series, model.columns.inputs)
         scaled.append(model.scaler.of(one.series.name, rows[: model.sizes.seq_len]).transform(rows))
     for place, name in enumerate(model.columns.inputs):
         if name in model.checkpoint.categories:
             continue
-        before = np.concatenate([rows[: one.first, place] for one, rows in zip(found, scaled, strict=True)])
-        now = np.concatenate([rows[one.first :, place] for one, rows in zip(found, scaled, strict=True)])
+        before = np.concatenate([rows[: one.first, place] for one, rows in zip(series, scaled, strict=True)])
+        now = np.concatenate([rows[one.first :, place] for one, rows in zip(series, scaled, strict=True)])
         if min(len(before), len(now)) >= FEWEST_INPUTS:
             yield Moved(column=name, stability_index=stability_index(before, now), ks_distance=ks_distance(before, now))
 
 
 def _periods(
-    name: str, times: pd.DatetimeIndex, found: Sequence[Watched], errors: dict[str, np.ndarray]
+    name: str, times: pd.DatetimeIndex, series: Sequence[Watched], errors: dict[str, np.ndarray]
 ) -> Iterator[Period]:
-    n, parts = len(times), [one.inside for one in found]
+    n, parts = len(times), [one.inside for one in series]
     has_intervals = all(np.isfinite(part).all() for part in parts)
-    inside = _over_time(times, found, parts) if has_intervals else np.full(n, np.nan)
+    inside = _over_time(times, series, parts) if has_intervals else np.full(n, np.nan)
     bounds = np.unique(np.linspace(0, n, min(PERIODS, n) + 1).round().astype(int))
     for a, b in pairwise(bounds):
         part = {key: own[a:b] for key, own in errors.items()}

@@ -180,13 +180,13 @@ def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0
         raise InputError(too_few(series, sizes, needed, first, how))
     targets = [series.columns.index(name) for name in model.columns.targets]
     firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], targets)
-    found = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
-    if not found:
+    kept = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
+    if not kept:
         raise InputError(
             f"{series.name}: no origin has dataset.min_observed={model.reader.min_observed:g} of the {sizes.seq_len} "
             "rows before it observed; lower it"
         )
-    return found
+    return kept
 
 
 def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
@@ -265,10 +265,10 @@ def write_rolled(
     with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format, places) as append:
         for piece in pieces:
             append(piece)
-        found = scores.evaluation()
+        evaluation = scores.evaluation()
         # before the table is renamed, which marks it as done
-        write_atomic(writer.folder / metrics_of(name), found.to_csv(), durable=False)
-    for line in summary_lines(name, found):
+        write_atomic(writer.folder / metrics_of(name), evaluation.to_csv(), durable=False)
+    for line in summary_lines(name, evaluation):
         log.info(line)
     return output, left_out
 

@@ -119,7 +119,7 @@ def _ordered(panel: Sequence[Series], names: Sequence[str]) -> list[Series]:
         if len(panel) != 1:
             raise InputError(f"refit_every: expected one series as in training, found {len(panel)}")
         return list(panel)
-    found = {series.name: series for series in panel}
-    if missing := [name for name in names if name not in found]:
+    by_name = {series.name: series for series in panel}
+    if missing := [name for name in names if name not in by_name]:
         raise InputError(f"refit_every: expected all series of training, found no {listed(missing)}")
-    return [found[name] for name in names]
+    return [by_name[name] for name in names]

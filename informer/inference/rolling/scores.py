@@ -261,7 +261,7 @@ def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:
 
 def summary_lines(name: str, scores: Evaluation) -> list[str]:
     """Overall scores of a file's forecasts, and the verdict if there are baselines."""
-    found = scores.errors[scores.model].scaled.overall()
-    line = f"{name}: {counted(scores.windows, 'origin')}, MSE {found['mse']:.4g} and MAE {found['mae']:.4g}"
-    mase = f", MASE {found['mase']:.4g}" if np.isfinite(found["mase"]) else ""
+    means = scores.errors[scores.model].scaled.overall()
+    line = f"{name}: {counted(scores.windows, 'origin')}, MSE {means['mse']:.4g} and MAE {means['mae']:.4g}"
+    mase = f", MASE {means['mase']:.4g}" if np.isfinite(means["mase"]) else ""
     return [f"{line} in scaled units{mase}", *([scores.verdict] if len(scores.errors) > 1 else [])]

@@ -88,5 +88,5 @@ def _parquet_table(path: Path) -> Iterator[Append]:
 
 def _whole_times(times: pd.Series) -> np.ndarray:
     """Times with date and time of day; pandas writes only dates if a piece has only midnights."""
-    places, found = pd.factorize(times)
-    return np.array(list(map(str, found)), dtype=object)[places]
+    places, distinct = pd.factorize(times)
+    return np.array(list(map(str, distinct)), dtype=object)[places]

@@ -77,15 +77,15 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
                 both = sum(pinball(end, batch.target, share)[known].mean() for end, share in ends)
                 losses[str(level)] += float(both) / 2 * counted
-    found: dict[str, float] = {}
+    curves: dict[str, float] = {}
     for name, means in scores.intervals.items():
         overall = means.overall()
-        found |= {f"val/coverage_{name}": overall["coverage"], f"val/width_{name}": overall["width"]}
+        curves |= {f"val/coverage_{name}": overall["coverage"], f"val/width_{name}": overall["width"]}
         if name in losses:
-            found[f"val/pinball_{name}"] = losses[name] / n
+            curves[f"val/pinball_{name}"] = losses[name] / n
     for name, means in scores.quantiles.items():
-        found[f"val/pinball_{name}"] = means.overall()["pinball"]
-    return found
+        curves[f"val/pinball_{name}"] = means.overall()["pinball"]
+    return curves
 
 
 @torch.inference_mode()
@@ -103,14 +103,14 @@ def forecast_figure(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
 def _calibration(model: ForecastModel, data: Data, batch_size: int) -> Calibration | None:
     if data.calibration is None:
         return None
-    found = residuals(
+    errors = residuals(
         model,
         data.calibration.thinned(MOST_WINDOWS),
         batch_size=batch_size,
         lag=lag_of(data.frequency.season, data.sizes.seq_len),
         targets=data.columns.positions(data.targets),
     )
-    return found.calibration()
+    return errors.calibration()
 
 
 @torch.inference_mode()

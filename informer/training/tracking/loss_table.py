@@ -75,7 +75,7 @@ class LossTable:
         Raises:
             InputError: the file is not such a table.
         """
-        found = cls()
+        table = cls()
         with reading(path), path.open(encoding="utf-8", errors="replace", newline="") as file:
             header, *rows = list(csv.reader(file)) or [[]]
         if tuple(header[:3]) != HEADER or len(set(header)) < len(header):
@@ -89,9 +89,9 @@ class LossTable:
             except (ValueError, IndexError) as error:
                 raise InputError(f"{path}, row {line}: expected numbers, found {','.join(cells)!r:.60}") from error
             curves = {tag: named.pop(tag) for tag in (TRAINING, VALIDATION)}
-            found.epochs[epoch] = {tag: value for tag, value in curves.items() if not math.isnan(value)}
-            found.baselines = named
-        return found
+            table.epochs[epoch] = {tag: value for tag, value in curves.items() if not math.isnan(value)}
+            table.baselines = named
+        return table
 
 
 @final

@@ -68,9 +68,9 @@ class MlflowRun:
 
     def _experiment(self, folder: Path) -> str:
         name = os.environ.get(EXPERIMENT, "informer")
-        found = self._client.get_experiment_by_name(name)
-        if found is not None:
-            return str(found.experiment_id)
+        existing = self._client.get_experiment_by_name(name)
+        if existing is not None:
+            return str(existing.experiment_id)
         place = None if URI in os.environ else (folder.absolute().parent / ARTIFACTS).as_uri()
         return str(self._client.create_experiment(name, artifact_location=place))
 

@@ -41,14 +41,16 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
     parameters are prefixed with it instead of `attn`, so that they do not fill these five.
     """
     names = {slot: str(settings.get(f"{slot}._target_", "")).split(".")[-2:-1] for slot in SLOTS}
-    found = {slot: name[0] for slot, name in names.items() if name} | {"dataset": settings.get("dataset.name")}
+    hparams_by_name = {slot: name[0] for slot, name in names.items() if name} | {
+        "dataset": settings.get("dataset.name")
+    }
     for key, value in settings.items():
         node, _, rest = key.partition(".")
         if node == "attn" and rest and rest != "_target_":
-            found[f"{found['attn']}.{rest}"] = value
+            hparams_by_name[f"{hparams_by_name['attn']}.{rest}"] = value
         elif node not in (*SLOTS, *IGNORED, "dataset"):
-            found[key] = value
-    known = {key: value for key, value in found.items() if value not in (None, [], "")}
+            hparams_by_name[key] = value
+    known = {key: value for key, value in hparams_by_name.items() if value not in (None, [], "")}
     return {key: value if isinstance(value, bool | int | float) else str(value) for key, value in known.items()}
 
 
