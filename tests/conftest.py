@@ -29,7 +29,7 @@ def _no_settings_from_outside() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, and the one that the test runs in."""
+    """An empty folder, which is the working directory of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

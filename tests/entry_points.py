@@ -1,4 +1,4 @@
-"""What tests of the command line share: ways to call it, and the arguments of a run of seconds."""
+"""Shared by tests of the command line: ways to call it, and the arguments of a run that takes seconds."""
 
 import contextlib
 import importlib
@@ -27,7 +27,7 @@ SMALL = [
 
 
 class Outcome(NamedTuple):
-    """What a call of an entry point left: exit status, standard output, standard error."""
+    """Result of a call of an entry point: exit status, standard output, standard error."""
 
     status: int
     out: str

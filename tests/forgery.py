@@ -1,4 +1,4 @@
-"""Files that someone changed on purpose: a digest that matches is no hindrance to them."""
+"""Files changed on purpose, with a matching digest."""
 
 import json
 from collections.abc import Mapping

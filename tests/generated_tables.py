@@ -1,4 +1,4 @@
-"""Tables drawn by hypothesis, and the many ways in which files hold them."""
+"""Tables drawn by hypothesis, and the formats in which files store them."""
 
 import csv
 from collections.abc import Sequence

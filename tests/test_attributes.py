@@ -209,7 +209,8 @@ def test_tables_in_memory(here: Path) -> None:
 
 
 def test_new_series_at_prediction(here: Path) -> None:
-    """Red if a series without attributes gets those of another; one of categories alone gets the unseen entry."""
+    """Fails if a series without attributes gets those of another; a series with unknown categories only gets the entry
+    for unknown ones."""
     frame = rows(["001", "new"])
     frame.to_csv("with_new.csv", index=False)
     predict = ["checkpoint=own", "input=with_new.csv", "output=new", "plots=false", "digits=null"]
@@ -308,7 +309,7 @@ def test_what_is_refused(here: Path) -> None:
     ],
 )
 def test_a_checkpoint_with_other_attributes(forged: Any, here: Path, tmp_path: Path) -> None:
-    """Red if an entry that no run writes ends in a traceback, or is believed."""
+    """Fails if an entry that no run writes ends in a traceback, or is used."""
     shutil.copy("own/best.pt", tmp_path / "best.pt")
     content = content_of(tmp_path / "best.pt")
     content["data"]["attributes"] = forged

@@ -1,4 +1,4 @@
-"""The Forecaster as an estimator: what fit and predict take, settings on the instance, scores and a picture."""
+"""The Forecaster as an estimator: arguments of fit and predict, settings on the instance, scores and a figure."""
 
 import json
 from pathlib import Path

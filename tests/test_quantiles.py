@@ -1,4 +1,4 @@
-"""Models of quantiles: their loss, what they learn of noise, what is written, scored, saved and begun with."""
+"""Quantile models: their loss, what they learn from noise, output, scores, checkpoints and initial weights."""
 
 import json
 from pathlib import Path

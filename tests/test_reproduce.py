@@ -103,7 +103,7 @@ def test_a_finished_run_is_not_run_again(
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_runs_of_other_settings_are_refused(scripts: Scripts, folder: Path, begun: bool) -> None:
-    """Red if a row, or a run that was stopped, is taken for one of the settings that are now asked for."""
+    """Fails if a row, or a stopped run, of other settings is used for the requested ones."""
     reproduce, _ = scripts
     older, newer = (
         reproduce.Job(cell=reproduce.cells("M")[0], model="informer", seed=0, extra=extra, folder=folder)

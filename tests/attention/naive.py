@@ -53,7 +53,7 @@ def matrix(q: Tensor, k: Tensor, row: Row, *, causal: bool) -> Tensor:
 
 
 def assert_realises(attn: Attention, q: Tensor, k: Tensor, v: Tensor, expected: Tensor) -> None:
-    """Both faces of `attn` give the matrix `expected`."""
+    """`forward` and `weights` of `attn` both agree with the matrix `expected`."""
     torch.testing.assert_close(attn.weights(q, k), expected, rtol=1e-11, atol=1e-11)
     torch.testing.assert_close(attn(q, k, v), expected @ v, rtol=1e-11, atol=1e-11)
 
@@ -68,7 +68,7 @@ def results(attn: Attention, q: Tensor, k: Tensor, v: Tensor, *, seed: int = 0) 
 
 
 def assert_same(found: list[Tensor | None], expected: list[Tensor | None]) -> None:
-    """Equal up to the order of additions, unused gradients alike."""
+    """Equal up to the order of additions, including gradients that are not used."""
     for a, b in zip(found, expected, strict=True):
         assert (a is None) == (b is None)
         if a is not None:
@@ -76,7 +76,7 @@ def assert_same(found: list[Tensor | None], expected: list[Tensor | None]) -> No
 
 
 def assert_chunks_agree(monkeypatch, attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Three rows at a time, of one sequence or of all, give what one chunk gives, gradients included."""
+    """Chunks of three rows, of one sequence or of all, give the results of a single chunk, gradients included."""
     whole = results(attn, q, k, v)
     for n_batch in (1, q.shape[0]):
         calls = force_chunks(monkeypatch, n_batch, 3)

@@ -19,7 +19,7 @@ SIZES = [(2, 3, 7, 7, 5, 4), (1, 1, 1, 1, 3, 3), (1, 2, 2, 2, 3, 3), (1, 1, 31, 
 
 
 def pattern_matrix(q: Tensor, k: Tensor, pair: Pair, *, causal: bool) -> Tensor:
-    """softmax of e^-0.5 q_i.k_j over the keys j of row i that `pair` holds, j <= i where causal."""
+    """softmax of e^-0.5 q_i.k_j over the keys j for which `pair(i, j)` is true (j <= i if causal)."""
     (b, h, length, e) = q.shape
     result = np.zeros((b, h, length, length))
     for item in range(b):
@@ -32,14 +32,14 @@ def pattern_matrix(q: Tensor, k: Tensor, pair: Pair, *, causal: bool) -> Tensor:
 
 
 def assert_pattern(make: Callable[..., Attention], sizes: tuple[int, ...], pair: Pair, *, causal: bool) -> None:
-    """`make(spec)` in eval mode attends as `pair` says."""
+    """`make(spec)` in eval mode attends to the pairs for which `pair` is true."""
     q, k, v = draw(sizes)
     expected = pattern_matrix(q, k, pair, causal=causal)
     assert_realises(make(spec_of(sizes, causal=causal)).double().eval(), q, k, v, expected)
 
 
 def assert_slices_agree(monkeypatch, attn: Attention, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Many small slices give what few give, gradients included."""
+    """Many small slices give the results of few, gradients included."""
     whole = results(attn, q, k, v)
     calls = force_slices(monkeypatch)
     assert_same(results(attn, q, k, v), whole)

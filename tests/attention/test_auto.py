@@ -1,4 +1,4 @@
-"""`auto` computes what `full` computes below its crossover and what `prob` computes from it on, bit for bit."""
+"""`auto` equals `full` below its crossover and `prob` from there on, bit for bit."""
 
 from functools import partial
 
@@ -32,7 +32,8 @@ def inputs(spec: AttentionSpec) -> list[torch.Tensor]:
     ],
 )
 def test_the_shorter_length_chooses(len_q, len_k, causal, expected, training) -> None:
-    """Red if the border is off by one, one length is forgotten, or a fact of the layer is not handed on."""
+    """Fails if the crossover is off by one, one of the two lengths is ignored, or an option of the layer is not passed
+    on."""
     spec = AttentionSpec(n_heads=3, d_head=4, len_q=len_q, len_k=len_k, causal=causal, dropout=0.2, layer_index=1)
     auto = AutoAttention(spec, crossover=40, factor=2).train(training)
     alone = expected(spec, **({"factor": 2} if expected is ProbAttention else {})).train(training)
@@ -48,7 +49,7 @@ def test_the_shorter_length_chooses(len_q, len_k, causal, expected, training) ->
 
 @pytest.mark.parametrize("make", [AutoAttention, partial(build_attention, "auto")])
 def test_the_measured_default(make) -> None:
-    """Red if yaml or class draw the border elsewhere."""
+    """Fails if the yaml file and the class have different crossovers."""
     specs = [AttentionSpec(n_heads=1, d_head=2, len_q=length, len_k=length) for length in (255, 256)]
     assert [type(make(spec).chosen) for spec in specs] == [FullAttention, ProbAttention]
 

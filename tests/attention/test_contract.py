@@ -1,7 +1,6 @@
-"""What every name that `attn=` takes must do (see `informer/attention/base.py`); a new yaml is covered as it appears.
-
-Lengths are odd, heads three, features of keys and values different, arithmetic float64, unless a test says otherwise.
-"""
+"""The contract of every name that `attn=` accepts (see `informer/attention/base.py`); new yaml files are included
+automatically. Lengths are odd, there are three heads, keys and values have different widths, and arithmetic is float64,
+unless a test says otherwise."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Random directions: orthogonal where asked, with lengths of the distribution asked for."""
+"""Random directions: orthogonal where requested, with lengths from the requested distribution."""
 
 import numpy as np
 import pytest

@@ -14,7 +14,8 @@ def make(sizes, *, seed=0, **params):
 
 
 def fitted(attn, k, head):
-    """Of keys [s e] of one head: bases that the last shares were made with, shares of the bases, bases after it."""
+    """For the keys [s e] of one head: the bases before the last step, the shares of the bases, and the bases after
+    it."""
     bases = attn.bases[head].numpy()
     for _ in range(attn.n_steps):
         read = bases

@@ -41,7 +41,8 @@ def near(attn: GlobalLocalAttention, head: int, i: int) -> list[int]:
 
 
 def four_parts(attn: GlobalLocalAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Outputs row by row: the projections of the part (asker, asked), one softmax over both of its parts."""
+    """Outputs row by row: the projections for the kinds (token or row) of query and key, one softmax over both kinds of
+    keys."""
     n, e, d = attn.n_tokens, attn.spec.d_head, v.shape[-1] // (2 if attn.own else 1)
 
     def part(x: Tensor, width: int, side: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a yaml may hold by mistake is refused before anything is built."""
+"""Invalid values in a yaml file are refused before anything is built."""
 
 import pytest
 

@@ -47,7 +47,7 @@ def test_a_link_of_an_older_version_is_read_and_then_replaced(folder: Path, trai
 
 @pytest.mark.parametrize("content", [b"../secret\n", b"/etc\n", b"a\nb\n", b"\xff\xfe", b"", b"..", b"x" * 300])
 def test_other_content_leads_nowhere(content: bytes, folder: Path) -> None:
-    """Red if a file called latest leads out of its folder, or is overwritten although it is no name."""
+    """Fails if a file called latest points out of its folder, or is overwritten although it does not name a run."""
     Path("latest").write_bytes(content)
     assert resolve_latest("latest/best.pt") == Path("latest/best.pt")
     assert not point_latest(Path("latest"), "new")

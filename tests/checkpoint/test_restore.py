@@ -87,7 +87,7 @@ def test_laying_out_leaves_no_trace() -> None:
     ],
 )
 def test_sizes_of_the_data(change: dict[str, Any], part: str) -> None:
-    """Red if a size is believed before it was compared with columns, configuration and weights."""
+    """Fails if a size is used before it was compared with columns, configuration and weights."""
     _, content = saved(attention_node("prob"))
     content.dims |= change
     for name in content.config.keys() & change.keys():
@@ -155,7 +155,7 @@ def test_tables_that_no_weight_pays_for() -> None:
     ],
 )
 def test_columns(entry: str, value: Any, part: str) -> None:
-    """Red if a list of columns does not have to fit the network."""
+    """Fails if a list of columns that does not fit the network is accepted."""
     _, content = saved(attention_node("full"))
     setattr(content, entry, value)
     refused(content, part)

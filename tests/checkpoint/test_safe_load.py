@@ -1,4 +1,4 @@
-"""Files made to do harm, or damaged: one line, nothing executed, no memory taken."""
+"""Malicious or damaged files: one line, no code executed, no memory allocated."""
 
 import copy
 import io
@@ -75,7 +75,7 @@ def test_one_entry_under_many_names(folder: Path) -> None:
 
 
 def test_a_tensor_that_repeats_its_numbers(folder: Path) -> None:
-    """Red if sizes of tensors are believed: one number on disk, 10^15 in the model."""
+    """Fails if the claimed size of a tensor is used: one number on disk, 10^15 in the model."""
     torch.save({"weights": torch.zeros(1).expand(10**9, 10**6)}, folder / "wide.pt")
     refused(folder / "wide.pt", "claim more numbers than the file holds")
 
@@ -99,7 +99,7 @@ def test_tensors_of_other_kinds(folder: Path) -> None:
 
 
 def test_cut_anywhere(folder: Path, trained: Trained) -> None:
-    """Red if a part of a file passes, or fails with another error."""
+    """Fails if a truncated file is accepted, or raises another error."""
     whole = (trained.run_dir / "best.pt").read_bytes()
     for share in (0.001, 0.1, 0.5, 0.9, 0.999):
         (folder / "part.pt").write_bytes(whole[: int(share * len(whole))])
@@ -107,7 +107,7 @@ def test_cut_anywhere(folder: Path, trained: Trained) -> None:
 
 
 def test_any_damage_is_one_line_or_harmless(folder: Path, trained: Trained) -> None:
-    """Red if a forged pickle gets through to an error of Python's: 100 files, each with a few bytes changed."""
+    """Fails if a forged pickle raises one of Python's own errors: 100 files, each with a few bytes changed."""
     whole, draw = (trained.run_dir / "best.pt").read_bytes(), random.Random(0)
     with zipfile.ZipFile(trained.run_dir / "best.pt") as archived:
         described = next(entry for entry in archived.infolist() if entry.filename.endswith("data.pkl"))

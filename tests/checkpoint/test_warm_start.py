@@ -1,4 +1,4 @@
-"""Attention swapped in a trained network: every mechanism, in every slot, with what the two have in common."""
+"""Attention replaced in a trained network: every mechanism in every slot; the parts that both have are kept."""
 
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ def swapped(older: Checkpoint, slots: dict[str, Any]) -> tuple[ForecastModel, Tr
 
 
 def check(older: Checkpoint, slots: dict[str, Any], kept_inside: set[str]) -> Transfer:
-    """Outside the swapped mechanisms all is the checkpoint's; inside what is named, and the rest is fresh."""
+    """Outside the replaced mechanisms all tensors are the checkpoint's; inside, only the named ones, and the rest is
+    new."""
     model, transfer = swapped(older, slots)
     fresh, found = network(slots, seed=5).state_dict(), model.state_dict()
     inner = tuple(prefix for slot in SLOTS if slots[slot] != older.config[slot] for prefix in INNER[slot])
@@ -95,7 +96,7 @@ def test_full_takes_the_place_of_every_mechanism(slot: str, name: str) -> None:
 
 @pytest.mark.parametrize(("slot", "name"), PLACES)
 def test_the_same_mechanism_keeps_everything(slot: str, name: str) -> None:
-    """Buffers too. Red if a configuration from before a parameter existed counts as another mechanism."""
+    """Buffers too. Fails if a configuration from before a parameter existed counts as another mechanism."""
     slots = nodes(**{slot: name})
     older = saved(slots)
     older.config[slot] = {"_target_": older.config[slot]["_target_"]} if name not in TWINS else older.config[slot]

@@ -1,4 +1,4 @@
-"""What several test files of this folder share: configurations that ship, and small files made by hand."""
+"""Shared by several test files of this folder: configurations that ship, and small files made by hand."""
 
 from pathlib import Path
 
@@ -32,6 +32,6 @@ def made(n: int = 300, freq: str = "h", start: str = "2020-01-01") -> pd.DataFra
 
 
 def write(frame: pd.DataFrame, path: Path) -> Path:
-    """As a CSV file whose numbers read back exactly."""
+    """A CSV file from which the same numbers are read back."""
     frame.to_csv(path, index=False)
     return path

@@ -1,4 +1,4 @@
-"""Every way a file can be wrong: one line that names the place, what was expected and what was found."""
+"""Every kind of invalid file: one line that names the place, what was expected and what was found."""
 
 import gzip
 from pathlib import Path
@@ -195,7 +195,7 @@ def test_a_frame_is_checked_as_a_file_is() -> None:
 
 @pytest.mark.parametrize(("wanted", "found"), [("h", "bh"), ("W", "SMS")])
 def test_another_step_of_the_same_unit_is_another_step(wanted: str, found: str) -> None:
-    """Red if office hours pass for hours, or half-months for weeks."""
+    """Fails if office hours are accepted as hourly data, or half-months as weeks."""
     frame = pd.DataFrame({"date": pd.date_range("2021-01-04", periods=60, freq=found), "a": range(60)})
     with pytest.raises(InputError, match=f"expected steps of {wanted}.*, found steps of {found}"):
         series_from_frame(frame, DatasetConfig(frequency=wanted), "mine")

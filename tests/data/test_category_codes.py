@@ -76,7 +76,7 @@ def test_a_category_is_the_text_of_a_cell(cell: object, text: str) -> None:
 
 
 def test_numbers_are_categories_on_request() -> None:
-    """Also without a role: then it is a past covariate, and no target."""
+    """Without a role too: it is then a past covariate, and not a target."""
     numbers = [7, 1, 7.5, 1] * 10
     data = data_of(frame_of(numbers), replace(CONFIG, categorical=["kind"]), Roles())
     assert data.categories == {"kind": ("1", "7", "7.5")}
@@ -124,7 +124,7 @@ def test_what_cannot_be(config: dict, roles: dict, line: str) -> None:
 
 @pytest.mark.parametrize("per_series", [False, True])
 def test_the_scaler_leaves_codes_as_they_are(per_series: bool) -> None:
-    """Also after a checkpoint, and for a series that training did not have."""
+    """After loading a checkpoint too, and for a series that training did not have."""
     both = pd.concat([frame_of(["b", "a"] * 20, id=one) for one in ("one", "two")])
     config, roles = replace(CONFIG, series_col="id"), Roles(past_covariates=["kind"])
     source = table_source(table_of_frame(both, "t"), config, sizes=SIZES, roles=roles, provenance=None)

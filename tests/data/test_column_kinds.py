@@ -101,7 +101,7 @@ def read(case: Case, frame: pd.DataFrame) -> Data:
 
 
 def by_hand(case: Case, frame: pd.DataFrame, inputs: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Of each series, its inputs [N c]: codes of categories, and numbers scaled by their training rows."""
+    """The inputs [N c] of each series: codes of categories, and numbers scaled by their training rows."""
     parts = {name: part.reset_index(drop=True) for name, part in frame.groupby("id")}
     whole = pd.concat([part[:TRAIN] for part in parts.values()])
     arrays = {name: np.empty((N, len(inputs))) for name in parts}

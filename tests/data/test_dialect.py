@@ -47,7 +47,7 @@ def test_written_in_any_way(separator: str, decimal: str, encoding: str, tmp_pat
 
 @pytest.mark.parametrize("encoding", ["latin-1", "gbk"])
 def test_an_accent_after_a_long_way(encoding: str, tmp_path: Path) -> None:
-    """Far behind the part of the file that is looked at first."""
+    """Far after the part of the file that is inspected first."""
     frame = made(4000).assign(note="plain")
     frame.loc[3900, "note"] = HEADERS[encoding][1]
     (tmp_path / "f.csv").write_bytes(frame.to_csv(index=False).encode(encoding))
@@ -153,7 +153,8 @@ CELL = st.sampled_from(
 
 @given(rows=st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=5), separator=st.sampled_from(",;\t|"))
 def test_marks_by_shapes_are_those_by_cells(rows: list[list[str]], separator: str) -> None:
-    """A quote makes it look at each cell; red if digits that count, or times, are taken for others."""
+    """A quote makes the reader check each cell; fails if digits that are counts or times are interpreted
+    differently."""
     lines = [separator.join(row) for row in [["a", "b", "c"], *rows]]
     by_cells = find_marks("\n".join(['"a"' + lines[0][1:], *lines[1:]]), separator)
     for end in ("\n", "\r\n", "\r"):

@@ -1,4 +1,4 @@
-"""A server of our own on the loopback address, with every fault that a download can meet."""
+"""A local server with every fault that a download can meet."""
 
 import hashlib
 import threading
@@ -72,7 +72,7 @@ def test_a_wrong_body_is_named(server: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_fetched_without_a_checksum(server: str, tmp_path: Path) -> None:
-    """Red if what an address serves is taken as it comes."""
+    """Fails if the content of an address is used without checking it."""
     config = DatasetConfig(name="d", file="d.csv", url=f"{server}/whole")
     with pytest.raises(InputError, match=r"needs dataset\.sha256, the file's checksum"):
         find_file(config, tmp_path)

@@ -242,7 +242,7 @@ def test_rows_in_the_hour_that_stands_twice() -> None:
 
 @pytest.mark.parametrize("hour", ["00:00", "02:30"])
 def test_a_row_beside_a_clock_change_is_on_no_step(hour: str) -> None:
-    """Red if any hour of the day of the change will do."""
+    """Fails if any hour of the day of the clock change is accepted."""
     times = Frequency.parse("D").grid(pd.Timestamp(f"2024-03-25 {hour}", tz="Europe/Berlin"), 12)
     moved = times.delete(6).insert(6, times[6] + pd.Timedelta("2h"))
     assert Frequency.parse("D").strides(times).tolist() == [1] * 11

@@ -1,4 +1,4 @@
-"""Future covariates: found by time and name whatever the order, and every lack of them named."""
+"""Future covariates: found by time and name in any order; everything that is missing is named."""
 
 from pathlib import Path
 

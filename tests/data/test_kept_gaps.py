@@ -1,4 +1,5 @@
-"""Gaps that stay: what is read, which windows are used, how columns are scaled, against pandas and loops."""
+"""Gaps that are kept: which values are read, which windows are used and how columns are scaled, against pandas and
+loops."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Panels in files: the same windows as in memory, however the file is cut, written once and checked."""
+"""Panels stored in files: the same windows as in memory however the file is split, written once and verified."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -148,7 +148,7 @@ def test_other_data_or_another_way_of_reading_are_other_files(tmp_path: Path) ->
 
 
 def test_the_same_bytes_read_otherwise_are_other_files(tmp_path: Path) -> None:
-    """Red if the encoding is no part of what a mapped file is known by."""
+    """Fails if the encoding is not part of the key of a mapped file."""
     made(301).rename(columns={"a": "\u00e3"}).to_csv(tmp_path / "one.csv", index=False, encoding="latin-1")
     config = DatasetConfig(path=str(tmp_path / "one.csv"), memmap=True, cache_dir=str(tmp_path / "cache"))
     for encoding, name in (("latin-1", "\u00e3"), ("cp1250", "\u0103")):
@@ -253,7 +253,7 @@ def test_names_do_not_depend_on_the_piece(tmp_path: Path) -> None:
 @pytest.mark.parametrize("series_col", ["id", None])
 @pytest.mark.parametrize("worded", [range(90), range(90, 180), range(100, 101)])
 def test_text_is_told_by_all_pieces(worded: range, series_col: str | None, tmp_path: Path) -> None:
-    """Red if a piece without a word takes the column for numbers; a number anywhere makes it a column of numbers."""
+    """Fails if a piece without text makes the column numeric; numeric cells elsewhere do not make it text."""
     rows = made(180).assign(id=["p"] * 90 + ["q"] * 90)
     rows["note"] = ["warm" if row in worded else None for row in range(180)]
     rows = rows if series_col else rows.drop(columns="id")

@@ -1,4 +1,4 @@
-"""Series one below the other in a table: those without a flaw are taken at once, as if each was read by itself."""
+"""Series stacked in one table: those without problems are read together, with the same result as one by one."""
 
 import logging
 
@@ -75,7 +75,7 @@ def test_the_same_times_are_one_object() -> None:
     ],
 )
 def test_a_flaw_is_reported_with_its_row(change: dict[str, object], problem: str) -> None:
-    """Red when a series is taken at once that has something to report."""
+    """Fails when a series that has something to report is read together with the others."""
     frame = FRAME.copy()
     for column, value in change.items():
         frame.loc[25, column] = value

@@ -53,7 +53,7 @@ def test_the_season_goes_on_through_the_offset() -> None:
 
 
 def test_ridge_is_fitted_on_the_rows_that_are_forecast() -> None:
-    """Against normal equations written out."""
+    """Compared with the normal equations."""
     draw = np.random.default_rng(0)
     values = torch.from_numpy(draw.standard_normal((60, 1)).cumsum(0)).float()
     windows = over(60, range(40), values)

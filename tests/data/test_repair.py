@@ -17,7 +17,7 @@ COLUMNS = ["a", "b", "c"]
 
 
 def holed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Cells and whole rows missing, runs of 1 to 4."""
+    """Missing cells and whole rows, in runs of 1 to 4."""
     frame = frame.copy()
     frame.loc[3:4, "a"] = np.nan
     frame.loc[[9, 30], "c"] = np.nan

@@ -129,7 +129,7 @@ def test_only_the_history_that_is_needed_is_checked(tmp_path: Path) -> None:
 
 
 def test_the_order_of_day_and_month_comes_from_the_whole_file() -> None:
-    """Fifteen days, so that only rows before the last ones settle it."""
+    """Fifteen days, so that only rows before the last ones decide the order of day and month."""
     frame = made(15, "D", start="2020-01-25")
     written = frame.assign(date=frame["date"].dt.strftime("%d/%m/%Y"))
     series = series_from_frame(written, DatasetConfig(), "mine", history=6)

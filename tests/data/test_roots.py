@@ -45,7 +45,7 @@ def test_values_below_zero_after_training_come_back() -> None:
 
 
 def test_without_a_column_to_transform_nothing_is_kept() -> None:
-    """Such a scaler is the one of before, in memory and in a checkpoint."""
+    """Such a scaler equals one from before roots existed, in memory and in a checkpoint."""
     found = PanelScaler.fit(ScalerConfig(transform=Transform.sqrt), {"x": -VALUES[:, :1]}, targets=[0])
     plain = PanelScaler.fit(ScalerConfig(), {"x": -VALUES[:, :1]})
     assert found.state() == plain.state()

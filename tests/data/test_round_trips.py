@@ -34,7 +34,7 @@ Drawn = tuple[pd.DataFrame, str]
 
 @contextmanager
 def refused_or_nothing(line: str) -> Iterator[None]:
-    """An InputError within has this line."""
+    """An InputError with this line is raised within the context."""
     try:
         yield
     except InputError as error:
@@ -43,7 +43,7 @@ def refused_or_nothing(line: str) -> Iterator[None]:
 
 
 def filled(frame: pd.DataFrame, fill: Fill) -> pd.DataFrame:
-    """As pandas does it."""
+    """As pandas fills."""
     if fill is Fill.mask:
         return frame
     if fill is Fill.ffill:
@@ -161,5 +161,5 @@ def test_empty_cells_are_counted_and_filled(drawn: Drawn, data: st.DataObject, f
 
 
 def longest_run(empty: list[bool]) -> int:
-    """Of cells that are empty one after the other."""
+    """Runs of empty cells."""
     return max(len(run) for run in "".join(" x"[cell] for cell in empty).split(" "))

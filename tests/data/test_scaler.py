@@ -75,7 +75,7 @@ def test_a_series_alone_gives_its_scaler_to_all() -> None:
 @pytest.mark.parametrize(("part", "value"), [("center", -1.0), ("center", -(2.0**63)), ("scale", 0.5)])
 @pytest.mark.parametrize("shared", [True, False])
 def test_scaled_categories_are_refused(part: str, value: float, shared: bool) -> None:
-    """Red if a file can move the codes of categories to rows that their table does not have."""
+    """Fails if a file can change the codes of categories to values outside their table."""
     one = {"kind": "standard", "center": [3.0, 0.0], "scale": [2.0, 1.0]}
     state = {"kind": "standard", "shared": one if shared else None, "own": {} if shared else {"a": one}, "codes": [1]}
     assert PanelScaler.from_state(state).codes == [1]
@@ -103,7 +103,7 @@ def test_small_values_are_no_constant(kind: ScalerKind, size: float) -> None:
 
 
 def test_values_of_common_size_are_fitted_as_they_are() -> None:
-    """Beside a column of small ones, bit for bit."""
+    """Next to a column of small numbers, bit for bit."""
     both = Scaler.fit(ScalerKind.standard, [np.column_stack([VALUES, VALUES[:, 0] * 1e-200])])
     alone = Scaler.fit(ScalerKind.standard, [VALUES])
     assert both.center[:3].tolist() == alone.center.tolist()

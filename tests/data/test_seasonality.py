@@ -1,4 +1,4 @@
-"""Periods that were put in are found again; what has none shows none."""
+"""Generated periods are found; data without periods have none."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_one_period(period: int, shape: str, trend: float) -> None:
 
 
 def test_a_day_within_a_week() -> None:
-    """The week is stronger, for every day of it is alike a week later."""
+    """The week is stronger, since every day equals the same day a week later."""
     random = np.random.default_rng(1)
     hours = 3 * wave(24) + 2 * wave(168) + random.normal(size=len(TIME)) * 0.3
     found = find_seasons(hours)

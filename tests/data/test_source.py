@@ -1,4 +1,4 @@
-"""Files as people write them, read to the same series."""
+"""Files as people write them are read to the same series."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_dates_that_the_file_settles(time_format: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("time_format", ["%d %b %Y", "%d %B %Y", "%B %d, %Y %H:%M"])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_a_file_that_begins_in_may(rows: int, time_format: str, tmp_path: Path) -> None:
-    """Red if May, the name that is as long in full as in short, settles how months are written."""
+    """Fails if May, whose short name is its full name, decides how months are written."""
     dates = pd.date_range("2020-05-29", periods=rows, freq="D")
     frame = pd.DataFrame({"date": dates.strftime(time_format), "a": range(rows)})
     series = read_series(write(frame, tmp_path / "f.csv"), DatasetConfig(frequency="D"))
@@ -86,7 +86,7 @@ def test_counts_with_fractions(unit: str, step: str, start: str, tmp_path: Path)
 
 
 def test_whole_counts_keep_every_digit(tmp_path: Path) -> None:
-    """Red if counts that are no floats are rounded as floats are."""
+    """Fails if integer counts are rounded like floats."""
     cells = [1700000000000000000 + 7 * i for i in range(30)]
     path = write(pd.DataFrame({"date": cells, "a": range(30)}), tmp_path / "f.csv")
     assert read_series(path, DatasetConfig(time_format="ns")).timestamps.asi8.tolist() == cells

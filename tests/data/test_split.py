@@ -1,4 +1,4 @@
-"""Borders against arithmetic done by hand, and the error that counts the rows."""
+"""Borders against arithmetic by hand, and the error that counts the rows."""
 
 import pandas as pd
 import pytest

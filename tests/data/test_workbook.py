@@ -54,7 +54,7 @@ def test_dates_numbers_of_days_and_text_are_times(kind: str, tmp_path: Path) -> 
 
 
 def test_numbers_that_may_be_something_else_are_asked_for(tmp_path: Path) -> None:
-    """Red if years, digits of dates or seconds pass for days, or days in a text file are guessed."""
+    """Fails if years, digits of dates or seconds are read as spreadsheet days, or days in a text file are guessed."""
     for first in (2_020, 20_240_131, 1.7e9, 12, 73_050):
         with pytest.raises(InputError, match="expected dates, found numbers such as"):
             read_series(save(tmp_path / "a.xlsx", table([first + place for place in range(40)])), DatasetConfig())

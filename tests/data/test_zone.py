@@ -31,7 +31,7 @@ def german(path: Path, times: pd.DatetimeIndex, written: str = "%Y-%m-%d %H:%M")
 
 @pytest.mark.parametrize("written", ["iso", "%Y-%m-%d %H:%M:%S%z", "%d.%m.%Y %H:%M%z"])
 def test_offsets_that_change(written: str, tmp_path: Path) -> None:
-    """The zone is the one whose offsets they are, so that days stay local days."""
+    """The zone is the one with these offsets, so that days remain local days."""
     series = read_series(german(tmp_path / "f.csv", YEAR, written), DatasetConfig())
     assert (series.timestamps == YEAR).all()
     assert str(series.timestamps.tz) == "Europe/Berlin"
@@ -39,7 +39,7 @@ def test_offsets_that_change(written: str, tmp_path: Path) -> None:
 
 
 def test_offsets_of_no_known_rule(tmp_path: Path) -> None:
-    """Red if an instant is lost: the offsets are those of no zone."""
+    """Fails if an instant is lost; no zone has these offsets."""
     (tmp_path / "f.csv").write_text(
         "time,a\n2020-01-01 00:00+05:00,1\n2020-01-01 00:00+04:00,2\n2020-01-01 00:00+03:00,3\n"
     )
@@ -119,7 +119,7 @@ def test_other_rules_of_clock_changes(zone: str, tmp_path: Path) -> None:
 
 
 def test_repeated_times_without_a_clock_change(tmp_path: Path) -> None:
-    """Red if any repeated time is blamed on the clocks."""
+    """Fails if every repeated time is explained by a clock change."""
     with pytest.raises(InputError, match="duplicate timestamp 2023-06-01 02:45:00"):
         read_series(german(tmp_path / "f.csv", YEAR[14500:14600].insert(4, YEAR[14503])), DatasetConfig())
 

@@ -57,7 +57,7 @@ def made(folder: Path, *, features: str = "M", target: str | None = None, device
 
 
 def published(name: str, pred_len: int) -> Data:
-    """ETTh1 or WTH; skips the test where the file is not there."""
+    """ETTh1 or WTH; the test is skipped if the file is missing."""
     config = DatasetConfig(
         name=name, file=f"{name}.csv", time_col="date", time_format=TIME_FORMATS.get(name), split=SPLITS[name]
     )

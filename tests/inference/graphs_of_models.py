@@ -49,7 +49,7 @@ def checkpoint(
 
 
 def reader(content: bytes, form: ExportFormat) -> Callable[[tuple[Tensor, ...]], Tensor]:
-    """What a user of the file would write."""
+    """The code of a user of the file."""
     if form is ExportFormat.torch_export:
         module = torch.export.load(io.BytesIO(content)).module()
         return lambda windows: module(*windows)
@@ -62,7 +62,7 @@ def reader(content: bytes, form: ExportFormat) -> Callable[[tuple[Tensor, ...]],
 
 
 def difference(name: str, form: ExportFormat) -> float | str:
-    """Largest difference for 1, 5 and 64 windows, or the line that refuses."""
+    """Largest difference for 1, 5 and 64 windows, or the error message."""
     full, etc = attention_node("full"), attention_node("etc") | {"radius": 3, "n_global": 0}
     own = {"global_tokens": 2, "global_projections": GlobalProjections.own, "encoder_stacks": [2]}
     variants = {

@@ -1,4 +1,4 @@
-"""Widths that follow their coverage: against a loop over origins, and what they are for."""
+"""Widths that follow the coverage: against a loop over origins, and their purpose."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from informer.runtime import resource
 
 @pytest.mark.parametrize(("stride", "horizon"), [(1, 6), (4, 6), (7, 6), (2, 3), (3, 9)])
 def test_widths_are_those_of_a_loop_over_origins(trained: Trained, folder: Path, stride: int, horizon: int) -> None:
-    """Of each origin, from the errors of those whose last actual value was known; red if one is used too early."""
+    """Widths at each origin follow from errors whose last actual value was known; fails if one is used too early."""
     table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[226:330].reset_index(drop=True)
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     asked = {"stride": stride, "horizon": horizon, "intervals": [80, 95]}

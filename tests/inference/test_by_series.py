@@ -16,7 +16,7 @@ from informer.units import Units
 
 
 def errors_of(values: np.ndarray, scale: float = 2.0) -> Errors:
-    """Of windows of one step and column with these scaled errors."""
+    """Errors of windows with one step and column, with these scaled errors."""
     errors = Errors(MaseScale(torch.ones(1), torch.ones(1)))
     for part in np.array_split(values, 3):
         forecast, n = torch.from_numpy(part).reshape(-1, 1, 1), len(part)

@@ -1,4 +1,4 @@
-"""Models in the formats of others: the same numbers, a description next to them, and one line where it cannot be."""
+"""Models in other formats: the same numbers, a description next to them, and one line if the export is not possible."""
 
 import json
 import os

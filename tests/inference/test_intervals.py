@@ -120,7 +120,7 @@ def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -
 
 
 def residuals_of(errors: np.ndarray, differences: np.ndarray) -> Residuals:
-    """Of one step and column."""
+    """Residuals of one step and column."""
     as_parts = torch.from_numpy(errors).float()[:, None, None], torch.from_numpy(differences).float()[:, None]
     return Residuals(*as_parts, lag=1)
 
@@ -152,7 +152,7 @@ def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
 
 
 def test_a_calibration_without_variation_is_the_same_for_all_windows() -> None:
-    """As in files of before it was measured."""
+    """As in files from before the variation was measured."""
     found = Calibration(5, torch.ones(99, 3, 2))
     assert set(found.state()) == {"windows", "half_widths"}
     assert found.unit(torch.randn(4, 7, 2)).tolist() == torch.ones(4, 1, 2).tolist()

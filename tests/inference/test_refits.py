@@ -53,7 +53,7 @@ def rolled(runs: Path, *arguments: str, run: str = "linear", file: str | Path = 
 
 
 def scaled(values: np.ndarray) -> np.ndarray:
-    """As a model reads them: in single precision, by the rows of training."""
+    """As a model reads them: in single precision, scaled by the training rows."""
     return ((values - values[:200].mean()) / values[:200].std()).astype(np.float32).astype(np.float64)
 
 
@@ -79,8 +79,8 @@ def penalty_before(values: np.ndarray) -> float:
 
 
 def test_each_refit_is_ridge_on_all_rows_before(runs: Path, folder: Path) -> None:
-    """Of model and baseline alike; red if a window is later than its origin, left out or counted twice, or if maps are
-    kept for more origins than asked for."""
+    """For model and baseline; fails if a window after its origin is used, or one is left out or counted twice, or if
+    maps are kept for more origins than requested."""
     outcome = rolled(runs, "refit_every=3", "stride=5", "intervals=[80]")
     assert outcome.status == 0, outcome.err
     raw, times = sample()["price"].to_numpy(), pd.to_datetime(sample()["date"])
@@ -170,7 +170,8 @@ def test_a_network_keeps_what_it_adds(runs: Path) -> None:
 
 
 def test_series_share_a_map_of_all_rows_before(runs: Path, folder: Path) -> None:
-    """Of two series, one of which ends earlier and begins later; red if a row of the other one is after the origin."""
+    """Two series, one of which ends earlier and begins later; fails if a row of the other series is after the
+    origin."""
     table = pd.read_csv(runs / "two.csv")
     parts = {name: part.reset_index(drop=True) for name, part in table.groupby("shop")}
     cut = {"a": parts["a"].iloc[:300], "b": parts["b"].iloc[100:]}

@@ -35,7 +35,7 @@ def rolled(trained: Trained, source: Path | str, *arguments: str) -> pd.DataFram
 
 
 def scores(name: str) -> pd.Series:
-    """Of the model; the baselines follow."""
+    """Scores of the model; the baselines follow."""
     table = pd.read_csv(f"out/{name}.rolling.metrics.csv")
     own = table[table["model"] == table["model"][0]]
     return own.set_index(["units", "column", "step", "metric"])["value"]
@@ -113,7 +113,7 @@ def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder
 
 
 def test_errors_of_rows_of_training_are_said_to_be_too_small(trained: Trained, folder: Path) -> None:
-    """Red if `from=` scores rows that the model has seen without a word, or warns of rows that it has not seen."""
+    """Fails if `from=` scores training rows without a warning, or warns about other rows."""
     table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"]).iloc[:320]
     table.to_csv("all.csv", index=False)
     said = f"all: rows up to {table['date'][249]} are training rows, where errors are too small"

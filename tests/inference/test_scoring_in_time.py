@@ -1,4 +1,4 @@
-"""As many test windows are scored as there is time for."""
+"""The number of scored test windows fits the remaining time."""
 
 import math
 from dataclasses import replace

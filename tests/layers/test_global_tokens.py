@@ -63,7 +63,8 @@ def attended(layer: AttentionLayer, tokens: Tensor, rows: Tensor) -> tuple[Tenso
 
 @pytest.mark.parametrize("projections", list(GlobalProjections))
 def test_tokens_persist_from_layer_to_layer(projections: GlobalProjections) -> None:
-    """The encoder by hand. Red if the tokens begin anew in a layer, are shortened, or the decoder cannot read them."""
+    """The encoder by hand. Fails if the tokens are initialised again in a layer, are shortened, or the decoder cannot
+    read them."""
     net = network(global_projections=projections).eval()
     x, memory = torch.randn(2, 26, 6, dtype=torch.float64), []
     for stack in net.encoder.stacks:

@@ -1,4 +1,4 @@
-"""Quantiles that cannot cross, whatever the weights, the windows and the parts of the network."""
+"""Quantiles that cannot cross, for any weights, windows and parts of the network."""
 
 import numpy as np
 import pytest

@@ -19,7 +19,7 @@ def directly(channel: tuple[int, int], runs: list[Run]) -> Moments:
 
 @pytest.fixture
 def blocks() -> list[Fold]:
-    """Of two series; the first has a gap, the second begins at another row."""
+    """Two series; the first has a gap, the second begins at another row."""
     return folds([Run(0, 0, 40), Run(0, 46, 70), Run(1, 10, 100)], 4, 5)
 
 

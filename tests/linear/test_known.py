@@ -48,10 +48,8 @@ def known_store(seed: int = 0) -> Store:
 
 
 def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
-    """Of the promotion alone: the idle column is noise, and the single date, whose effect is largest, is in one block.
-
-    Red where either is let in, or rows of validation enter the fit.
-    """
+    """Only the effect of the promotion: the idle column is noise, and the single date, whose effect is largest, is in
+    one block. Fails if either is used, or validation rows enter the fit."""
     data = known_store()
     train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
     found = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], lag=SEASON)

@@ -1,4 +1,4 @@
-"""After the score: intervals from blocks of training and validation, a fit on all rows; both against scikit-learn."""
+"""After scoring: intervals from blocks of training and validation, and a fit on all rows; both against scikit-learn."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -133,7 +133,7 @@ def test_config_problems_are_all_named() -> None:
 
 
 def test_decoder_follows_the_encoder_where_it_can() -> None:
-    """Red if a mechanism without a causal form reaches the decoder, or its replacement goes untold."""
+    """Fails if a mechanism without a causal form reaches the decoder, or its replacement is not reported."""
     assert resolve_decoder(PROB, {}) == (PROB, None)
     assert resolve_decoder(PROB, FULL) == (FULL, None)
     linformer = {"_target_": "informer.attention.linformer.LinformerAttention"}
@@ -146,7 +146,7 @@ def test_decoder_follows_the_encoder_where_it_can() -> None:
 
 
 def test_attention_layers_by_place() -> None:
-    """Red if a place is reported wrong, or two layers share one."""
+    """Fails if a layer's place is wrong, or two layers share one."""
     layers = model(encoder_stacks=[2, 1], decoder_layers=2).attention_layers()
     assert {place: (layer.attention.spec.len_q, layer.attention.spec.len_k) for place, layer in layers.items()} == {
         "encoder 1.1": (24, 24), "encoder 1.2": (12, 12), "encoder 2.1": (12, 12),

@@ -16,7 +16,7 @@ NEEDS_ONEDNN = pytest.mark.skipif(not module.HAS_ONEDNN, reason="this build of t
 
 @pytest.fixture(params=[False, pytest.param(True, marks=NEEDS_ONEDNN)], ids=["BLAS", "oneDNN"])
 def onednn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Both ways of a product, whichever this processor takes."""
+    """Both implementations of a product, on any processor."""
     monkeypatch.setattr(module, "ONEDNN", request.param)
     return request.param
 

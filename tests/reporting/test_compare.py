@@ -50,7 +50,7 @@ def test_runs_are_sorted_by_skill_and_say_what_differs(runs: Path) -> None:
 
 
 def test_a_lower_error_with_a_lower_skill_is_explained(runs: Path) -> None:
-    """Red if the order by skill is the only word: a run with stronger baselines has the lower skill."""
+    """Fails if only the order by skill is given: a run with stronger baselines has the lower skill."""
     path = runs / "a" / "metrics.json"
     saved = json.loads(path.read_text())
     saved["scores"][saved["model"]]["scaled"]["overall"]["mse"] *= 0.5

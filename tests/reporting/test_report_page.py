@@ -29,7 +29,7 @@ from informer.reporting.test_pass import CYCLES, chosen_windows
 
 
 def page_data(page: Path) -> dict:
-    """What the charts are drawn from."""
+    """Data of the charts."""
     found = re.search(r'id="report-data">(.*?)</script>', page.read_text(), re.S)
     assert found is not None
     return json.loads(found[1])

@@ -103,7 +103,7 @@ def test_ridge_continues_a_season_and_refuses_a_short_history() -> None:
 
 
 def test_missing_values_of_histories_keep_their_places() -> None:
-    """By hand. Red if what is missing is taken out, so that later values move to another place of the season."""
+    """By hand. Fails if missing values are removed, so that later values move to another place of the season."""
     gap = np.nan
     history = np.array([1.0, 2, 3, 4, 10, gap, 30, 40, gap, gap, 33, gap])
     assert seasonal_naive([history], 4, 5).tolist() == [[10, 2, 33, 40, 10]]

@@ -1,4 +1,4 @@
-"""What a search does with the trials: which it makes, in which order, until when, and what it takes."""
+"""The trials of a search: which ones, in which order, until when, and which one is chosen."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ MAPS = {"lookback": 48, "last": False, "taper": 1.0, "shared": 10.0, "naive": 0.
 
 
 class Clock:
-    """Continues when asked to."""
+    """Continues on request."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -107,7 +107,7 @@ def test_the_winner_takes_the_rest_of_the_budget(folder: Path, monkeypatch: pyte
 
 
 def test_time_that_is_left_goes_to_a_network_that_comes_close(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if minutes are left unused where trials were too short to tell, or spent where there was time for all."""
+    """Fails if minutes are left unused where trials were too short to decide, or spent where there was time for all."""
     for minutes, gain, steps in ((3.0, -0.005, True), (3.0, -0.02, False), (None, -0.005, False)):
         world = World(monkeypatch, gain=lambda values, steps, gain=gain: gain, cost=0.1)
         assert bool(world.search(folder / f"{minutes}{gain}.csv", minutes)[1].steps) is steps

@@ -1,4 +1,5 @@
-"""One trial: the linear start against scikit-learn on windows cut by hand, a network against the run it stands for."""
+"""One trial: the linear start against scikit-learn on windows cut by hand, a network against the run that it
+represents."""
 
 import math
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
 
 
 def test_a_trial_ends_when_its_time_is_up() -> None:
-    """A clock that advances one second each time it is asked; the trial gives up between two steps."""
+    """A clock that advances one second each time it is read; the trial gives up between two steps."""
     seconds = iter(range(10_000))
     runner = begun("seq_len=24", "label_len=12", clock=lambda: float(next(seconds)))
     with pytest.raises(OutOfTime):

@@ -44,7 +44,7 @@ def summary(path: str = "out/summary.csv") -> dict[str, dict[str, str]]:
 @pytest.mark.skipif(os.name == "nt", reason="no such files there")
 @pytest.mark.parametrize("wanted", ["in", "in/*.csv"])
 def test_what_is_no_regular_file_is_a_line(good: Path, trained: Trained, wanted: str) -> None:
-    """Today's code waits for ever for the pipe; a pattern passed such files over without a word."""
+    """A reader of the pipe would wait forever; a pattern once skipped such files without a message."""
     os.mkfifo(good / "pipe.csv")
     (good / "zero.csv").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as one:

@@ -1,4 +1,4 @@
-"""scripts/fuzz.py: drawn files are read as written or refused; what is changed is noticed, or works."""
+"""scripts/fuzz.py: generated files are read as written or refused; changes are detected, or have no effect."""
 
 import importlib
 import shutil

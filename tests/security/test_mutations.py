@@ -117,7 +117,7 @@ def test_a_number_of_updates_is_a_number(run: Path) -> None:
 
 @pytest.mark.parametrize("weight", ["", {}, None])
 def test_averaged_weights_are_arrays(weight: object) -> None:
-    """Red if the shape of what is no array is asked for."""
+    """Fails if the shape of something that is not an array is used."""
     weights = {"one": torch.ones(2), "two": torch.ones(3)}
     assert differing_shape(weights, weights) is None
     name, own, found = differing_shape(weights, weights | {"two": weight})
@@ -130,7 +130,7 @@ def test_averaged_weights_are_arrays(weight: object) -> None:
     ids=["no number", "no loss", "no columns", "no linear forecast", "too large"],
 )
 def test_a_spoilt_record_of_a_search(text: str, tmp_path: Path) -> None:
-    """Red if search.csv is believed."""
+    """Fails if search.csv is trusted."""
     (tmp_path / "search.csv").write_text(text)
     with pytest.raises(InputError) as caught:
         Record(tmp_path / "search.csv")

@@ -123,7 +123,7 @@ def refused(outcome: Outcome, *parts: str) -> None:
 def test_nothing_is_fetched_for_a_checkpoint(
     entry: str, file: str, sha256: str | None, own: Path, server: Server, tree: Tree
 ) -> None:
-    """Red if url, file or sha256 of the record are obeyed: the file would be written, and stay."""
+    """Fails if url, file or sha256 of the record are used: the file would be written, and stay."""
     forged = {"path": None, "file": file.format(own), "url": server.address, "sha256": sha256}
     forge(own / "run" / "best.pt", {"sha256": SHA256}, {"data_dir": str(own / "there")}, **forged)
     if entry == "train":

@@ -30,7 +30,7 @@ def one_line(outcome: Outcome, *parts: str) -> None:
 
 @pytest.mark.parametrize("damage", ["panel.json", "*.float64", "*.sha256", "folder"])
 def test_a_damaged_cache_is_made_again(damage: str, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Red where any file of it is believed: facts gave a traceback, or rows of another series."""
+    """Fails if any file of the folder is trusted: facts gave a traceback, or rows of another series."""
     run = ["train", "dataset=csv", f"dataset.path={SAMPLE}", "dataset.memmap=true", "dataset.cache_dir=cache", *SMALL]
     run += ["trainer.max_steps=2"]
     assert call(*run, "run_dir=one").status == 0

@@ -13,7 +13,7 @@ PLAIN, FAR = Options(), Options(horizon=9)
 
 
 class Gate:
-    """A forecast of numbers that are doubled; it records its batches, and waits for the test where asked to."""
+    """A forecaster that doubles numbers; it records its batches, and waits for the test on request."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[list[int], Options]] = []

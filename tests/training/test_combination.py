@@ -122,8 +122,8 @@ def test_one_horizon_is_too_little_to_leave_the_linear_forecast_for_a_chance_gai
 
 
 def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_path: Path) -> None:
-    """A daily pattern that changes from block to block, but not within the last rows: there the seasonal naive wins, in
-    all other blocks it loses. Red if the few windows of validation are asked, as where they are many."""
+    """A daily pattern that changes from block to block, but not within the last rows: there the seasonal naive is best,
+    in all other blocks it is not. Fails if the few windows of validation decide."""
     rng, n = np.random.default_rng(0), 800
     y = rng.normal(size=n).cumsum() * 0.3 + rng.normal(size=n)
     y[500:] = np.resize(rng.normal(size=24), 300)

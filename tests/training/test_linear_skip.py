@@ -94,7 +94,7 @@ def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch
 
 
 def test_a_series_that_never_changes_is_no_error(folder: Path) -> None:
-    """Red if the share that the network took is one of nothing."""
+    """Fails if the improvement over a loss of zero is computed."""
     times = pd.date_range("2024-01-01", periods=400, freq="h")
     pd.DataFrame({"date": times, "y": 5.0}).to_csv("flat.csv", index=False)
     flat = ["dataset=csv", "dataset.path=flat.csv", "target=y", *PLUS[1:], "trainer.max_steps=2", "run_dir=run"]

@@ -197,7 +197,7 @@ def test_a_signal_saves_between_two_steps(
 
 
 def test_ctrl_c_while_scoring_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Red if it ends with the bare word `interrupted`: the training behind it may have taken hours."""
+    """Fails if it ends with only the word `interrupted`: the training before may have taken hours."""
     _signalled("score_best", lambda: True, signal.SIGINT, monkeypatch, run)
     outcome = call("train", *SAMPLE, "trainer.max_steps=3")
     assert (outcome.status, outcome.err) == (130, "")

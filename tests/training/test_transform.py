@@ -1,4 +1,4 @@
-"""Runs on roots of the targets: equal to runs on a file that holds the roots; when a root is chosen."""
+"""Runs on roots of the targets: equal to runs on a file that contains the roots; when a root is chosen."""
 
 import json
 from pathlib import Path

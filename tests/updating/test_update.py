@@ -243,7 +243,7 @@ def test_series_keep_their_weights_and_scales(folder: Path) -> None:
 
 @pytest.mark.parametrize("steps", [0, 3])
 def test_a_network_stays_or_goes_on(folder: Path, newer: Path, steps: int) -> None:
-    """Red if the network changes without steps, does not change with them, or its optimiser begins anew."""
+    """Fails if the network changes without steps, does not change with them, or its optimiser starts from zero."""
     sample(OLD).to_csv("old.csv", index=False)
     network = [*SMALL, "model.skip=maps", "model.embed=none", MAPS, "trainer.max_steps=4", "trainer.combine=true"]
     outcome = call(
@@ -301,7 +301,7 @@ def forged(content: dict[str, object], path: tuple[str, ...], value: object) -> 
 def test_what_is_no_kept_file_is_refused_in_one_line(
     older: Path, newer: Path, path: tuple[str, ...], value: object
 ) -> None:
-    """Red if an entry is used without a look at it."""
+    """Fails if an entry is used without a check."""
     shutil.copytree(older, "run")
     content = read(Path("run", KEPT))
     content = forged({name: part for name, part in content.items() if name != "digest"}, path, value)

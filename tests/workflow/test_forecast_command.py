@@ -217,7 +217,7 @@ def test_a_misspelt_file_and_a_report_of_a_table_say_what_to_do(folder: Path) ->
 
 
 def test_a_text_column_that_is_not_used_is_named(folder: Path) -> None:
-    """Red if a user must assume that a column `place` had its part in the forecast."""
+    """Fails if the output does not say that a column `place` was not used in the forecast."""
     hourly().assign(place="north").to_csv("my.csv", index=False)
     assert sound(forecast("my.csv"))["Data"].endswith("column place not used (informer inspect my.csv says how)")
 
