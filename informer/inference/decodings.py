@@ -34,7 +34,7 @@ class Decoded:
     """Wall time of the network, measured per batch."""
 
 
-def changed(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
+def with_decoding(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
     """The checkpoint with another decoding or offset; if either differs, without its calibration, which is no longer
     valid.
 

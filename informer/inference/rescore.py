@@ -20,7 +20,7 @@ from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.files import check_inputs_stay, file_stems, make_folder, refuse_link, write_atomic
 from informer.inference.attention_maps import attention_maps
-from informer.inference.decodings import Decoded, compare_decodings, decodings_csv, decodings_table
+from informer.inference.decodings import Decoded, compare_decodings, decodings_csv, decodings_table, with_decoding
 from informer.inference.evaluate import score
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import saved_calibration
@@ -42,7 +42,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         InputError: no readable checkpoint, it was fitted on the test part, or its data is missing or has other columns.
     """
     path = checkpoint.locate(Path(settings.checkpoint))
-    saved, decodings = changed(checkpoint.load(Path(settings.checkpoint)), settings.model), list[Decoded]()
+    saved, decodings = with_decoding(checkpoint.load(Path(settings.checkpoint)), settings.model), list[Decoded]()
     if saved.refit:
         raise InputError(
             f"checkpoint={settings.checkpoint}: fitted on the test part too, so it cannot be scored there; "
