@@ -57,7 +57,7 @@ def read_tidy(path: Path, written: InputFormat | None = None) -> Tidy:
 
     Args:
         path: the file.
-        written: how the file is written (delimiter, names of columns, ...). Default: found out from the file.
+        written: how the file is written (delimiter, names of columns, ...). Default: detected.
 
     Raises:
         InputError: the layout is not recognised, or a cell is not a number.
@@ -91,14 +91,14 @@ def _time_column(table: Table, config: DatasetConfig) -> str | None:
 
 
 class _Kind(NamedTuple):
-    """Of a column of times: whether they are timestamps, and had a zone."""
+    """Whether a column of times contains timestamps, and whether these have a zone."""
 
     timed: bool
     in_utc: bool
 
 
 def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) -> tuple[pd.Series, _Kind]:
-    """Times as timestamps or row numbers, and what they are; `by`: columns of what has each time once."""
+    """Times as timestamps or row numbers, and their kind; each time may occur once per value of the columns `by`."""
     cells = table.frame[column]
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
         return cells, _Kind(timed=False, in_utc=False)

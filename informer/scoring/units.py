@@ -114,7 +114,7 @@ def step_of(times: pd.DatetimeIndex, name: str) -> Frequency:
     """The step of the times of one series, some of which may be missing.
 
     Raises:
-        InputError: there is no step of which all are whole multiples apart.
+        InputError: the times are not whole multiples of one step apart.
     """
     try:
         step, regular = Frequency.closest(times)
