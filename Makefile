@@ -18,9 +18,9 @@ demo: $(VENV)/.user
 	@echo "Open this page in a browser:"
 	@echo "$(CURDIR)/runs/$$(cat runs/latest)/report.html"
 
-# one process per core, one thread each; the tests of a file run in one process, because they share fixtures
+# one process per core, one thread each; a process that has finished takes over tests of another
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

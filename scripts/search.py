@@ -77,7 +77,7 @@ def opened(folder: Path, fixed: list[str]) -> optuna.Study:
     return study
 
 
-def main() -> None:
+def search() -> None:
     """Run the trials and print the best."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=20)
@@ -117,13 +117,18 @@ def main() -> None:
     say(console, f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Search; a user's mistake is one line."""
     logging.getLogger("informer").setLevel(logging.WARNING)
     try:
-        main()
+        search()
     except InputError as error:
         refuse(str(error))
     except (HydraException, OmegaConfBaseException) as error:
         refuse(explained("train", error))
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
+
+
+if __name__ == "__main__":
+    main()

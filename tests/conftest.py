@@ -1,23 +1,20 @@
-"""Shape types are checked while tests run: every jaxtyping annotation of the package becomes a runtime check.
-
-Only the modules that have such annotations: checks of plain types in all others double the time of their import.
-"""
+"""Settings and fixtures of all tests; shape types are checked, see `shape_checks.py`."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from jaxtyping import install_import_hook
+import shape_checks
 
-ROOT = Path(__file__).parents[1]
-_WITH_SHAPES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted((ROOT / "informer").rglob("*.py"))
-    if "from jaxtyping import" in path.read_text(encoding="utf-8")
-]
-install_import_hook(_WITH_SHAPES, "beartype.beartype")
+shape_checks.install()
 
-from entry_points import SMALL, Trained, call  # noqa: E402 (the hook comes first)
+from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402 (the checks come first)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the fixtures of a test."""
+    shape_checks.switch(item.path)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +35,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A run on the sample data, two epochs; for reading, not for writing into."""
     run_dir = tmp_path_factory.mktemp("trained") / "run"
-    outcome = call("train", "dataset=sample", *SMALL, "trainer.max_epochs=2", f"run_dir={run_dir}")
+    arguments = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.max_epochs=2", f"run_dir={run_dir}"]
+    outcome = call("train", *arguments, checked=True)
     assert outcome.status == 0, outcome.err
     return Trained(run_dir, outcome.out)
 

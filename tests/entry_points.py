@@ -3,12 +3,17 @@
 import contextlib
 import importlib
 import io
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
+from unittest.mock import patch
+
+from shape_checks import switched
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,8 +27,13 @@ SMALL = [
     "dataset.split.val=50",
     "dataset.split.test=70",
     "non_negative=none",
+    "trainer.tracker=[csv]",
 ]
-"""A run of seconds on any series of 320 rows; its forecasts are what the network gives."""
+"""A run of seconds on any series of 320 rows; its forecasts are what the network gives. No pictures of epochs, which
+would take as long as the training."""
+
+TENSORBOARD = "trainer.tracker=[tensorboard]"
+"""After `SMALL`: curves and pictures as in a run of the command line."""
 
 
 class Outcome(NamedTuple):
@@ -34,28 +44,55 @@ class Outcome(NamedTuple):
     err: str
 
 
-def call(entry: str, *arguments: str) -> Outcome:
-    """`python -m informer.<entry> <arguments>` within this process, in its folder."""
-    module = importlib.import_module(f"informer.{entry}")
-    argv, sys.argv = sys.argv, [f"informer-{entry}", *map(str, arguments)]
+def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
+    """`python -m informer.<entry> <arguments>` within this process, in its folder.
+
+    Shape types are checked only if `checked`, whatever the test's file, see `shape_checks.CHECKED`.
+    """
+    with switched(checked):
+        return _ran(importlib.import_module(f"informer.{entry}").main, f"informer-{entry}", *arguments)
+
+
+def _ran(main: Callable[[], None], *words: object) -> Outcome:
+    """`main` with these words as the command line."""
+    argv, sys.argv = sys.argv, [*map(str, words)]
     out, err, status = io.StringIO(), io.StringIO(), 0
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            module.main()
+            main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):  # as Python does at the end of a process
+            err.write(f"{end.code}\n")
     finally:
         sys.argv = argv
     return Outcome(status, out.getvalue(), err.getvalue())
 
 
-def script(name: str) -> ModuleType:
-    """A module of `scripts/`, which may import the others."""
+@contextlib.contextmanager
+def _scripts_on_path() -> Iterator[None]:
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
-        return importlib.import_module(name)
+        yield
     finally:
-        sys.path.pop(0)
+        sys.path.remove(str(ROOT / "scripts"))
+
+
+def script(name: str) -> ModuleType:
+    """A module of `scripts/`, which may import the others."""
+    with _scripts_on_path():
+        return importlib.import_module(name)
+
+
+def call_script(name: str, *arguments: object) -> Outcome:
+    """`python scripts/<name>.py <arguments>` within this process, in its folder."""
+    logger = logging.getLogger("informer")
+    level = logger.level
+    try:
+        with switched(False), _scripts_on_path(), patch.dict(os.environ, PYTHONPATH=str(ROOT)):
+            return _ran(script(name).main, f"{name}.py", *arguments)
+    finally:
+        logger.setLevel(level)
 
 
 def launch(entry: str, *arguments: str, cwd: Path) -> Outcome:

@@ -1,16 +1,13 @@
 """scripts/ablate.py: every change is a configuration, and the table holds what its runs measured."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 
 import entry_points
 import pytest
-from entry_points import ROOT
+from entry_points import call_script
 
 from informer.config.model import ModelConfig
 
@@ -40,29 +37,23 @@ def test_a_stopped_comparison_goes_on(folder: Path) -> None:
     """Two configurations of seconds. Red if a finished seed is trained again, or a row is another configuration's."""
     keys = ["dataset=sample", "model=tiny", "seq_len=24", "label_len=12", "pred_len=6"]
     keys += ["--axes", "attention", "--steps", "2", "--output", "out"]
-
-    def ablate(*more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, ROOT / "scripts" / "ablate.py", *keys, *more]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-
-    done = ablate("--seeds", "0")
-    assert done.returncode == 0, done.stderr
+    done = call_script("ablate", *keys, "--seeds", "0")
+    assert done.status == 0, done
     base = json.loads(Path("out/base_0.json").read_text())
     assert (base["configuration"], base["seed"]) == ("base", 0)
     assert 0 < base["ms_a_step"] < 60_000
     assert 0 <= base["peak_mib"] < 10_000
     before = Path("out/base_0.json").stat().st_mtime_ns
-    again = ablate("--seeds", "0", "1")
-    assert again.returncode == 0, again.stderr
+    again = call_script("ablate", *keys, "--seeds", "0", "1")
+    assert again.status == 0, again
     assert Path("out/base_0.json").stat().st_mtime_ns == before
     mse = {path.stem: json.loads(path.read_text())["mse"] for path in Path("out").glob("*_?.json")}
     assert mse.keys() == {"base_0", "base_1", "attn=full_0", "attn=full_1"}
     assert len(set(mse.values())) == 4
     assert Path("out/ablations.png").stat().st_size > 10_000
-    refused = ablate("--steps", "3")
-    assert refused.returncode == 1
-    assert "found those of another" in refused.stderr
+    refused = call_script("ablate", *keys, "--steps", "3")
+    assert refused.status == 1
+    assert "found those of another" in refused.err
 
 
 def test_the_table_has_means_over_seeds(script: ModuleType, folder: Path) -> None:

@@ -2,15 +2,14 @@
 
 import importlib
 import math
-import os
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
-from entry_points import ROOT
+from entry_points import ROOT, call_script
 
 from informer.attention.base import AttentionSpec
 from informer.build import build_attention
@@ -122,27 +121,23 @@ def test_packages_said_to_give_the_same_do(script, package, module, causal, fact
 @pytest.mark.slow
 def test_a_benchmark_goes_on_where_it_stopped(folder: Path) -> None:
     """Red if a cell is measured again, or another set-up is mixed in."""
-
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, SCRIPTS / "benchmark_attention.py", "--output", "out", *arguments]
-        return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-
+    benchmark = partial(call_script, "benchmark_attention", "--output", "out")
     fixed = ["--threads", "1", "--clock", "cpu", "--attn", "taylor"]
-    first = call(*fixed, "--lengths", "128")
-    assert first.returncode == 0, first.stderr
+    first = benchmark(*fixed, "--lengths", "128")
+    assert first.status == 0, first.err
     rows = Path("out/results.csv").read_text()
     assert [line.split(",")[:3] for line in rows.splitlines()[1:]] == [["full", "", "128"], ["taylor", "full", "128"]]
-    second = call(*fixed, "--lengths", "128", "160")
-    assert second.returncode == 0, second.stderr
+    second = benchmark(*fixed, "--lengths", "128", "160")
+    assert second.status == 0, second.err
     assert Path("out/results.csv").read_text().startswith(rows)
     assert len(Path("out/results.csv").read_text().splitlines()) == 5
     table = Path("out/table.md").read_text()
     Path("out/table.md").unlink()
     Path("out/scaling.png").unlink()
-    assert call("--draw").returncode == 0
+    assert benchmark("--draw").status == 0
     assert Path("out/table.md").read_text() == table
     assert Path("out/scaling.png").exists()
-    assert "found those of another" in call(*fixed, "--causal").stderr
+    assert "found those of another" in benchmark(*fixed, "--causal").err
 
 
 def test_a_step_of_decoding_takes_in_what_came_before(script, setup) -> None:

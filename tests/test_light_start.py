@@ -68,36 +68,62 @@ def test_composing_imports_nothing_heavy() -> None:
     assert found & HEAVY == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        *((name, ["--help"]) for name in COMMANDS),
-        ("train", ["modle=small"]),
-        ("train", ["dataset=nothing"]),
-        ("train", ["model.d_model=0"]),
-        ("train", ["dataset=csv", "dataset.path=nothing.csv"]),
-        ("train", ["resume=nothing"]),
-        ("train", ["dataset=sample", "init_from=nothing"]),
-        ("eval", ["checkpoint=nothing"]),
-        ("predict", ["input=nothing.csv"]),
-        ("predict", [f"input={ROOT / 'data/sample.csv'}", "checkpoint=nothing"]),
-        ("export", ["checkpoint=nothing"]),
-        ("serve", ["checkpoint=nothing"]),
-        ("serve", ["port=-1"]),
-        ("update", ["checkpoint=nothing", "input=nothing.csv"]),
-        ("watch", ["checkpoint=nothing", "input=nothing.csv"]),
-        ("inspect", ["nothing.csv"]),
-        ("report", ["nothing"]),
-        ("forecast", ["nothing.csv"]),
-        ("forecast", ["budget=0", f"input={ROOT / 'data/sample.csv'}"]),
-        ("score", ["forecasts=nothing.csv", "actuals=nothing.csv", "history=nothing.csv"]),
-    ],
-)
-def test_help_and_refusals_import_nothing_heavy(name: str, arguments: list[str], tmp_path: Path) -> None:
+CASES: list[tuple[str, list[str]]] = [
+    *((name, ["--help"]) for name in COMMANDS),
+    ("train", ["modle=small"]),
+    ("train", ["dataset=nothing"]),
+    ("train", ["model.d_model=0"]),
+    ("train", ["dataset=csv", "dataset.path=nothing.csv"]),
+    ("train", ["resume=nothing"]),
+    ("train", ["dataset=sample", "init_from=nothing"]),
+    ("eval", ["checkpoint=nothing"]),
+    ("predict", ["input=nothing.csv"]),
+    ("predict", [f"input={ROOT / 'data/sample.csv'}", "checkpoint=nothing"]),
+    ("export", ["checkpoint=nothing"]),
+    ("serve", ["checkpoint=nothing"]),
+    ("serve", ["port=-1"]),
+    ("update", ["checkpoint=nothing", "input=nothing.csv"]),
+    ("watch", ["checkpoint=nothing", "input=nothing.csv"]),
+    ("inspect", ["nothing.csv"]),
+    ("report", ["nothing"]),
+    ("forecast", ["nothing.csv"]),
+    ("forecast", ["budget=0", f"input={ROOT / 'data/sample.csv'}"]),
+    ("score", ["forecasts=nothing.csv", "actuals=nothing.csv", "history=nothing.csv"]),
+]
+
+ONE_AFTER_THE_OTHER = """
+import json, runpy, sys
+found, seen = [], set()
+for name, arguments in json.loads(sys.argv[1]):
+    sys.argv = [name, *arguments]
+    try:
+        runpy.run_module(f"informer.{name}", run_name="__main__")
+    except SystemExit:
+        pass
+    now = {module.split(".")[0] for module in sys.modules}
+    found.append(sorted(now - seen))
+    seen = now
+print()
+print(json.dumps(found))
+"""
+"""The modules that each command imports and those before it did not."""
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
+    command = [sys.executable, "-c", ONE_AFTER_THE_OTHER, json.dumps(CASES)]
+    folder, environment = tmp_path_factory.mktemp("empty"), os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert list(folder.iterdir()) == []
+    return [set(names) for names in json.loads(done.stdout.splitlines()[-1])]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{name} {' '.join(given)}" for name, given in CASES])
+def test_help_and_refusals_import_nothing_heavy(number: int, imported: list[set[str]]) -> None:
     """Red when a command imports what it runs with before it has checked what it was given."""
-    found = modules_of(command(name), *arguments, cwd=tmp_path)
-    assert "hydra" in found
-    assert found & HEAVY == set()
+    assert "hydra" in imported[0]
+    assert imported[number] & HEAVY == set()
 
 
 def test_the_console_scripts_help_imports_next_to_nothing() -> None:

@@ -1,13 +1,14 @@
 """A job on a Ray cluster of this machine: the files of the local engine, whatever dies on the way."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -66,6 +67,8 @@ class Running:
             for opened in Path("/proc").glob("[0-9]*/fd/*"):
                 if opened.parts[2] != own and _link(opened) == str(path.resolve()):
                     return int(opened.parts[2])
+            with suppress(subprocess.TimeoutExpired):  # leave the processors to Ray
+                self.process.wait(0.05)
         raise AssertionError(self.process.communicate()[1])
 
     def end(self) -> tuple[int, str, str]:
@@ -77,16 +80,27 @@ class Running:
         """Command lines of the processes that outlive the job by a minute."""
         end = time.monotonic() + 60
         while (alive := list(self._alive())) and time.monotonic() < end:
-            continue
-        return alive
+            _wait_for(alive[0][0], end - time.monotonic())
+        return [command for _, command in alive]
 
-    def _alive(self) -> Iterator[str]:
+    def _alive(self) -> Iterator[tuple[int, str]]:
+        """Process ids and command lines."""
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if self._known in (process / "environ").read_bytes().split(b"\0"):
-                    yield (process / "cmdline").read_text()
+                    yield int(process.name), (process / "cmdline").read_text()
             except OSError:  # it has ended, or is another user's
                 continue
+
+
+def _wait_for(number: int, seconds: float) -> None:
+    """Until this process has ended, but not longer."""
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(number)
+        try:
+            select.select([handle], [], [], seconds)
+        finally:
+            os.close(handle)
 
 
 def _link(path: Path) -> str | None:

@@ -36,7 +36,7 @@ def commands(section: str) -> list[list[str]]:
 
 
 def run(words: list[str], *more: str) -> None:
-    outcome = call(words[0].partition(".")[2], *words[1:], *more)
+    outcome = call(words[0].partition(".")[2], *words[1:], *more, checked=True)
     assert (outcome.status, outcome.err) == (0, ""), outcome.err
 
 

@@ -1,12 +1,10 @@
 """The search script: Hydra's sweeps as Optuna's, and a study that continues."""
 
-import importlib.util
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from entry_points import ROOT, SMALL
+from entry_points import ROOT, SMALL, call_script, script
 from hydra import initialize_config_dir
 
 from informer.config import conversion
@@ -15,15 +13,8 @@ from informer.errors import InputError
 optuna = pytest.importorskip("optuna")
 
 
-def _script():
-    spec = importlib.util.spec_from_file_location("search", ROOT / "scripts" / "search.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_space_is_that_of_the_file() -> None:
-    search = _script()
+    search = script("search")
     conversion.register()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         sweeps = search.space(["experiment=search"])
@@ -40,7 +31,7 @@ def test_the_space_is_that_of_the_file() -> None:
 def test_a_key_that_is_given_is_not_searched() -> None:
     conversion.register()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-        sweeps = _script().space(["experiment=search", "model.d_model=8"])
+        sweeps = script("search").space(["experiment=search", "model.d_model=8"])
     assert "model.d_model" not in sweeps
     assert "model.dropout" in sweeps
 
@@ -55,33 +46,30 @@ def test_a_key_that_is_given_is_not_searched() -> None:
 )
 def test_a_mistake_is_one_line(argument: str, says: str, folder: Path) -> None:
     """Before anything is written."""
-    command = [sys.executable, str(ROOT / "scripts" / "search.py"), argument]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith(says)
-    assert done.stderr.count("\n") == 1
+    done = call_script("search", argument)
+    assert done.status == 2
+    assert done.err.startswith(says)
+    assert done.err.count("\n") == 1
     assert not any(folder.iterdir())
 
 
-@pytest.mark.slow
 def test_a_search_goes_on(folder: Path) -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "search.py"), "--trials", "1", "--output", "found"]
+    options = ["--trials", "1", "--output", "found"]
     for n in (1, 2):
-        arguments = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
-        done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert f"best of {n}: trial " in done.stdout
+        done = call_script("search", *options, "dataset=sample", *SMALL, "trainer.max_steps=1")
+        assert done.status == 0, done.err
+        assert f"best of {n}: trial " in done.out
         assert (folder / "found" / f"trial-{n - 1}" / "best.pt").exists()
-    done = subprocess.run([*command, "dataset=sample", *SMALL], cwd=folder, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "choose another --output" in done.stderr  # losses of other settings do not compare
+    done = call_script("search", *options, "dataset=sample", *SMALL)
+    assert (done.status, done.err.count("\n")) == (2, 1)
+    assert "choose another --output" in done.err  # losses of other settings do not compare
 
 
 def test_a_trial_that_fails_does_not_end_the_others(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Red if a rate that diverges ends the search, or a search without a single run ends in a traceback."""
-    search = _script()
+    search = script("search")
 
     def diverges(*_: object) -> None:
         raise InputError("step 3: the loss is nan")
@@ -89,5 +77,5 @@ def test_a_trial_that_fails_does_not_end_the_others(
     monkeypatch.setattr(search, "train", diverges)
     monkeypatch.setattr(sys, "argv", ["search.py", "--trials", "2", "--output", "found", "dataset=sample"])
     with pytest.raises(InputError, match="expected one trial at least"):
-        search.main()
+        search.search()
     assert capsys.readouterr().out.count("failed: step 3: the loss is nan") == 2

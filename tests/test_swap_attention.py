@@ -1,15 +1,12 @@
 """scripts/swap_attention.py: a trained network with other attention, scored before and after some steps."""
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import entry_points
 import pytest
-from entry_points import ROOT, Trained, call
+from entry_points import Trained, call, call_script
 
 from informer import checkpoint
 from informer.config.conversion import from_plain
@@ -24,27 +21,19 @@ def script() -> ModuleType:
     return entry_points.script("swap_attention")
 
 
-def swap(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, ROOT / "scripts" / "swap_attention.py", *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
-
-
 def read(path: Path) -> dict[tuple[str, int], dict[str, str]]:
     with path.open() as file:
         return {(row["attn"], int(row["steps"])): row for row in csv.DictReader(file)}
 
 
-@pytest.mark.slow
 def test_the_error_right_after_the_swap_is_that_of_init_from(
     folder: Path, trained: Trained, script: ModuleType
 ) -> None:
     """The same network by hand, scored as a run is. Red if a swapped network is not the one of `init_from`, training
     before the first score has moved it, or a finished mechanism is run again."""
     arguments = [f"checkpoint={trained.run_dir}", "steps=0,2", "lr=1e-3", "--output", "out"]
-    done = swap(folder, "attn=[linformer,prob]", *arguments)
-    assert done.returncode == 0, done.stderr
+    done = call_script("swap_attention", "attn=[linformer,prob]", *arguments)
+    assert done.status == 0, done.err
     rows = read(Path("out/swap.csv"))
     assert rows.keys() == {("linformer", 0), ("linformer", 2), ("prob", 0), ("prob", 2)}
     saved = checkpoint.load(trained.run_dir)
@@ -61,8 +50,8 @@ def test_the_error_right_after_the_swap_is_that_of_init_from(
     own = call("eval", f"checkpoint={trained.run_dir}", "output=own")
     assert own.status == 0
     before = Path("out/prob.json").stat().st_mtime_ns
-    again = swap(folder, "attn=[prob,full]", *arguments)
-    assert again.returncode == 0, again.stderr
+    again = call_script("swap_attention", "attn=[prob,full]", *arguments)
+    assert again.status == 0, again.err
     assert Path("out/prob.json").stat().st_mtime_ns == before
     assert {name for name, _ in read(Path("out/swap.csv"))} == {"linformer", "prob", "full"}
     assert "**`prob`** (its own)" in Path("out/swap.md").read_text()

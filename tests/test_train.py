@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, TENSORBOARD, Trained, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
@@ -191,7 +191,7 @@ def test_epochs_of_so_many_steps_draw_windows_anew(folder: Path, monkeypatch: py
         return step(session, indices)
 
     monkeypatch.setattr(loop, "train_step", noting)
-    last = run(*SAMPLE, "trainer.max_epochs=3", "trainer.steps_per_epoch=2")
+    last = run(*SAMPLE, TENSORBOARD, "trainer.max_epochs=3", "trainer.steps_per_epoch=2")
     assert (last.step, last.training["progress"]["epoch"]) == (6, 3)
     epochs = [set(asked[i] + asked[i + 1]) for i in (0, 2, 4)]
     assert all(len(windows) == 64 for windows in epochs)

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from html import escape
 from importlib.util import find_spec
 from itertools import groupby
@@ -133,6 +134,7 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
+@cache  # compressing takes as long as reading a run
 def _library() -> tuple[str, str]:
     """plotly.js as text, and compressed to a third of its size for the page, where the browser decompresses it."""
     spec = find_spec("plotly")  # the Python package, which takes a second to import, is not imported
@@ -145,7 +147,7 @@ def _library() -> tuple[str, str]:
         raise InputError(f"{path}: expected plotly's own file, found {error.strerror}; install plotly again") from error
     # normalise line endings as browsers do, since they are part of the hash
     text = raw.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-    return text, base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return text, base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def _policy(scripts: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -51,20 +52,21 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 @pytest.mark.usefixtures("toy")
 def test_a_family_from_outside_goes_through_every_command(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if training, scoring, prediction, resuming, freezing, compiling or exporting asks for an Informer's parts."""
-    outcome = call("train", *TOY, "run_dir=whole")
+    checked = partial(call, checked=True)
+    outcome = checked("train", *TOY, "run_dir=whole")
     assert outcome.status == 0, outcome.err
     assert weights("whole")["inner.weight"].shape == (8, 24)
     assert json.loads(Path("whole/metrics.json").read_text())["scores"]["toy"]
-    assert call("eval", "checkpoint=whole", "plots=attention").status == 0
+    assert checked("eval", "checkpoint=whole", "plots=attention").status == 0
     assert Path("whole/eval/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
     source = resource("data/sample.csv")
-    assert call("predict", "checkpoint=whole", f"input={source}", "intervals=[50]", "plots=false").status == 0
+    assert checked("predict", "checkpoint=whole", f"input={source}", "intervals=[50]", "plots=false").status == 0
     found = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
     frame = pd.read_csv(source, parse_dates=["date"])
     expected = Forecaster.load("whole", device="cpu").predict(frame, intervals=50)
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     for form in ("safetensors", "torch_export"):
-        outcome = call("export", "checkpoint=whole", f"format={form}")
+        outcome = checked("export", "checkpoint=whole", f"format={form}")
         assert outcome.status == 0, outcome.err
 
     def killed(*arguments: object, **settings: object) -> None:
@@ -77,7 +79,7 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path, monkeypa
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("INFORMER_MODELS", "toys")
-    assert call("train", "resume=cut").status == 0
+    assert checked("train", "resume=cut").status == 0
     assert equal(weights("cut"), weights("whole"))
 
 

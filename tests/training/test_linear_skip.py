@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import SMALL, TENSORBOARD, call
 from sklearn.linear_model import Ridge
 from test_configs import composed
 from test_resume import assert_same_run
@@ -77,7 +77,7 @@ def test_training_cannot_end_below_it(folder: Path) -> None:
 
 def test_stopped_before_the_first_step_it_still_counts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a run that a signal stops in its first validation continues without it."""
-    settings = [*PLUS, "optim.lr=3", "trainer.max_epochs=1"]
+    settings = [*PLUS, TENSORBOARD, "optim.lr=3", "trainer.max_epochs=1"]
     assert call("train", *settings, "run_dir=whole").status == 0
     mean_loss = loop.mean_loss
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as multiprocessing
-from entry_points import ROOT, SMALL, call
+from entry_points import ROOT, SMALL, TENSORBOARD, call
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from informer import checkpoint
 from informer.training.distributed import Processes, WholeBatchNorm
 
-RUN = ["dataset=sample", *SMALL, "model.dropout=0", "trainer.max_epochs=2", "trainer.batch_size=17"]
+RUN = ["dataset=sample", *SMALL, TENSORBOARD, "model.dropout=0", "trainer.max_epochs=2", "trainer.batch_size=17"]
 """171 training windows: ten batches of 17, which two cannot divide, and one of a single window.
 
 The rate is the small default: gradients that are zero but for rounding (of keys' biases, of the bias before BatchNorm)

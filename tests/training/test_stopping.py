@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, SMALL, call
+from entry_points import ROOT, SMALL, TENSORBOARD, call
 from test_resume import assert_same_run
 
 from informer import checkpoint, console, files
@@ -23,7 +23,7 @@ from informer.training import loop, run
 from informer.training.optim import GuardedAdam, build_optimizer
 from informer.training.tracking.step_log import READ_EVERY
 
-SAMPLE = ["dataset=sample", *SMALL, "trainer.batch_size=8", "run_dir=run"]
+SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.batch_size=8", "run_dir=run"]
 STEPS = 22
 """Of an epoch: 171 training windows in batches of 8."""
 

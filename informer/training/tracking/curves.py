@@ -30,7 +30,7 @@ def track_epoch(
     """Write the curves and pictures of an epoch; leaves the model in eval mode.
 
     Args:
-        tracker: receives them; nothing is computed if it does not record.
+        tracker: receives them; what it does not keep is not computed.
         model: the network that is validated.
         data: its validation part is used.
         epoch: number of the epoch.
@@ -40,12 +40,13 @@ def track_epoch(
     if not tracker.is_recording:
         return
     model.eval()
-    tracker.figure("val/forecast", forecast_figure(model, data), epoch)
+    if tracker.takes_pictures:
+        tracker.figure("val/forecast", forecast_figure(model, data), epoch)
     tracker.scalars(interval_curves(model, data, batch_size=batch_size), epoch)
     if Extra.weights in extras:
         norms = {f"weights/{name}": float(part.detach().norm()) for name, part in model.named_parameters()}
         tracker.scalars(norms, epoch)
-    if Extra.attention in extras:
+    if Extra.attention in extras and tracker.takes_pictures:
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
         for each in attention_maps(model, window):
             names = ["validation window"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from matplotlib.figure import Figure
 
@@ -103,6 +103,8 @@ class LossFile:
         loss: the training loss.
         kept: for a resumed run, number of rows of the existing table to keep.
     """
+
+    TAKES_PICTURES: ClassVar[bool] = False
 
     def __init__(self, folder: Path, loss: LossConfig, *, kept: int = 0) -> None:
         self._folder, self._loss, self.table = folder, loss, LossTable()

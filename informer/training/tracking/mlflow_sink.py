@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from informer.checkpoint.paths import MLFLOW
 from informer.errors import InputError, reason_of
@@ -36,6 +36,8 @@ class MlflowRun:
     Raises:
         InputError: the server cannot be used; raised by every method.
     """
+
+    TAKES_PICTURES: ClassVar[bool] = True
 
     def __init__(self, folder: Path, *, is_resumed: bool) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -5,13 +5,12 @@ import io
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, ClassVar, Protocol, final
 
 from informer.checkpoint.paths import CURVES, EVENTS
 from informer.config.training import TrackerKind
 from informer.errors import InputError
 from informer.files import AppendedFile, writing
-from informer.training.tracking.tensorboard_sink import EventFile
 
 Positions = Mapping[str, int]
 """Position of each sink when a checkpoint was saved, by its kind."""
@@ -19,6 +18,9 @@ Positions = Mapping[str, int]
 
 class Sink(Protocol):
     """Receives curves. Methods raise an InputError if something cannot be written."""
+
+    TAKES_PICTURES: ClassVar[bool]
+    """False if `image` ignores them, so that none need be drawn."""
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Add a point of a curve."""
@@ -69,6 +71,10 @@ def check_installed(kinds: Sequence[TrackerKind]) -> None:
 
 def _open(kind: TrackerKind, folder: Path, position: int) -> Sink:
     if kind is TrackerKind.tensorboard:
+        from informer.training.tracking.tensorboard_sink import (
+            EventFile,  # tensorboard, which takes half a second to import
+        )
+
         return EventFile(folder / EVENTS, length=position)
     if kind is TrackerKind.csv:
         return CurvesFile(folder / CURVES, length=position)
@@ -84,6 +90,7 @@ class CurvesFile(AppendedFile):
     See `AppendedFile` for arguments and errors.
     """
 
+    TAKES_PICTURES: ClassVar[bool] = False
     HEADER = ("tag", "step", "value")
 
     def __init__(self, path: Path, *, length: int = 0) -> None:

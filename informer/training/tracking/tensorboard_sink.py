@@ -8,7 +8,7 @@ and a resumed run truncates later events.
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
@@ -57,6 +57,8 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
 @final
 class EventFile(AppendedFile):
     """The event file of a run; see `AppendedFile` for arguments and errors."""
+
+    TAKES_PICTURES: ClassVar[bool] = True
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
         super().__init__(path, length=length)

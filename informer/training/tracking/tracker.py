@@ -92,6 +92,11 @@ class Tracker(AbstractContextManager["Tracker"]):
         """Whether there are sinks."""
         return bool(self._sinks)
 
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether any sink keeps pictures."""
+        return any(sink.TAKES_PICTURES for sink in self._sinks.values())
+
     def begin(self) -> None:
         """Start of training: print the header of the epoch table."""
         log.info(self.EPOCH_HEADER)

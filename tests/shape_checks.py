@@ -1,0 +1,63 @@
+"""Shape types are checked while tests run: every jaxtyping annotation of the package becomes a runtime check.
+
+Only in modules that have such annotations: checks of plain types in all others double the time of their import.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import jaxtyping
+from beartype import beartype
+
+ROOT = Path(__file__).parents[1]
+
+CHECKED = {
+    "attention",
+    "data",
+    "inference",
+    "layers",
+    "linear",
+    "models",
+    "ops",
+    "scoring",
+    "watching",
+    "test_metrics.py",
+}
+"""Folders and files of tests that call functions with arrays; the others run whole commands, which take half as long
+again with checks. Three of those have them too: the `trained` run, `test_readme.py` and `models/test_families.py`."""
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def install() -> None:
+    """Let every module of the package with shape annotations be imported with checks."""
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted((ROOT / "informer").rglob("*.py"))
+        if "from jaxtyping import" in path.read_text(encoding="utf-8")
+    ]
+    jaxtyping.install_import_hook(modules, f"{__name__}.checked")
+
+
+def checked(function: Function) -> Function:
+    """The function with checks; functions inside functions have no shapes and would be decorated at every call."""
+    return function if "<locals>" in function.__qualname__ else beartype(function)
+
+
+def switch(path: Path) -> None:
+    """Checks on or off, for the tests of this file."""
+    wanted = CHECKED & set(path.relative_to(ROOT / "tests").parts)
+    jaxtyping.config.update("jaxtyping_disable", not wanted)
+
+
+@contextmanager
+def switched(on: bool) -> Iterator[None]:
+    """Checks on or off within the block."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", not on)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", before)
