@@ -18,9 +18,9 @@ demo: $(VENV)/.user
 	@echo "Open this page in a browser:"
 	@echo "$(CURDIR)/runs/$$(cat runs/latest)/report.html"
 
-# one process per core, one thread each; a process that has finished takes over tests of another
+# one process per core, one thread each; a file's tests stay together, they share what they set up, in the order of conftest.py
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Settings and fixtures of all tests; shape types are checked, see `shape_checks.py`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,12 @@ import shape_checks
 shape_checks.install()
 
 from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402 (the checks come first)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, then those with many tests: one process must not be left with a long file."""
+    slow, sizes = {item.path for item in items if item.get_closest_marker("slow")}, Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -sizes[item.path]))
 
 
 @pytest.hookimpl(tryfirst=True)
