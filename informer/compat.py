@@ -6,7 +6,7 @@ numbers in [-0.5, 0.5] (hour of day, day of week, day of month, day of year for 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -82,18 +82,6 @@ def our_name(name: str) -> str:
     for pattern, replacement in RENAMES:
         name = re.sub(pattern, replacement, name)
     return name
-
-
-def named_gradients(model: Informer, names: Iterable[str]) -> dict[str, Tensor]:
-    """Gradients of our parameters under their names, in their shapes (their feed-forward weights end in a 1)."""
-    parameters = dict(model.named_parameters())
-    gradients = {}
-    for name in names:
-        gradient = parameters[our_name(name)].grad
-        if gradient is None:
-            raise ValueError(f"{name} has no gradient: call backward on a loss of the model's output first")
-        gradients[name] = gradient[..., None] if re.search(r"\.conv[12]\.weight$", name) else gradient
-    return gradients
 
 
 def from_informer2020(state_dict: Mapping[str, Tensor], config: Mapping[str, Any]) -> Informer:

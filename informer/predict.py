@@ -21,7 +21,7 @@ from informer.config.commands import PredictConfig
 from informer.config.compose import run_command
 from informer.console import main_console, refuse, say
 from informer.data.read.download import check_input
-from informer.inference.jobs.places import at_hand
+from informer.inference.jobs.transfer import local_copies
 
 EXIT_SOME_FAILED = 1
 
@@ -48,7 +48,7 @@ def with_keys(arguments: Sequence[str]) -> list[str]:
 
 
 def _act(settings: PredictConfig) -> None:
-    with at_hand(settings) as here:
+    with local_copies(settings) as here:
         check_input(here.input or "")
         if note := unfinished_note(here.checkpoint):
             say(main_console(), note)

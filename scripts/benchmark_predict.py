@@ -21,7 +21,7 @@ from informer import checkpoint
 from informer.config.commands import Format
 from informer.config.input_format import InputFormat
 from informer.inference.jobs.batches import Job, chunks, local_engine
-from informer.inference.jobs.inputs import Source, name_sources
+from informer.inference.jobs.inputs import InputFile, name_sources
 from informer.inference.jobs.summary import Journal
 from informer.inference.jobs.writing import Writer
 from informer.inference.predictor import TrainedModel
@@ -43,7 +43,7 @@ class Stopwatch:
         self.seconds += time.process_time() - self._started
 
 
-def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_rows: int) -> list[Source]:
+def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_rows: int) -> list[InputFile]:
     """Write small files with the model's columns."""
     stamps = pd.date_range("2020-01-01", periods=n_rows, freq=step)
     values = torch.randn(n_rows, len(columns), generator=torch.Generator().manual_seed(0)).numpy().round(3)
@@ -54,7 +54,7 @@ def write_inputs(folder: Path, columns: list[str], step: str, n_files: int, n_ro
     return name_sources(paths)
 
 
-def pandas_alone(sources: list[Source], folder: Path, horizon: int) -> float:
+def pandas_alone(sources: list[InputFile], folder: Path, horizon: int) -> float:
     """Seconds for reading each file with its dates, and writing as many rows as a forecast has."""
     started = time.process_time()
     for source in sources:
@@ -63,7 +63,7 @@ def pandas_alone(sources: list[Source], folder: Path, horizon: int) -> float:
     return time.process_time() - started
 
 
-def job_alone(sources: list[Source], model: TrainedModel, job: Job, journal: Journal) -> float:
+def job_alone(sources: list[InputFile], model: TrainedModel, job: Job, journal: Journal) -> float:
     """Seconds of the job over the same files."""
     started = time.process_time()
     for rows, _ in local_engine(model)(job, chunks(sources, job, journal)):

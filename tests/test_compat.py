@@ -1,13 +1,14 @@
 """The authors' weights in our network: against arrays that their code made, and their modules' names and shapes."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from informer.compat import DEFAULTS, from_informer2020, named_gradients, our_name
+from informer.compat import DEFAULTS, from_informer2020, our_name
 from informer.errors import InputError
 from informer.models.informer import Informer
 
@@ -36,6 +37,17 @@ def test_eval_output_agrees(case: str) -> None:
     model, arrays = loaded(case)
     output = model.eval()(*(arrays[name] for name in INPUTS))
     torch.testing.assert_close(output, arrays["eval_output"], rtol=0, atol=1e-10)
+
+
+def named_gradients(model: Informer, names: list[str]) -> dict[str, torch.Tensor]:
+    """Gradients of our parameters under their names, in their shapes (their feed-forward weights end in a 1)."""
+    parameters = dict(model.named_parameters())
+    gradients = {}
+    for name in names:
+        gradient = parameters[our_name(name)].grad
+        assert gradient is not None, name
+        gradients[name] = gradient[..., None] if re.search(r"\.conv[12]\.weight$", name) else gradient
+    return gradients
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,7 +1,6 @@
 """Shell completion for `informer`: commands, keys, options of config groups, files."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from informer.config import conversion
 from informer.runtime import resource
@@ -90,10 +89,6 @@ def words_of(command: str) -> list[str]:
     """Words that may follow a command: `key=` for every key, `group=option` for every option of its config groups."""
     written = conversion.read_yaml(resource("conf") / f"{command}.yaml")["defaults"]
     groups = [group for entry in written if isinstance(entry, dict) for group in entry if "@" not in group]
-    chosen = [f"{group}={option}" for group in groups for option in _options(resource("conf") / group)]
+    chosen = [f"{group}={option}" for group in groups for option in conversion.options_of(group)]
     keys = (key for key in conversion.known_keys(command) if key not in groups)
     return [*chosen, *(f"{key}=" for key in keys)]
-
-
-def _options(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.yaml"))

@@ -7,7 +7,6 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Container, Mapping, Sequence
-from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, cast
@@ -189,13 +188,9 @@ def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]
 def help_of(name: str) -> str:
     """Help text of a command, from its yaml file, with the options of every config group."""
     folders = sorted(path for path in resource("conf").iterdir() if path.is_dir() and path.name != "hydra")
-    groups = "".join(f"{folder.name}: {', '.join(_options_of(folder))}\n" for folder in folders)
+    groups = "".join(f"{folder.name}: {', '.join(conversion.options_of(folder.name))}\n" for folder in folders)
     template = conversion.read_yaml(resource("conf") / f"{name}.yaml")["hydra"]["help"]["template"]
     return Template(template).substitute(APP_CONFIG_GROUPS=groups)
-
-
-def _options_of(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
 def _options() -> Namespace:
@@ -215,8 +210,8 @@ def check_groups(name: str, overrides: list[str]) -> None:
     }
     for key, _, value in (override.partition("=") for override in overrides):
         if value == "null" and chosen.get(key) is not None:
-            folder = resource("conf") / key.partition("@")[0]
-            raise InputError(f"{key}: expected one of {', '.join(_options_of(folder))}, found null")
+            options = conversion.options_of(key.partition("@")[0])
+            raise InputError(f"{key}: expected one of {', '.join(options)}, found null")
 
 
 def _refuse_dashes(arguments: Sequence[str], *, known: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from informer.config.schema import TrainConfig, check
 from informer.config.serving import ServeConfig
 from informer.config.updating import UpdateConfig, WatchConfig
 from informer.errors import MOST_SHOWN, InputError, reason_of
+from informer.runtime import resource
 
 Node = TypeVar("Node")
 
@@ -197,6 +198,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path}: expected keys and values, found a list")
     return {str(key): value for key, value in content.items()}
+
+
+def options_of(group: str) -> list[str]:
+    """Options of a config group: the names of the yaml files in `conf/<group>`."""
+    return sorted(path.stem for path in (resource("conf") / group).glob("*.yaml"))
 
 
 RERUN = """\

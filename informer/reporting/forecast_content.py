@@ -9,7 +9,7 @@ import pandas as pd
 
 from informer.config.input_format import InputFormat
 from informer.errors import InputError, counted
-from informer.inference.jobs.places import SUMMARY
+from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.jobs.writing import LONG_FILE
 from informer.reporting.content import Content, Origin, Profile, Track
 from informer.reporting.test_pass import iso

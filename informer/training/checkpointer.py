@@ -59,9 +59,9 @@ class Checkpointer:
         if self._processes.size > 1 and not together:
             return False
         late = self._seconds is not None and self._clock() - self._saved_at >= self._seconds
-        asked, late_anywhere = self._processes.largest([float(self._stop.signal), float(late)], self._device)
-        self._signal = int(asked)
-        return bool(asked or late_anywhere)
+        requested, late_anywhere = self._processes.maximum([float(self._stop.signal), float(late)], self._device)
+        self._signal = int(requested)
+        return bool(requested or late_anywhere)
 
     def save(self, state: State, *, is_best: bool = False) -> None:
         """Save the state.

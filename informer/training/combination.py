@@ -127,7 +127,7 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     parts = parts[-1:] if has_network else parts
     loss, units = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), _units(data)
     score = partial(_scored, units=units, loss=loss, batch_size=settings.trainer.eval_batch_size)
-    losses_by_batch, counts = score(_Asked(model, maps, repeated, offered), parts)
+    losses_by_batch, counts = score(_Forecasters(model, maps, repeated, offered), parts)
     each, horizons = _horizons(parts, data)
     candidates, singles = list(range(len(offered))), _singles(offered)
     if is_linear and repeated is not None and each < ENOUGH_HORIZONS and linear_skip.is_closed_form(model, settings):
@@ -187,7 +187,7 @@ def _units(data: Data) -> Float[Tensor, "series n"]:
     return torch.tensor(weights).sqrt().reshape(len(data.panel), len(positions))
 
 
-class _Asked(NamedTuple):
+class _Forecasters(NamedTuple):
     """The model, its maps, the rows that the seasonal naive repeats, and the candidate weights."""
 
     model: ForecastModel
@@ -196,17 +196,22 @@ class _Asked(NamedTuple):
     offered: list[Shares]
 
 
-_Score = Callable[[_Asked, Sequence[Windows]], tuple[np.ndarray, np.ndarray]]
+_Score = Callable[[_Forecasters, Sequence[Windows]], tuple[np.ndarray, np.ndarray]]
 
 
 def _scored(
-    asked: _Asked, parts: Sequence[Windows], *, units: Float[Tensor, "series n"], loss: Loss, batch_size: int
+    forecasters: _Forecasters,
+    parts: Sequence[Windows],
+    *,
+    units: Float[Tensor, "series n"],
+    loss: Loss,
+    batch_size: int,
 ) -> tuple[Float64[np.ndarray, "shares batches"], Float64[np.ndarray, "batches"]]:
     """Loss of each candidate average on each batch of the parts, and the weight of the batch."""
-    losses, counts = [np.zeros((len(asked.offered), 0))], []
-    with _unbounded(asked.model) as floor:
+    losses, counts = [np.zeros((len(forecasters.offered), 0))], []
+    with _unbounded(forecasters.model) as floor:
         for batch, series in (one for part in parts for one in _batches(part, batch_size, units.shape[1])):
-            losses.append(_losses(asked, batch, units[series.to(units.device)], loss, floor=floor))
+            losses.append(_losses(forecasters, batch, units[series.to(units.device)], loss, floor=floor))
             counts.append(float(observed_share(batch.target)) if parts[0].store.has_gaps else float(len(batch.target)))
     return np.concatenate(losses, axis=1), np.array(counts)
 
@@ -231,17 +236,17 @@ def _unbounded(model: ForecastModel) -> Iterator[bool]:
 
 
 def _losses(
-    asked: _Asked, batch: Batch, units: Float[Tensor, "b n"], loss: Loss, *, floor: bool
+    forecasters: _Forecasters, batch: Batch, units: Float[Tensor, "b n"], loss: Loss, *, floor: bool
 ) -> Float64[np.ndarray, "shares 1"]:
     """Loss of each candidate average on one batch, with errors in `units`."""
-    whole, linear = (model_output(model, batch).float() for model in asked[:2])
-    history, naive = history_of(batch.enc_x[:, :, list(asked.maps.positions)]), torch.zeros_like(linear)
-    if asked.repeated is not None:  # as in `apply`: repeated without known effects, plus those of the horizon
-        enc_x, dec_x = asked.maps.inputs(batch)
-        left, ahead = asked.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
-        naive = left[:, :, list(asked.maps.positions)][:, asked.repeated.to(history.device)] + ahead
+    whole, linear = (model_output(model, batch).float() for model in forecasters[:2])
+    history, naive = history_of(batch.enc_x[:, :, list(forecasters.maps.positions)]), torch.zeros_like(linear)
+    if forecasters.repeated is not None:  # as in `apply`: repeated without known effects, plus those of the horizon
+        enc_x, dec_x = forecasters.maps.inputs(batch)
+        left, ahead = forecasters.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
+        naive = left[:, :, list(forecasters.maps.positions)][:, forecasters.repeated.to(history.device)] + ahead
     linear, naive = (with_quantile_axis(one, whole) for one in (linear, naive))
-    forecasts = (one.network * whole + one.linear * linear + one.naive * naive for one in asked.offered)
+    forecasts = (one.network * whole + one.linear * linear + one.naive * naive for one in forecasters.offered)
     bounded = (at_least_history(one, history) if floor else one for one in forecasts)
     unit = units[:, None].to(whole)
     wide = with_quantile_axis(unit, whole)
@@ -274,7 +279,7 @@ def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Da
     candidates, relative_losses = _offered(has_network=False, has_naive=True), []
     for fitted, held in held_out_blocks(maps, linear_skip.offered(settings.model), data, n_blocks=FOLDS):
         if len(held):
-            losses, counts = score(_Asked(fitted, fitted, repeated, candidates), [held])
+            losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [held])
             means = losses @ counts
             relative_losses.append(means / means[0] if means[0] > 0 else np.ones_like(means))
     if not relative_losses:

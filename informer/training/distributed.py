@@ -107,7 +107,7 @@ class Processes:
             dist.all_reduce(values)
         return values
 
-    def largest(self, values: list[float], device: torch.device) -> list[float]:
+    def maximum(self, values: list[float], device: torch.device) -> list[float]:
         """Elementwise maximum over processes, known to all."""
         if self.size == 1:
             return values

@@ -86,7 +86,7 @@ class Session:
         """Whether the time limit is reached; a collective operation, so all processes must call it together."""
         if isinf(self.ends_at):
             return False
-        return bool(self.processes.largest([float(self.checkpointer.now() >= self.ends_at)], self.device)[0])
+        return bool(self.processes.maximum([float(self.checkpointer.now() >= self.ends_at)], self.device)[0])
 
     @property
     def device(self) -> torch.device:

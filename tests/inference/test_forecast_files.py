@@ -18,7 +18,7 @@ from informer.config.dataset import DatasetConfig
 from informer.config.input_format import InputFormat
 from informer.data.read.source import read_series
 from informer.inference.jobs.batches import Job, forecast_files
-from informer.inference.jobs.inputs import Source
+from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.writing import Writer, to_csv
 from informer.inference.result import Forecast
 
@@ -54,7 +54,7 @@ def forecast_bytes(forecaster: Forecaster, checkpoint: Path, path: Path, named: 
         batch_size=1,
         many=False,
     )
-    (row,), _ = forecast_files(forecaster.trained, job, [Source(path, "table")])
+    (row,), _ = forecast_files(forecaster.trained, job, [InputFile(path, "table")])
     assert row.status == "ok", row.message
     return (path.parent / "out" / row.output).read_bytes()
 

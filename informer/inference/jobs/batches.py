@@ -21,9 +21,9 @@ from informer.data.read.download import file_sha256
 from informer.data.read.source import Series
 from informer.errors import InputError, is_out_of_memory
 from informer.files import check_inputs_stay, expanded
-from informer.inference.jobs.inputs import Source
-from informer.inference.jobs.places import SUMMARY
+from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.summary import ERROR, Journal, Row, fingerprint
+from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel
 from informer.inference.result import Forecast
@@ -34,7 +34,7 @@ from informer.inference.rolling.tables import metrics_of, rolled_of
 if TYPE_CHECKING:
     from informer.inference.rolling.refits import Refit  # forecasting, which fits nothing, starts faster without it
 
-Chunk = list[Source]
+Chunk = list[InputFile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,25 +83,25 @@ class Job:
         """Future covariates shared by all files, if any."""
         return model.reader.future_file(self.future, self.written) if isinstance(self.future, Path) else None
 
-    def own_future(self, model: TrainedModel, source: Source) -> Futures | None:
+    def own_future(self, model: TrainedModel, source: InputFile) -> Futures | None:
         """Future covariates of one file, if each file has its own."""
         own = self.future[source.name] if isinstance(self.future, Mapping) else None
         return None if own is None else model.reader.future_file(own, self.written)
 
-    def name_in_long(self, source: Source, series: Series) -> str:
+    def name_in_long(self, source: InputFile, series: Series) -> str:
         """Name of a series in the table of all files (format=long)."""
         if series.series_col is None:
             return source.name
         return f"{source.name}/{series.name}" if self.many else series.name
 
-    def files_of(self, source: Source) -> list[str]:
+    def files_of(self, source: InputFile) -> list[str]:
         """Files written for one input file, relative to the output folder, the forecasts first."""
         if self.rolling:
             return [rolled_of(source.name, self.writer.format), metrics_of(source.name)]
         pictures = self.writer.pictures_of(source.name)
         return [self.writer.output_of(source.name), *(str(one.relative_to(self.writer.folder)) for one in pictures)]
 
-    def check_inputs(self, sources: Sequence[Source]) -> None:
+    def check_inputs(self, sources: Sequence[InputFile]) -> None:
         """Raise an InputError if an output would overwrite an input file."""
         futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
         futures += [] if self.attributes is None else [self.attributes]
@@ -141,7 +141,7 @@ Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
 """Processes chunks and yields their outcomes in order."""
 
 
-def chunks(sources: Sequence[Source], job: Job, journal: Journal) -> Iterator[Chunk]:
+def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator[Chunk]:
     """The files that are not done yet, `job.batch_size` at a time."""
     for first in range(0, len(sources), job.batch_size):
         part = sources[first : first + job.batch_size]
@@ -160,7 +160,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     if job.rolling:
         return Done([_roll_file(model, job, source) for source in sources], "")
     rows = {source: _new_row(source) for source in sources}
-    histories: dict[Source, History] = {}
+    histories: dict[InputFile, History] = {}
     shared = job.shared_future(model)
     for source in sources:
         with _noting(job, rows, source):
@@ -183,7 +183,7 @@ class History(NamedTuple):
 
 
 @contextmanager
-def _noting(job: Job, rows: dict[Source, Row], source: Source) -> Iterator[None]:
+def _noting(job: Job, rows: dict[InputFile, Row], source: InputFile) -> Iterator[None]:
     """Record an error in a file as its row: InputError and out of memory; with many files also internal errors."""
     try:
         yield
@@ -202,8 +202,8 @@ def _noting(job: Job, rows: dict[Source, Row], source: Source) -> Iterator[None]
 
 
 def _forecasts_of(
-    model: TrainedModel, job: Job, histories: Mapping[Source, History], rows: dict[Source, Row]
-) -> dict[Source, list[Forecast]]:
+    model: TrainedModel, job: Job, histories: Mapping[InputFile, History], rows: dict[InputFile, Row]
+) -> dict[InputFile, list[Forecast]]:
     """Forecasts of all files together; if that fails, file by file, since one may be the cause. Same numbers."""
     try:
         together = [one for found in histories.values() for one in found.series]
@@ -212,7 +212,7 @@ def _forecasts_of(
     except Exception:
         if not job.many:
             raise
-    own: dict[Source, list[Forecast]] = {}
+    own: dict[InputFile, list[Forecast]] = {}
     for source, found in histories.items():
         with _noting(job, rows, source):
             own[source] = list(_forecasts(model, job, found.series, found.ahead))
@@ -237,7 +237,7 @@ def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: S
         )
 
 
-def _roll_file(model: TrainedModel, job: Job, source: Source) -> Row:
+def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     """Forecast from all origins of one file, and write the table."""
     assert job.rolling is not None, "see `forecast_files`"
     rows = {source: _new_row(source)}
@@ -257,6 +257,6 @@ def _read(row: Row, series: Sequence[Series]) -> Row:
     return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin), message=repairs)
 
 
-def _new_row(source: Source) -> Row:
+def _new_row(source: InputFile) -> Row:
     size, changed = fingerprint(source.path)
     return Row(file=str(source.path), size=size, changed=changed)

@@ -16,24 +16,24 @@ from informer.files import expanded
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputFile:
     """A file and its name, which is used in errors, to select its scaler, and in the paths of its forecasts."""
 
     path: Path
     name: str
 
 
-def name_sources(paths: Sequence[Path]) -> list[Source]:
+def name_sources(paths: Sequence[Path]) -> list[InputFile]:
     """Names as in training (`series_names`), with the file ending if two would be equal otherwise."""
     names = series_names(paths)
     whole = [str(Path(name).with_name(path.name)) for name, path in zip(names, paths, strict=True)]
     times = Counter(names)
     mixed = [name if times[name] == 1 else long for name, long in zip(names, whole, strict=True)]
     # a.csv, a.csv.gz and a.csv.csv: the last without its ending equals the first with its ending
-    return [Source(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else whole, strict=True)]
+    return [InputFile(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else whole, strict=True)]
 
 
-def match_futures(wanted: str, sources: Sequence[Source]) -> Path | dict[str, Path]:
+def match_futures(wanted: str, sources: Sequence[InputFile]) -> Path | dict[str, Path]:
     """One file of future covariates for all, or one per input file, by name.
 
     Args:

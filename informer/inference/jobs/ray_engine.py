@@ -18,7 +18,7 @@ import torch
 
 from informer.errors import InputError
 from informer.inference.jobs.batches import Chunk, Done, Engine, Job, forecast_files
-from informer.inference.jobs.inputs import Source
+from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.summary import Row
 from informer.inference.predictor import TrainedModel
 
@@ -62,7 +62,7 @@ class _Worker:
         self._model = TrainedModel.load(job.checkpoint, device=device)
 
     def __call__(self, chunk: dict[str, Any]) -> dict[str, Any]:
-        sources = [Source(Path(path), name) for path, name in zip(chunk["paths"], chunk["names"], strict=True)]
+        sources = [InputFile(Path(path), name) for path, name in zip(chunk["paths"], chunk["names"], strict=True)]
         rows, long = forecast_files(self._model, self._job, sources)
         return {"rows": [asdict(row) for row in rows], "long": long}
 

@@ -22,10 +22,10 @@ from informer.data.read.table import name_of
 from informer.errors import InputError, ReportError, counted, listed
 from informer.files import expanded, write_atomic
 from informer.inference.jobs.batches import Engine, Job, chunks, forecast_files, local_engine
-from informer.inference.jobs.inputs import Source, check_output, check_outside, match_futures, name_sources
-from informer.inference.jobs.places import SUMMARY
+from informer.inference.jobs.inputs import InputFile, check_output, check_outside, match_futures, name_sources
 from informer.inference.jobs.ray_engine import ray_engine
 from informer.inference.jobs.summary import ERROR, Journal
+from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling.scores import Rolling
@@ -54,7 +54,7 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
     wanted = settings.input or ""
     files = list_files("input", wanted)
     path = expanded(wanted)
-    sources = [Source(path, name_of(path))] if files is None else name_sources(files)
+    sources = [InputFile(path, name_of(path))] if files is None else name_sources(files)
     with logging_to(console, quiet=files is not None):
         model = TrainedModel.load(located(settings), device=settings.device)
         job = replace(_job(settings, sources, many=files is not None), refit=refit)
@@ -81,7 +81,7 @@ def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:
     return local_engine(model)
 
 
-def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> Job:
+def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -> Job:
     levels, rolling = tuple(settings.intervals), None
     if settings.mode is Mode.rolling:
         rolling = Rolling(
@@ -117,7 +117,7 @@ def _job(settings: PredictConfig, sources: Sequence[Source], *, many: bool) -> J
     )
 
 
-def _predict_one(model: TrainedModel, job: Job, source: Source, console: Console) -> int:
+def _predict_one(model: TrainedModel, job: Job, source: InputFile, console: Console) -> int:
     was_there = (job.writer.folder / job.files_of(source)[0]).exists()
     (row,), table = forecast_files(model, job, [source])
     if row.status == ERROR:
@@ -134,7 +134,7 @@ def _predict_one(model: TrainedModel, job: Job, source: Source, console: Console
     return len(row.left_out)
 
 
-def _predict_many(engine: Engine, job: Job, sources: Sequence[Source], console: Console, *, resume: bool) -> int:
+def _predict_many(engine: Engine, job: Job, sources: Sequence[InputFile], console: Console, *, resume: bool) -> int:
     folder = job.writer.folder
     outputs = [output for source in sources for output in job.files_of(source)]
     journal = Journal(folder, job.digest(), outputs, resume=resume)

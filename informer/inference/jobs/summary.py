@@ -9,8 +9,8 @@ from typing import final
 
 from informer.errors import InputError, as_given
 from informer.files import remove_temporary, write_atomic, writing
-from informer.inference.jobs.inputs import Source
-from informer.inference.jobs.places import SUMMARY
+from informer.inference.jobs.inputs import InputFile
+from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.reader import LEFT_OUT
 
 JOURNAL = f".{SUMMARY}.unfinished"
@@ -96,7 +96,7 @@ class Journal:
         with writing(folder / SUMMARY):
             (folder / SUMMARY).unlink(missing_ok=True)
 
-    def is_done(self, source: Source, outputs: Sequence[str]) -> bool:
+    def is_done(self, source: InputFile, outputs: Sequence[str]) -> bool:
         """Whether the same file was forecast by the same job, and all its outputs exist.
 
         Args:
@@ -118,7 +118,7 @@ class Journal:
         with writing(path), path.open("ab") as file:
             file.write(_encoded(self._text(rows)))
 
-    def finish(self, sources: Iterable[Source]) -> list[Row]:
+    def finish(self, sources: Iterable[InputFile]) -> list[Row]:
         """Write the summary with one row per file, in the order of `sources`; returns the rows."""
         rows = [self._rows[str(source.path)] for source in sources]
         write_atomic(self._folder / SUMMARY, _encoded(as_given(self._text(rows, header=True))))

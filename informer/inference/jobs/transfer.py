@@ -24,7 +24,7 @@ SUMMARY = "summary.csv"
 
 
 @contextmanager
-def at_hand(settings: PredictConfig) -> Iterator[PredictConfig]:
+def local_copies(settings: PredictConfig) -> Iterator[PredictConfig]:
     """The settings with local paths instead of addresses. At the end, unless there was an error, all files of the
     output folder are written to the address of `output`, the summary last.
 
