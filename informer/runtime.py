@@ -6,10 +6,15 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 PACKAGE = Path(__file__).resolve().parent
 LIBRARIES = ("informer", "torch", "numpy", "pandas", "scikit-learn", "hydra-core")
@@ -66,6 +71,29 @@ def pick_device(name: str) -> Any:
         )
     torch.cuda.set_device(own)
     return torch.device("cuda", own)
+
+
+def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorator: numpy and scipy compute with one thread within the function.
+
+    Their threads wait for each other many times within one factorisation. On idle cores several gain little for
+    matrices of some hundred rows; on busy ones a factorisation takes 100 times as long.
+    """
+
+    @wraps(function)
+    def limited(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with _blas().limit(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return limited
+
+
+@cache
+def _blas() -> Any:
+    import scipy.linalg  # noqa: F401 (its library has to be loaded to be found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _found() -> str:

@@ -17,6 +17,7 @@ from informer.linear.observed import ObservedRows, scaled_up
 from informer.linear.products import window_products
 from informer.models.base import ForecastModel, at_least_zero
 from informer.ops.gaps import carried, history_of
+from informer.runtime import one_blas_thread
 
 PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 MAX_ROWS = 300_000
@@ -221,6 +222,7 @@ class RidgeRefit:
         return replace(self._ridge, weight=torch.from_numpy(weight))
 
 
+@one_blas_thread
 def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
     from sklearn.linear_model import Ridge  # forecasting, which fits nothing, starts faster without it
 
@@ -239,6 +241,7 @@ class _Moments:
     def __add__(self, other: "_Moments") -> "_Moments":
         return _Moments(self.gram + other.gram, self.cross + other.cross, self.windows + other.windows)
 
+    @one_blas_thread
     def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """seq_len rows with the same moments: fitting these rows equals fitting all of them."""
         values, vectors = np.linalg.eigh(self.gram)

@@ -24,6 +24,7 @@ from informer.linear.features import Group
 from informer.linear.moments import Moments
 from informer.linear.select import Choice, CrossValidation, fit_own, fit_shared
 from informer.linear.solve import Layout, Strengths, blended, raw_map
+from informer.runtime import one_blas_thread
 
 LEAST_GAIN = 1e-3
 """Least share by which one more forecast must lower the error."""
@@ -109,6 +110,7 @@ def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:
         yield from (replace(best, lookback=rows, **change) for change in changes)  # type: ignore[arg-type]
 
 
+@one_blas_thread
 def products_of(validation: CrossValidation, candidates: Sequence[Strengths]) -> Products:
     """Error products of candidates, each fitted to every fold."""
     layout = validation.layout

@@ -28,6 +28,7 @@ from informer.linear.solve import Layout, Strengths, blended, raw_map
 from informer.linear.sums import Sums
 from informer.linear.weights import series_weights
 from informer.models.linear import MOST_WEIGHTS, recent_rows
+from informer.runtime import one_blas_thread
 
 log = logging.getLogger(__name__)
 
@@ -231,6 +232,7 @@ class LinearFit:
         """Number of moments that fit into KEPT_BYTES."""
         return KEPT_BYTES // (8 * (self.sizes.rows + len(self.features.groups)) ** 2)
 
+    @one_blas_thread
     def _fit(
         self, strengths: Sequence[Strengths], moments: MomentsOf, note: str, pooled: Moments | None = None
     ) -> LinearForecast:

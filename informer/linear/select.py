@@ -12,8 +12,9 @@ from jaxtyping import Float64
 from informer.linear.features import Group
 from informer.linear.moments import Moments
 from informer.linear.solve import Layout, Normal, Strengths, blended, normal_equations, penalties, solve
+from informer.runtime import one_blas_thread
 
-SHARED = (1e1, 1e2, 1e3, 1e4, 1e5)
+SHARED = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 OWN = (inf, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1)
 FURTHER = (inf, 1e0, 1e1, 1e2, 1e3, 1e4)
 TAPERS = (0.0, 1.0, 2.0)
@@ -117,6 +118,7 @@ class CrossValidation:
         self.weights = list(self.weights) or [1.0] * len(self.columns)
         self.pooled = [total(fold.fitted, self.weights) for fold in self.folds]
 
+    @one_blas_thread
     def losses(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
         """Mean squared error on each held-out block."""
         return np.array([self._loss(strengths, *part) for part in zip(self.folds, self.pooled, strict=True)])
@@ -166,8 +168,8 @@ class Choice:
     def run(self) -> Strengths:
         """The best setting found by changing one thing at a time."""
         best = Strengths(lookback=self.start, own=self.own[0])
-        # other changes are judged by their gain, which a penalty that is far off would hide
-        best = self._better(best, (replace(best, shared=shared) for shared in SHARED), sure=0.0)
+        # other changes are judged by their gain, which a penalty that is far off would hide; also if time is up
+        best = self._better(best, (replace(best, shared=shared) for shared in SHARED), sure=0.0, always=True)
         for _ in range(2):
             before = best
             best = self._better(best, (replace(best, own=own) for own in self.own))
@@ -244,12 +246,14 @@ class Choice:
                 best, place = other, place + step
         return best
 
-    def _better(self, current: Strengths, trials: Iterable[Strengths], sure: float = SURE) -> Strengths:
-        """The best trial that is significantly better than `current`, or else `current`."""
+    def _better(
+        self, current: Strengths, trials: Iterable[Strengths], sure: float = SURE, *, always: bool = False
+    ) -> Strengths:
+        """The best trial that is significantly better than `current`, or else `current`; `always`: however long."""
         loss = self.loss(current)
         best, bar = current, loss.mean() * (1 - LEAST_GAIN)
         for trial in trials:
-            if not self._has_time(trial):
+            if not always and not self._has_time(trial):
                 continue
             other = self.loss(trial)
             gain = loss - other

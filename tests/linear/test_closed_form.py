@@ -26,7 +26,7 @@ from informer.linear.held_out import fold_moments
 from informer.linear.moments import MomentSource, Run, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig
 from informer.linear.products import window_products
-from informer.linear.select import CrossValidation, FoldMoments, fit_own, fit_shared
+from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared
 from informer.linear.solve import Layout, Strengths, blended
 
 HOURLY = Frequency.parse("h")
@@ -411,3 +411,14 @@ def test_lookbacks_that_take_too_long_to_be_fitted_are_not_offered():
         choice, best = fit.choose(lambda: float(-next(ticks)), most)
         assert max(choice.lookbacks) == longest
         assert best.lookback <= longest
+
+
+def test_the_penalty_is_chosen_even_if_time_is_up():
+    """Red if the penalties of the first pass are skipped for lack of time, or if anything else is tried."""
+    train, val = parts_of(store((400,)), range(250), range(260, 320))
+    fit = prepare(train, val, range(COLUMNS), frequency=HOURLY, calendar=CalendarEmbed.timeF, config=LinearConfig())
+    choice, best = fit.choose(lambda: -1.0)
+    trials = [Strengths(lookback=choice.start, own=inf, shared=shared) for shared in SHARED]
+    assert best == min(trials, key=lambda one: choice.validation.losses(one).mean())
+    assert choice.was_cut
+    assert choice.n_trials == len(SHARED)
