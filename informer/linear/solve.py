@@ -147,7 +147,7 @@ class Layout:
         return _read(self.features, column, used)
 
 
-@lru_cache(maxsize=1024)  # the search asks several times for each map, which took a third of its time
+@lru_cache(maxsize=1024)  # the search asks several times for each map, which took a quarter of its time
 def _read(features: OriginFeatures, column: int | None, used: frozenset[Group]) -> np.ndarray:
     origin = features.column_of
     found = np.array(
