@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from entry_points import SMALL, Trained, call
+from entry_points import SMALL, TENSORBOARD, Trained, call
 from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
 
 from informer import checkpoint
@@ -15,7 +15,7 @@ TRAIN = ["dataset=sample", *SMALL, "trainer.max_steps=1"]
 def test_tensorboard_shows_each_run_once(folder: Path) -> None:
     """Red if the newest run has two names below `runs`; the oracle is TensorBoard's own search."""
     for name in ("one", "two"):
-        assert call("train", *TRAIN, f"run_dir=runs/{name}").status == 0
+        assert call("train", *TRAIN, TENSORBOARD, f"run_dir=runs/{name}").status == 0
     assert set(EventMultiplexer().AddRunsFromDirectory("runs").Reload().Runs()) == {"one", "two"}
     assert Path("runs/latest").read_text() == "two\n"
 
