@@ -19,8 +19,8 @@ from informer.config.serving import ServeConfig
 from informer.data.calendar import calendar_marks
 from informer.data.read.frequency import Frequency
 from informer.serving.batching import Options
+from informer.serving.bodies import CSV, JSON, Body
 from informer.serving.service import Service
-from informer.serving.tables import CSV, JSON, Body
 
 ROWS, AHEAD, SEQ_LEN = 140, 5, 10
 SETTINGS = [

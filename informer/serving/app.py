@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 import informer
 from informer.errors import InputError, is_out_of_memory, printable
 from informer.serving.batching import Options
+from informer.serving.bodies import CSV, FRAME, FUTURE, JSON, Body, UnknownType
 from informer.serving.page import page_of
 from informer.serving.service import Busy, Service
-from informer.serving.tables import CSV, FRAME, FUTURE, JSON, Body, UnknownType
 
 MB = 1_000_000
 KEYS = ("horizon", "intervals", "name")

@@ -13,7 +13,7 @@ from informer.inference.intervals import LEVELS
 from informer.inference.predictor import TrainedModel
 from informer.inference.result import Forecast
 from informer.serving.batching import Batcher, Options, Task
-from informer.serving.tables import FRAME, Body, read_tasks, to_body
+from informer.serving.bodies import FRAME, Body, read_tasks, to_body
 
 MOST_NAMES = 100
 """Maximum number of series names, and of categories of a column, in a description."""

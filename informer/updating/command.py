@@ -44,7 +44,7 @@ from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
 from informer.training.update_state import UNTIL, UpdateState
 from informer.updating.fitting import Later, LinearPart, later_errors, recent, windows_of
-from informer.updating.rows import Rows, input_dataset, joined, read_rows
+from informer.updating.joined_rows import Rows, input_dataset, joined, read_rows
 from informer.updating.tuning import last_rate, tuned
 
 log = logging.getLogger("informer.update")

@@ -21,7 +21,7 @@ from informer.inference.predictor import TrainedModel
 from informer.reporting.page import to_html
 from informer.training.update_state import UNTIL
 from informer.updating.command import written
-from informer.updating.rows import input_dataset, joined, read_rows
+from informer.updating.joined_rows import input_dataset, joined, read_rows
 from informer.watching.content import to_content, to_json
 from informer.watching.findings import Verdict
 from informer.watching.observe import findings, watched

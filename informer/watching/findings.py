@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from scipy.stats import t
 
 from informer.inference.bootstrap import Interval, skill_interval
-from informer.watching.inputs import MOVED
+from informer.watching.distances import MOVED
 
 OFF = 0.05
 """Deviation of coverage from the level that is tolerated before intervals are recalibrated."""

@@ -17,9 +17,9 @@ from informer.inference.baselines import bounded
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling.scores import baselines_before, moment_in
 from informer.models.base import model_output, point
+from informer.watching.distances import ks_distance, stability_index
 from informer.watching.drift import Drift, find_drift
 from informer.watching.findings import Alarm, Findings, Moved, Period, skill_of
-from informer.watching.inputs import ks_distance, stability_index
 from informer.watching.level import Level, find_shift
 
 LEVEL = 80

@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from informer.watching.distances import ks_distance, stability_index
 from informer.watching.drift import (
     ALPHA,
     BURN_IN,
@@ -20,7 +21,6 @@ from informer.watching.drift import (
     whitened,
 )
 from informer.watching.findings import Alarm, Findings, Moved, Verdict
-from informer.watching.inputs import ks_distance, stability_index
 
 ROWS, BREAK = 400, 250
 
