@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from entry_points import ROOT, SMALL, Outcome, Trained, call
+from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
 from forgery import content_of, write_forged
 
 from informer.config import conversion
@@ -76,9 +76,8 @@ def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on a file of the user, in a folder with that file."""
     place = tmp_path_factory.mktemp("own")
     (place / "own.csv").write_bytes(BODY)
-    outcome = call(
-        "train", "dataset=csv", f"dataset.path={place}/own.csv", *SMALL, "trainer.max_steps=1", f"run_dir={place}/run"
-    )
+    arguments = ["dataset=csv", f"dataset.path={place}/own.csv", *SMALL, TENSORBOARD, "trainer.max_steps=1"]
+    outcome = call("train", *arguments, f"run_dir={place}/run")
     assert outcome.status == 0, outcome.err
     return place
 
