@@ -39,10 +39,15 @@ class InputError(ValueError):
 
     It is a ValueError, so that callers from Python can catch it as such. The line is printable for any names and cells
     of a file.
+
+    Args:
+        line: the line.
+        settings: settings that may fix it, as in `dataset.sort=true`.
     """
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, *settings: str) -> None:
         super().__init__(printable(line, MOST_SIGNS))
+        self.settings = settings
 
 
 class ReportError(InputError):

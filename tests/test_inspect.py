@@ -326,3 +326,70 @@ def test_mistakes_are_one_line(arguments: list[str], part: str, folder: Path) ->
     assert outcome.err.startswith("error: ")
     assert outcome.err.count("\n") == 1
     assert part in outcome.err
+
+
+def rows_of_weather(n_again: int, changed: int = 0) -> pd.DataFrame:
+    """Hours, some of them twice with another text, and in the first `changed` of these with another number."""
+    frame = table(600).assign(weather="clear")
+    again = frame.iloc[10 : 10 + n_again].assign(weather="rain")
+    again.loc[again.index[:changed], "load"] += 1
+    return pd.concat([frame, again]).sort_values("date", kind="stable", ignore_index=True)
+
+
+def test_rows_that_repeat_the_numbers_of_their_time_may_be_dropped_by_name(folder: Path) -> None:
+    """Red if the command cannot be pasted, or if it drops rows without naming them."""
+    rows_of_weather(50).to_csv("f.csv", index=False)
+    outcome = call("inspect", "f.csv")
+    assert outcome.status == 2
+    assert (
+        "confirm:  f.csv: duplicates=first would drop 50 of 650 rows; 100% of them have the numbers of another row at "
+        "their time; " in outcome.out
+    )
+    assert "dataset.confirm=[duplicates]" in command(outcome)
+    trains(outcome)
+    refused = call("forecast", "f.csv", "repair=auto")
+    assert refused.status == 2
+    assert refused.err.endswith("repair=auto cannot fix all of this: fix the file, or see informer inspect f.csv\n")
+
+
+@pytest.mark.parametrize(("n_again", "changed"), [(50, 5), (50, 50)])
+def test_rows_with_other_numbers_are_not_proposed_to_be_dropped(n_again: int, changed: int, folder: Path) -> None:
+    rows_of_weather(n_again, changed).to_csv("f.csv", index=False)
+    outcome = call("inspect", "f.csv")
+    assert outcome.status == 2
+    assert "confirm=" not in outcome.out
+    assert "informer train" not in outcome.out
+
+
+def test_many_missing_rows_stay_missing_in_the_command(folder: Path) -> None:
+    """The line about gaps and the command agree; of few missing rows nothing is invented."""
+    table(600).drop(index=range(50, 90)).to_csv("many.csv", index=False)
+    outcome = call("inspect", "many.csv")
+    assert "gaps:     7% of the values are missing; dataset.fill=mask keeps them missing" in outcome.out
+    assert "dataset.fill=mask" in command(outcome)
+    table(600).drop(index=range(50, 60)).to_csv("few.csv", index=False)
+    assert "dataset.fill=linear" in command(call("inspect", "few.csv"))
+
+
+def test_repeated_names_name_the_columns_without_them(folder: Path) -> None:
+    table(b=1.5, c=2.5).to_csv("f.csv", index=False)
+    text = Path("f.csv").read_text()
+    Path("f.csv").write_text(text.replace("load", "price", 1))
+    outcome = call("inspect", "f.csv")
+    assert "column names repeat: 'price'; rename them" in outcome.out
+    line = "give each column price a name of its own in row 1, or leave them out: dataset.columns=[b,c]"
+    assert line in outcome.out
+    assert call("inspect", "f.csv", "dataset.columns=[b,c]").status == 0
+
+
+def test_years_and_months_next_to_times_are_proposed_to_be_left_out(folder: Path) -> None:
+    """Red if a model is trained to forecast the month; a column of other numbers with such a name stays."""
+    times = pd.date_range("2021-01-01", periods=ROWS, freq="h")
+    table(year=times.year, month=times.month, hour=times.hour, day=0.5).to_csv("f.csv", index=False)
+    outcome = call("inspect", "f.csv")
+    assert (
+        "calendar: year, month, hour repeat the time; dataset.exclude=[year,month,hour] leaves them out" in outcome.out
+    )
+    assert "dataset.exclude=[year,month,hour]" in command(outcome)
+    assert "calendar:" not in call("inspect", "f.csv", "dataset.exclude=[year,month,hour]").out
+    trains(outcome)

@@ -93,7 +93,7 @@ class DatasetConfig:
         short: what to do with series that are too short for a window in each part.
         memmap: keep values in cache files instead of in memory, and read CSV files in pieces.
         cache_dir: folder of the cache files; None means `cache` in the data folder.
-        time_col: time column; None detects it.
+        time_col: time column; None detects it, and joins columns named year, month, day, hour, minute or quarter.
         clock_col: column with the time of day, if `time_col` contains only dates; None detects it.
         time_format: strptime format of the timestamps (`%Y-Q%q` for quarters, `%G-W%V` for ISO weeks); s, ms, us or ns
             since 1970; or excel for spreadsheet days; None detects it (spreadsheet days only in workbooks).

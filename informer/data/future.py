@@ -13,7 +13,8 @@ from informer.data.read.examine import read_cells
 from informer.data.read.report import Report
 from informer.data.read.source import Series
 from informer.data.read.table import Table
-from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.data.read.time_column import find_time_column
+from informer.data.read.timestamps import find_format, parse_timestamps
 from informer.errors import InputError, listed
 
 

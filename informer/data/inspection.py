@@ -16,7 +16,7 @@ from informer.config.overrides import changed_settings, command_line
 from informer.console import logging_to, say
 from informer.data.attributes import read_attributes
 from informer.data.long import LongTable
-from informer.data.proposals import NOTHING, Proposal, gap_lines, season_lines
+from informer.data.proposals import NOTHING, Proposal, confirm_lines, gap_lines, season_lines, way_out
 from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
@@ -106,7 +106,9 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
     """Findings on a file, or on each of its series; if `alone`, an unreadable file raises InputError."""
     dataset = settings.dataset
     try:
-        table, attributes = table_of_file(path, dataset), read_attributes(dataset)
+        with logging_to(console):
+            table = table_of_file(path, dataset)
+        attributes = read_attributes(dataset)
         if attributes is not None:
             table, dataset = attributes.joined(table, dataset.series_col, path.name), attributes.named_in(dataset)
         table, dataset = CategoryReader().coded(table, dataset)
@@ -132,10 +134,11 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         series, report = inspect_table(table, settings.dataset, name, sizes=settings.sizes)
     key = None if series is None or path is None else series_column(table, settings.dataset)
     command: list[str] = []
+    proposal = Proposal.of(table, settings.dataset, settings.target)
     if key is None:
         advice, verdict = _advice(table, name, settings, report)
         if advice is not None and path is not None:
-            dataset = Proposal.of(table, settings.dataset, settings.target).added(advice[0])
+            dataset = proposal.added(advice[0])
             command = _commands(path, dataset, advice[1], target=settings.target)
     else:
         advice, verdict = None, f"series:   {key!r} separates the series"
@@ -153,6 +156,7 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
             *_facts(table, series, settings.dataset.categorical),
             *_problems(report),
             *gap_lines(table, settings.dataset, name, report),
+            *proposal.lines(),
             *filter(None, [verdict]),
             *command,
         ],
@@ -221,6 +225,7 @@ def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
         duplicates=next((one.duplicates for one in datasets if one.duplicates), None),
         fill=common_fill([one.fill for one in datasets]),
         timezone=next((one.timezone for one in datasets if one.timezone), None),
+        time_format=next((one.time_format for one in datasets if one.time_format), None),
         short=Short.pad if pads else datasets[0].short,
     )
     return dataset, wanted if 2 * fit > len(sizes) else min(known, key=lambda size: size.seq_len)
@@ -235,7 +240,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> I
     yield f"time:     {series.time_col}, {' to '.join(_ends(series.timestamps))}, step {series.frequency.code}"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
-    yield from season_lines([one for one in columns if one[0] not in categorical])
+    yield from season_lines([one for one in columns if one[0] not in categorical], series.frequency)
 
 
 def _problems(report: Report) -> Iterator[str]:
@@ -247,14 +252,15 @@ def _problems(report: Report) -> Iterator[str]:
 
 def _advice(table: Table, name: str, settings: InspectConfig, report: Report) -> tuple[Advice | None, str]:
     """Settings for training on a table, and a line about them."""
-    found = repaired_config(table, settings.dataset, name)
+    found = repaired_config(table, settings.dataset, name, confirms=True)
     if found is None:
-        return None, "train:    fix the file, or apply the suggested settings, and run this again"
+        return None, f"train:    {way_out(table)}"
     dataset, series = found
     sizes = fitting_sizes(series, dataset, settings.sizes)
     if sizes is None:
         return None, f"train:    {len(series)} {TOO_FEW}"
     how = "the settings below repair it on the way" if report.problems else ""
+    how = "\n".join(filter(None, [how, *confirm_lines(table, dataset, settings.dataset, name)]))
     return (dataset, sizes), how
 
 

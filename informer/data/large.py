@@ -21,7 +21,8 @@ from informer.data.panel import aligned, series_names
 from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series, inspect_table, prepared
 from informer.data.read.table import Table, read_pieces
-from informer.data.read.timestamps import find_format, find_time_column
+from informer.data.read.time_column import find_time_column
+from informer.data.read.timestamps import find_format
 from informer.data.read.value_columns import text_columns
 from informer.errors import InputError
 

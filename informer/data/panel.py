@@ -19,9 +19,10 @@ from informer.data.read.categories import CategoryReader
 from informer.data.read.dialect import Dialect
 from informer.data.read.memory import give_back
 from informer.data.read.report import Report
-from informer.data.read.source import Series, column_values, series_from_table, table_of_file
+from informer.data.read.source import Series, column_values, series_from_table, table_of_file, with_whole_times
 from informer.data.read.table import Table, name_of
-from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.data.read.time_column import find_time_column
+from informer.data.read.timestamps import find_format, parse_timestamps
 from informer.data.read.value_columns import text_columns
 from informer.data.split import Split, cut_rows, shortage
 from informer.errors import InputError, listed
@@ -190,7 +191,7 @@ class _Reader:
     def whole(self, origin: Path | Table, name: str, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """A file with attributes, parsed times and codes for its categories, and how to read it; `name` as in
         `tables`."""
-        table = origin if isinstance(origin, Table) else table_of_file(origin, config)
+        table = with_whole_times(origin, config) if isinstance(origin, Table) else table_of_file(origin, config)
         give_back(8 * table.frame.size)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())

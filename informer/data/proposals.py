@@ -8,20 +8,21 @@ from jaxtyping import Float64
 
 from informer.config.dataset import DatasetConfig
 from informer.config.repairs import Duplicates, Fill
+from informer.data.read.advice import MANY_MISSING
+from informer.data.read.calendar_columns import repeats_calendar
+from informer.data.read.frequency import Frequency
 from informer.data.read.numeric import has_numbers, has_words
+from informer.data.read.repair import CONFIRM
 from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report
 from informer.data.read.source import inspect_table
 from informer.data.read.table import Table
-from informer.data.read.timestamps import find_time_column
+from informer.data.read.time_column import find_time_column
 from informer.data.read.value_columns import repeated_text
 from informer.data.seasonality import Season, bridged, find_seasons
 from informer.errors import InputError, listed
 
 MOST_SEASONS = 12
 """Largest number of columns whose seasons are reported, counted from the last, which is the default target."""
-
-MANY_MISSING = 0.05
-"""Share of missing values above which filled values would distort training and scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,12 @@ class Proposal:
     Args:
         categorical: text columns whose values repeat.
         static: columns that are constant within each series but differ between series.
+        exclude: columns of years, months, days or hours next to the time column.
     """
 
     categorical: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Table, dataset: DatasetConfig, target: str | None) -> "Proposal":
@@ -47,6 +50,8 @@ class Proposal:
         others = [column for column in table.columns if column not in given]
         if dataset.columns is not None or not len(table.frame) or table.repeated:
             return cls()
+        exclude = tuple(column for column in others if repeats_calendar(column, table.frame[column]))
+        others = [column for column in others if column not in exclude]
         static: list[str] = []
         if dataset.series_col in table.columns:
             groups = table.frame.groupby(dataset.series_col, sort=False, observed=True)[others]
@@ -55,7 +60,13 @@ class Proposal:
         text = [
             name for name in others if name not in static and has_words(table, name) and not has_numbers(table, name)
         ]
-        return cls(tuple(repeated_text(table, text)), tuple(static))
+        return cls(tuple(repeated_text(table, text)), tuple(static), exclude)
+
+    def lines(self) -> Iterator[str]:
+        """A line on the columns that repeat the time."""
+        if self.exclude:
+            names = ",".join(self.exclude)
+            yield f"calendar: {listed(self.exclude)} repeat the time; dataset.exclude=[{names}] leaves them out"
 
     def added(self, dataset: DatasetConfig) -> DatasetConfig:
         """`dataset` with the proposed settings, unless repairs have restricted its columns."""
@@ -63,6 +74,7 @@ class Proposal:
             return dataset
         return replace(
             dataset,
+            exclude=[*dataset.exclude, *self.exclude],
             categorical=[*dataset.categorical, *self.categorical],
             static_covariates=[*dataset.static_covariates, *self.static],
         )
@@ -85,11 +97,31 @@ def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -
         )
 
 
-def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]]) -> Iterator[str]:
-    """Seasons of the last columns, in one line for many columns with the same periods."""
+def confirm_lines(table: Table, dataset: DatasetConfig, given: DatasetConfig, name: str) -> Iterator[str]:
+    """What a proposed `dataset.confirm` drops; nothing if `given` has it."""
+    if dataset.confirm != given.confirm:
+        _, report = inspect_table(table, replace(dataset, confirm=given.confirm), name)
+        yield from (f"confirm:  {one.line}" for one in report.problems if CONFIRM in one.settings)
+
+
+def way_out(table: Table) -> str:
+    """What to do with a table that no settings repair."""
+    again = table.repeated
+    if not again:
+        return "fix the file, or apply the suggested settings, and run this again"
+    # pandas names the second of two columns ISE, ISE.1
+    names = [name for name in table.columns[1:] if not {name, name.rpartition(".")[0]} & set(again)]
+    return (
+        f"give each column {listed(again)} a name of its own in row 1, or leave them out: "
+        f"dataset.columns=[{','.join(names)}]"
+    )
+
+
+def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], frequency: Frequency) -> Iterator[str]:
+    """Seasons of the last columns at this step, in one line for many columns with the same periods."""
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     for column, values in columns[-MOST_SEASONS:]:
-        seasons = find_seasons(bridged(values))
+        seasons = find_seasons(bridged(values), frequency=frequency)
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for each in alike.values():

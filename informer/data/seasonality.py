@@ -1,14 +1,18 @@
 """Seasons of a series: spectral lines confirmed by the autocorrelation.
 
 M. Vlachos, P. Yu and V. Castelli, "On periodicity detection and structural periodic similarity", SDM 2005: the spectrum
-proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum.
+proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum. Where the
+step is known, periods of the calendar are proposed too, and replace those that are nearly as long or multiples.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
+
+from informer.data.read.frequency import Frequency
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""
@@ -22,6 +26,12 @@ WEAKEST = 0.2
 RISE = 0.1
 """Minimum rise of the autocorrelation to a season from its lowest value before."""
 
+WEAKEST_OTHER = 0.3
+"""Minimum autocorrelation of a season that is not one of the calendar's, if these are known."""
+
+LEAST_AS_CLEAR = 0.75
+"""Minimum share of a season's autocorrelation for a calendar period that is nearly as long."""
+
 NEARBY, MOST_MULTIPLE = 0.1, 30
 """Tolerance, as a share of a period, for equal periods and multiples; and maximum factor of a multiple."""
 
@@ -33,12 +43,15 @@ class Season(NamedTuple):
     strength: float
 
 
-def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season]:
+def find_seasons(
+    values: Float64[np.ndarray, "t"], most: int = 3, *, frequency: Frequency | None = None
+) -> list[Season]:
     """The strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
         values: finite values at equal steps.
         most: largest number of seasons.
+        frequency: the step, whose calendar periods (day, week, year) are preferred; None: not known.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
@@ -47,13 +60,10 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season
     if not rest.any():
         return []
     correlation = _correlation(rest)
-    found: list[Season] = []
-    for period in _proposed(rest):
-        lag = _top_of_hill(correlation, period, len(rest))
-        strength, aside = float(correlation[lag]), max(round(NEARBY * lag), 1)
-        foot = correlation[[lag - aside, min(lag + aside, len(correlation) - 1)]].max()
-        if strength > max(foot, WEAKEST, correlation[:lag].min() + RISE):
-            found.append(Season(lag, strength))
+    lags = (_top_of_hill(correlation, period, len(rest)) for period in _proposed(rest))
+    found = [one for one in _at(correlation, lags) if _is_peak(correlation, one)]
+    if frequency is not None:
+        found = _of_calendar(found, correlation, frequency.periods)
     selected: list[Season] = []
     for season in sorted(found, key=lambda season: -season.strength):
         if not any(_is_multiple(season.period, other.period) for other in selected):
@@ -91,6 +101,67 @@ def _correlation(rest: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
         return np.zeros(len(lags))
     covariance = np.fft.irfft(np.abs(np.fft.rfft(rest, 2 * n)) ** 2)[lags] / (n - lags)
     return covariance / covariance[0]
+
+
+def _at(correlation: Float64[np.ndarray, "lags"], lags: Iterable[int]) -> list[Season]:
+    """Seasons of these periods, unless the series is too short for them."""
+    return [Season(lag, float(correlation[lag])) for lag in lags if lag < len(correlation)]
+
+
+def _is_peak(correlation: Float64[np.ndarray, "lags"], season: Season) -> bool:
+    """Whether a season is strong, and its lag a local maximum of the autocorrelation after a lower value."""
+    rise = float(correlation[: season.period].min()) + RISE
+    return _is_top(correlation, season) and season.strength > max(WEAKEST, rise)
+
+
+def _of_calendar(
+    found: Sequence[Season], correlation: Float64[np.ndarray, "lags"], periods: Sequence[int]
+) -> list[Season]:
+    """The seasons with calendar periods in place of those nearly as long and of multiples, and without weak others.
+
+    Args:
+        found: seasons.
+        correlation: autocorrelation of the column.
+        periods: calendar periods in rows.
+    """
+    usual = _at(correlation, periods)
+    peaks = [one for one in usual if _is_peak(correlation, one)]
+    noise = 2 / (CYCLES * len(correlation)) ** 0.5  # the autocorrelation of white noise exceeds it at one lag in 40
+    kept = list(peaks)
+    for season in found:
+        near = [one for one in usual if _are_near(season, one)]
+        parts = [one for one in usual if 2 * one.period <= season.period and _is_multiple(season.period, one.period)]
+        same = [one for one in near if one.strength >= LEAST_AS_CLEAR * season.strength] or [
+            one for one in parts if one.strength >= max(season.strength - noise, noise) and _is_top(correlation, one)
+        ]
+        if same:
+            kept += same if same[0] in near else [max(same, key=lambda one: one.strength)]
+        elif season.strength >= WEAKEST_OTHER and all(
+            _is_top(correlation, season, one.period, noise) for one in peaks if 2 * one.period <= season.period
+        ):
+            kept.append(season)
+    return _one_of_each(kept, noise)
+
+
+def _is_top(correlation: Float64[np.ndarray, "lags"], season: Season, step: int = 1, least: float = 0.0) -> bool:
+    """Whether the autocorrelation is higher by at least this than at lags nearby that differ by multiples of a step."""
+    aside = step * max(round(NEARBY * season.period / step), 1)
+    foot = correlation[[season.period - aside, min(season.period + aside, len(correlation) - 1)]].max()
+    return bool(season.strength > foot + least)
+
+
+def _one_of_each(seasons: Sequence[Season], noise: float) -> list[Season]:
+    """The longest of the strongest of each group that is nearly as long: a year has 365 days, unless 52 weeks fit."""
+    kept: list[Season] = []
+    for season in sorted(seasons, key=lambda one: -one.strength):
+        if not any(_are_near(season, one) for one in kept):
+            alike = [one for one in seasons if _are_near(one, season) and one.strength >= season.strength - noise]
+            kept.append(max(alike, key=lambda one: one.period))
+    return kept
+
+
+def _are_near(one: Season, other: Season) -> bool:
+    return abs(one.period - other.period) <= NEARBY * other.period
 
 
 def _proposed(rest: Float64[np.ndarray, "t"]) -> list[float]:

@@ -11,7 +11,7 @@ from informer.data.read.advice import repaired_config
 from informer.data.read.report import Problem, grouped
 from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.table import Table, name_of
-from informer.data.read.timestamps import find_time_column
+from informer.data.read.time_column import find_time_column, looks_dated
 from informer.data.seasonality import Season, bridged, find_seasons
 from informer.errors import InputError
 
@@ -37,7 +37,7 @@ class Survey:
         problems: one line for each problem before repairs.
         repairs: one line for each repair.
         n_rows: number of rows of the file.
-        unused: text columns that the series do not have, unless `dataset` lists the columns.
+        unused: columns that the series do not have, except times and constants, unless `dataset` lists the columns.
     """
 
     path: Path
@@ -86,6 +86,8 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     repairs: list[str] = []
     if dataset.timezone != given.timezone:
         repairs.append(f"{path.name}: timezone={dataset.timezone}: times are local, with its clock changes")
+    if dataset.time_format != given.time_format:
+        repairs.append(f"{path.name}: time_format={dataset.time_format}: numbers are read as times of this format")
     for own, name, config in tables:
         series, report = inspect_table(own, with_repairs(config, repaired), name)
         if series is None or report.problems:
@@ -119,7 +121,9 @@ def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> li
     if not panel or dataset.columns is not None:
         return []
     used = {panel[0].time_col, dataset.series_col, *panel[0].columns, *dataset.static_covariates}
-    return [column for column in table.columns if column not in used]
+    named = [column for column in table.columns if not column.startswith("Unnamed: ")]  # without row numbers
+    others = {column: table.frame[column] for column in named if column not in used}
+    return [column for column, cells in others.items() if cells.nunique(dropna=False) > 1 and not looks_dated(cells)]
 
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
@@ -161,6 +165,7 @@ def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> D
         duplicates=next((one.duplicates for one in repaired if one.duplicates), dataset.duplicates),
         fill=common_fill([one.fill for one in repaired]) or dataset.fill,
         timezone=next((one.timezone for one in repaired if one.timezone), dataset.timezone),
+        time_format=next((one.time_format for one in repaired if one.time_format), dataset.time_format),
     )
 
 
@@ -171,7 +176,8 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
     for series in _longest(panel):
         for column in columns:
             looked += 1
-            for season in find_seasons(bridged(series.values[:, series.columns.index(column)])):
+            values = series.values[:, series.columns.index(column)]
+            for season in find_seasons(bridged(values), frequency=series.frequency):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
     found = [Season(period, total / looked) for period, total in strengths.items()]
     return sorted(found, key=lambda season: -season.strength)

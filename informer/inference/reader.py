@@ -28,9 +28,10 @@ from informer.data.read.content import table_of_content
 from informer.data.read.examine import KnownTimes
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
-from informer.data.read.source import Series, column_values, series_from_table, table_of_file
+from informer.data.read.source import Series, column_values, series_from_table, table_of_file, with_whole_times
 from informer.data.read.table import Table, table_of_frame
-from informer.data.read.timestamps import find_format, find_time_column
+from informer.data.read.time_column import find_time_column
+from informer.data.read.timestamps import find_format
 from informer.errors import InputError, listed
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,8 @@ class Reader:
             InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
         """
         config = self._reading(list(map(str, frame.columns)), written)
-        return self._series(table_of_frame(frame, name, config.time_col), config, name, ahead=ahead)
+        table = with_whole_times(table_of_frame(frame, name, config.time_col), config)
+        return self._series(table, config, name, ahead=ahead)
 
     def file(self, path: Path, written: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
         """Read the series of a file, checked like training data; other columns than the model's are ignored.
@@ -145,7 +147,7 @@ class Reader:
             InputError: it has no times.
         """
         config = self._reading(list(map(str, frame.columns)))
-        return self._futures(table_of_frame(frame, name, config.time_col), config)
+        return self._futures(with_whole_times(table_of_frame(frame, name, config.time_col), config), config)
 
     def future_file(self, path: Path, written: InputFormat) -> Futures:
         """Read a file of future covariates.

@@ -20,7 +20,8 @@ from informer.config.input_format import InputFormat
 from informer.data.read.numeric import has_words, number_columns, numbers
 from informer.data.read.source import table_of_file
 from informer.data.read.table import Table, without
-from informer.data.read.timestamps import find_format, find_time_column, parse_timestamps
+from informer.data.read.time_column import find_time_column
+from informer.data.read.timestamps import find_format, parse_timestamps
 from informer.data.read.zone import changing_zone, zone_advice
 from informer.errors import InputError, listed
 

@@ -112,7 +112,7 @@ def seasons(settings: TrainConfig, source: Source) -> list[int]:
     """Season lengths in rows: those found in the training rows of the targets, strongest first, then the calendar's."""
     strengths: dict[int, float] = defaultdict(float)
     for values in _training_columns(settings, source):
-        for season in find_seasons(bridged(values)):
+        for season in find_seasons(bridged(values), frequency=source.panel[0].frequency):
             strengths[season.period] += season.strength
     found = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*found, source.panel[0].frequency.season]))

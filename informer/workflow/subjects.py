@@ -17,7 +17,7 @@ from informer.files import expanded
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
 
-REPAIRS = ("timezone", "sort", "duplicates", "fill", "columns")
+REPAIRS = ("time_format", "timezone", "sort", "duplicates", "fill", "columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
             f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems (informer inspect {survey.path})"
         )
     if not survey.is_readable:
-        return [*lines, "repair=auto cannot fix all of this: fix the file, or change the settings named above"]
+        return [*lines, f"repair=auto cannot fix all of this: fix the file, or see informer inspect {survey.path}"]
     words = " ".join(repair_settings(survey.dataset))
     return [*lines, f"to repair it, add repair=auto, which sets {words}"]
 

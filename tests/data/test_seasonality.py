@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from informer.data.read.frequency import Frequency
 from informer.data.seasonality import autocorrelation, find_seasons
 
 TIME = np.arange(2000.0)
@@ -32,6 +33,54 @@ def test_a_day_within_a_week() -> None:
     hours = 3 * wave(24) + 2 * wave(168) + random.normal(size=len(TIME)) * 0.3
     found = find_seasons(hours)
     assert [season.period for season in found] == [168, 24]
+
+
+DAYS, HOURS = Frequency.parse("D"), Frequency.parse("h")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_season_close_to_a_year_is_a_year(seed: int) -> None:
+    """Red if the top of a flat hill, which noise moves by days (to 362, 373, 362 and 376), is reported for a year."""
+    time = np.arange(3650)
+    values = np.sin(2 * np.pi * time / 365.25) + np.random.default_rng(seed).normal(size=3650) * 0.8
+    assert abs(find_seasons(values)[0].period - 365) in (3, 8, 11)
+    (season,) = find_seasons(values, frequency=DAYS)
+    assert season == (365, autocorrelation(values)[365])
+
+
+def test_a_year_of_weekdays_has_52_weeks() -> None:
+    """Weekdays repeat after 364 days, so that days are more alike than after 365."""
+    time = np.arange(1500)
+    values = np.sin(2 * np.pi * time / 365.25) + (time % 7 < 2) + np.random.default_rng(0).normal(size=1500) * 0.1
+    assert {season.period for season in find_seasons(values, frequency=DAYS)} == {7, 364}
+
+
+def test_a_multiple_of_a_week_is_a_week_unless_it_is_clearly_stronger() -> None:
+    """Red if chance makes six or ten weeks of one, or if a fortnight is taken for a week."""
+    time = np.arange(365)
+    for seed in (2, 5):
+        random = np.random.default_rng(seed)
+        random.normal(size=3650)
+        weak = (time % 7 < 2) * 0.9 + random.normal(size=365)
+        assert find_seasons(weak)[0].period in (42, 70)
+        assert [season.period for season in find_seasons(weak, frequency=DAYS)] == [7]
+    fortnight = 3.0 * (time % 14 == 3) + (time % 7 == 3) + random.normal(size=365) * 0.2
+    assert find_seasons(fortnight, frequency=DAYS)[0].period == 14
+
+
+def test_a_slow_drift_is_no_season_of_hundreds_of_days() -> None:
+    """A year of hours has no yearly season yet, and every day is as like the next as the one 80 days later."""
+    time = np.arange(8760)
+    values = 5 * np.sin(2 * np.pi * time / 24) * (1 + 0.3 * np.sin(2 * np.pi * time / 8760)) + np.cos(time / 1394)
+    assert [season.period for season in find_seasons(values, frequency=HOURS)] == [24]
+
+
+def test_a_strong_season_that_no_calendar_has() -> None:
+    """Red if the eleven years of sunspots are dropped for want of a name."""
+    months = Frequency.parse("MS")
+    values = wave(128) + np.random.default_rng(5).normal(size=len(TIME)) * 0.3
+    (season,) = find_seasons(values, frequency=months)
+    assert abs(season.period - 128) <= 0.05 * 128
 
 
 def test_a_strength_is_the_correlation_with_the_values_a_period_later() -> None:

@@ -1,6 +1,6 @@
 """Find settings that fix the problems of a file; they are tried before they are suggested."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,15 +8,17 @@ import numpy as np
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
 from informer.config.repairs import Duplicates, Fill
+from informer.data.read.repair import CONFIRM
 from informer.data.read.report import Problem
 from informer.data.read.source import Series, inspect_table
 from informer.data.read.table import Table
 from informer.data.split import cut_rows, shortage
 
-ROUNDS = 4
+ROUNDS = 5
 """Maximum rounds of repairs; a repair may reveal further problems, such as gaps after sorting."""
 
-ZONE = "dataset.timezone="
+MANY_MISSING = 0.05
+"""Share of missing values above which filled values would distort training and scores."""
 
 MOST_EMPTY = 0.5
 """Maximum share of missing values of a column for which gaps are kept (fill=mask)."""
@@ -25,20 +27,42 @@ LEAST_SEQ_LEN = 4
 """Minimum rows of history for a useful model."""
 
 
-def repaired_config(table: Table, config: DatasetConfig, name: str) -> tuple[DatasetConfig, Series] | None:
+def repaired_config(
+    table: Table, config: DatasetConfig, name: str, *, confirms: bool = False
+) -> tuple[DatasetConfig, Series] | None:
     """`config` with repairs and without columns that cannot be repaired, and the resulting series; None if no repair
-    helps."""
+    helps.
+
+    Args:
+        table, config, name: see `inspect_table`.
+        confirms: also propose to drop many rows (`dataset.confirm`), if their numbers are those of other rows.
+    """
     given = config.fill
     for _ in range(ROUNDS):
         series, report = inspect_table(table, config, name)
         if series is not None and not report.problems:
-            return config, series
+            return _with_many_gaps(table, config, name, given) or (config, series)
         if given is None and config.fill is Fill.linear and series is not None and _has_ends(series, report.problems):
             config = replace(config, fill=Fill.mask)
             continue
         columns = () if series is None else series.columns
         config = _changed(config, columns, report.problems)
+        if confirms and any(CONFIRM in one.settings for one in report.problems):
+            config = replace(config, confirm=["duplicates"])
     return None
+
+
+def _with_many_gaps(
+    table: Table, config: DatasetConfig, name: str, given: Fill | None
+) -> tuple[DatasetConfig, Series] | None:
+    """`config` that keeps gaps, and its series, if filling them would invent many values; else None."""
+    if given is not None or config.fill is not Fill.linear:
+        return None
+    masked = replace(config, fill=Fill.mask)
+    series, report = inspect_table(table, masked, name)
+    if series is None or report.problems or np.isnan(series.values).mean() < MANY_MISSING:
+        return None
+    return masked, series
 
 
 def fitting_sizes(series: Series, config: DatasetConfig, wanted: WindowSizes) -> WindowSizes | None:
@@ -70,9 +94,15 @@ def _changed(config: DatasetConfig, columns: Sequence[str], problems: Sequence[P
         sort=config.sort or "dataset.sort=true" in asked,
         duplicates=config.duplicates or (Duplicates.first if "dataset.duplicates=first" in asked else None),
         fill=config.fill or (Fill.linear if "dataset.fill=linear" in asked else None),
-        timezone=config.timezone or next((one.partition("=")[2] for one in asked if one.startswith(ZONE)), None),
+        timezone=config.timezone or _value_of("dataset.timezone", asked),
+        time_format=config.time_format or _value_of("dataset.time_format", asked),
         columns=kept if 0 < len(kept) < len(columns) else config.columns,
     )
+
+
+def _value_of(key: str, settings: Iterable[str]) -> str | None:
+    """The value of the first of the settings with this key; None if there is none."""
+    return next((one.partition("=")[2] for one in settings if one.startswith(f"{key}=")), None)
 
 
 def _too_few_rows(series: Series, config: DatasetConfig, sizes: WindowSizes) -> bool:

@@ -4,7 +4,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 import pandas as pd
+from pandas.api.types import is_integer_dtype
 
+from informer.data.read.calendar_columns import NAMES as PARTS
 from informer.data.read.cells import distinct, is_kept_once, written
 from informer.data.read.date_text import date_formats, has_clock
 from informer.data.read.table import Table
@@ -14,6 +16,9 @@ CLOCK = r"\s*\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?\s*"
 
 NAMES = {"time", "clock", "hour", "time of day", "zeit", "uhrzeit", "heure", "hora", "ora", "tijd", "tid", "klockslag"}
 """Column names (any case) for a time of day; the column right after the dates may have any name."""
+
+HOURS = PARTS["hour"]
+"""Column names (any case) for whole hours."""
 
 
 def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) -> str | None:
@@ -33,7 +38,9 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
     named = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
-    return next((one for one in [*named, *following] if one not in excluded and _has_clocks(table.frame[one])), None)
+    clocks = (one for one in [*named, *following] if one not in excluded and _has_clocks(table.frame[one]))
+    hours = (one for one in table.columns if one not in excluded and _has_hours(table.frame[one], one, written(dates)))
+    return next(clocks, None) or next(hours, None)
 
 
 def joined(table: Table, time_col: str, clock_col: str) -> Table:
@@ -42,6 +49,13 @@ def joined(table: Table, time_col: str, clock_col: str) -> Table:
     both = frame[time_col].astype(str).str.strip() + " " + frame[clock_col].astype(str).str.strip()
     times = both.where(frame[time_col].notna() & frame[clock_col].notna())
     return replace(table, frame=frame.assign(**{time_col: times}).drop(columns=clock_col))
+
+
+def _has_hours(cells: pd.Series, column: str, dates: pd.Series) -> bool:
+    """Whether a column has the name of hours, and they are whole and rise within each run of rows with one date."""
+    if column.strip().lower() not in HOURS or not is_integer_dtype(cells) or not cells.between(0, 23).all():
+        return False
+    return bool((cells.diff()[dates == dates.shift()] > 0).all())
 
 
 def _has_clocks(cells: pd.Series) -> bool:

@@ -20,6 +20,12 @@ MOST_NEW = 10
 FEW_ROWS, FEW_SHARE = 10, 0.01
 """Maximum number of rows, or share of all rows, that a repair may drop without `dataset.confirm`."""
 
+CONFIRM = "dataset.confirm=[duplicates]"
+"""The setting that allows a repair to drop more."""
+
+MOSTLY = 0.95
+"""Share of rows with the numbers of another row at their time above which the others only differ in text."""
+
 
 def repair(rows: Rows, repairs: Repairs, frequency: str | None, report: Report) -> Rows:
     """Make the requested repairs as far as possible; the checks report the remaining problems.
@@ -60,10 +66,13 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
         return rows
     lost = int(again.sum())
     if lost > max(FEW_ROWS, FEW_SHARE * len(rows)) and "duplicates" not in repairs.confirmed:
+        alike = _share_alike(rows)
+        known = f"{alike:.0%} of them have the numbers of another row at their time; " if alike >= MOSTLY else ""
         report.add(
-            f"{rows.name}: duplicates={duplicates.value} would drop {lost} of {len(rows)} rows; if the file has many "
-            "series, set dataset.series_col; if times of day are in a separate column, dataset.clock_col; to "
-            "drop them anyway, dataset.confirm=[duplicates]"
+            f"{rows.name}: duplicates={duplicates.value} would drop {lost} of {len(rows)} rows; {known}if the file has "
+            "many series, set dataset.series_col; if times of day are in a separate column, dataset.clock_col; to "
+            "drop them anyway, dataset.confirm=[duplicates]",
+            *([CONFIRM] if known else []),
         )
     first = rows.lines[again.argmax()]
     report.repairs.append(f"{rows.name}: duplicates={duplicates.value} dropped {again.sum()} rows, first row {first}")
@@ -76,6 +85,14 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
     codes = rows.places(repairs.categorical)
     values[:, codes] = kept.values[:, codes]
     return replace(kept, values=values)
+
+
+def _share_alike(rows: Rows) -> float:
+    """Share of the rows that repeat a time whose values are those of the first row at that time."""
+    again, values = rows.timestamps.duplicated(), pd.DataFrame(rows.values)
+    firsts = values.groupby(rows.timestamps, sort=False).transform("first").to_numpy()
+    same = (rows.values == firsts) | np.isnan(rows.values)
+    return float(same[again].all(axis=1).mean())
 
 
 def _with_missing_rows(

@@ -48,7 +48,7 @@ class Report:
         except ReportError as error:
             self.problems += map(Problem, error.lines)
         except InputError as error:
-            self.problems.append(Problem(str(error)))
+            self.problems.append(Problem(str(error), error.settings))
 
     def refuse(self) -> None:
         """Raise an error if there are problems.

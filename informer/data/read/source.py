@@ -15,6 +15,7 @@ from jaxtyping import Float64
 
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
+from informer.data.read.calendar_columns import find_calendar_columns, joined_calendar
 from informer.data.read.checks import check_doubts, constant_columns
 from informer.data.read.clock_column import find_clock_column, joined
 from informer.data.read.dialect import COMMON, Dialect
@@ -22,8 +23,8 @@ from informer.data.read.examine import Examined, KnownTimes, ReadSpec, examine
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
 from informer.data.read.table import Table, name_of, read_table, without
-from informer.data.read.timestamps import find_time_column
-from informer.data.read.value_columns import value_columns
+from informer.data.read.time_column import dated_columns, find_time_column
+from informer.data.read.value_columns import counting_column, value_columns
 from informer.data.split import split_rows
 from informer.errors import InputError, listed
 
@@ -95,7 +96,7 @@ def table_of_file(path: Path, config: DatasetConfig) -> Table:
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:
-    """The table without excluded columns, and with times of day joined to its dates.
+    """The table without excluded columns, and with times that are in several columns joined.
 
     Raises:
         InputError: a column of `dataset.exclude` or `dataset.clock_col` is missing.
@@ -104,17 +105,32 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
         raise table.missing("dataset.exclude", column)
     if config.clock_col is not None and config.clock_col not in table.columns:
         raise table.missing("dataset.clock_col", config.clock_col)
-    table = table.without(config.exclude) if config.exclude else table
+    return with_whole_times(table.without(config.exclude) if config.exclude else table, config)
+
+
+def with_whole_times(table: Table, config: DatasetConfig) -> Table:
+    """The table with times that are in several columns joined in one, and without a first column of row numbers."""
+    others = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
+    if counting := counting_column(table, others):
+        log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
+        table = table.without([counting])
+    dated = dated_columns(table)
+    if config.time_col is None and not dated and (parts := find_calendar_columns(table, others)):
+        log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
+        table = joined_calendar(table, parts)
     try:
         time_col = find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
         return table
-    others = [*(config.columns or []), *config.as_text, *filter(None, [config.target])]
     clock_col = config.clock_col or find_clock_column(table, time_col, others)
-    if clock_col is None or clock_col == time_col:
-        return table
-    log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
-    return joined(table, time_col, clock_col)
+    if clock_col in table.columns and clock_col != time_col:
+        log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
+        return joined(table, time_col, clock_col)
+    if config.time_col is None and (left := without(dated, [time_col])):
+        log.info(
+            "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(left)
+        )
+    return table
 
 
 def series_from_table(

@@ -1,4 +1,4 @@
-"""Find and parse the time column of a table."""
+"""Find the format of a time column, and parse it."""
 
 import logging
 import re
@@ -8,23 +8,18 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
-from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_numeric_dtype
+from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype
 
 from informer.config.file_format import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
+from informer.data.read.calendar_columns import YEARS, are_years
 from informer.data.read.cells import is_kept_once, written
 from informer.data.read.date_order import settle
 from informer.data.read.date_text import date_formats
 from informer.data.read.table import Table, shown
 from informer.data.read.zone import in_zone, with_offsets
-from informer.errors import InputError, listed
+from informer.errors import InputError
 
 log = logging.getLogger(__name__)
-
-NAMES = {"date", "time", "timestamp", "datetime", "date_time", "ds", "dates", "times", "timestamps", "period"}
-"""Column names (any case) for a time column."""
-
-YEARS = range(1000, 9000)
-"""Years for which pandas can compute steps in both directions; near the years 1 and 9999 its offsets fail."""
 
 EXCEL_TO_1970 = 25_569
 """Days from the start of spreadsheet dates to 1970."""
@@ -46,28 +41,6 @@ PIECE = 1 << 18
 
 _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 """Cells that pandas reads as a time with any format (now, today), and years with a sign."""
-
-
-def find_time_column(table: Table, wanted: str | None) -> str:
-    """`wanted`, otherwise the first column with a name in NAMES, otherwise the first whose first cell is a date.
-
-    Raises:
-        InputError: there is none.
-    """
-    if wanted is not None:
-        if wanted not in table.columns:
-            raise table.missing("dataset.time_col", wanted)
-        return wanted
-    named = [column for column in table.columns if column.strip().lower() in NAMES]
-    dated = (column for column in table.columns if _looks_dated(table.frame[column]))
-    # a column named time may contain times of day, next to one of dates
-    by_name = [column for column in named if _looks_dated(table.frame[column])] or named
-    found = by_name[0] if by_name else next(dated, None)
-    if found is None:
-        raise InputError(
-            f"{table.name}: no time column found among {listed(table.columns)}; name it with dataset.time_col"
-        )
-    return found
 
 
 def find_format(table: Table, column: str, wanted: str | None, *, trained: str | None = None) -> str | None:
@@ -130,12 +103,6 @@ def parse_timestamps(
     return times if timezone is None else in_zone(times, timezone, table, column, groups)
 
 
-def _looks_dated(cells: pd.Series) -> bool:
-    if is_datetime64_any_dtype(cells):
-        return True
-    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.iloc[0]).strip()))
-
-
 def _looks_like_days(cells: pd.Series) -> bool:
     """Whether all numbers are in USUAL_DAYS, unlike years, dates as digits or counts since 1970."""
     days = pd.to_numeric(cells).to_numpy(np.float64, na_value=np.nan)
@@ -155,9 +122,19 @@ def _unit_since_1970(cells: pd.Series) -> str | None:
     return None
 
 
+def _first_day(cells: pd.Series) -> str | None:
+    """The first of numbers that are all dates with the year first, such as 20240131; None if they are not."""
+    if not is_integer_dtype(cells) or not cells.between(YEARS.start * 10_000, YEARS.stop * 10_000).all():
+        return None
+    days = pd.to_datetime(cells.astype(str), format="%Y%m%d", errors="coerce")
+    return f"{days.iloc[0]:%Y-%m-%d}" if days.notna().all() and (cells % 100 > 12).any() else None
+
+
 def _formats(table: Table, column: str) -> tuple[str, ...]:
     """Possible formats of the first cell; May is a full and a short month name, so cells with other months decide."""
     cells = table.frame[column]
+    if are_years(column, cells):
+        return ("%Y",)
     if is_numeric_dtype(cells):
         what = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
         if _looks_like_days(cells):
@@ -171,6 +148,12 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
             raise InputError(
                 f"{what}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
                 f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
+            )
+        if day := _first_day(cells):
+            raise InputError(
+                f"{what}; if these are days, starting at {day}, set dataset.time_format=%Y%m%d; otherwise name the "
+                "time column with dataset.time_col",
+                "dataset.time_format=%Y%m%d",
             )
         raise InputError(
             f"{what}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "

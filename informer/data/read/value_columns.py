@@ -2,18 +2,22 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
 import pandas as pd
+from pandas.api.types import is_integer_dtype
 
 from informer.config.dataset import DatasetConfig
 from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
 from informer.data.read.table import Table, without
-from informer.data.read.timestamps import find_time_column
+from informer.data.read.time_column import dated_columns, find_time_column, has_only_dates, looks_dated
 from informer.errors import InputError, listed
 
 log = logging.getLogger(__name__)
+
+ROW_NUMBERS = {"no", "no.", "nr", "number", "index", "idx", "id", "row", "row_id", "rownum", "obs", "instant", "#"}
+"""Names (any case) of a first column that is left out if it numbers the rows."""
 
 LEAST_REPEATED = 10
 """Minimum average number of rows per distinct text for a text column to be proposed as categorical."""
@@ -62,6 +66,8 @@ def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tupl
         _check_wanted(table.name, wanted, others)
         return tuple(wanted)
     chosen = number_columns(table, others)
+    # dates without letters might be numbers with signs
+    chosen = tuple(without(chosen, [one for one in dated_columns(table) if has_only_dates(table.frame[one])]))
     unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
     # spreadsheets leave empty columns, and pandas writes row numbers
     useless = [column for column in unnamed if not table.frame[column].notna().any()]
@@ -82,6 +88,15 @@ def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tupl
     return chosen
 
 
+def counting_column(table: Table, excluded: Collection[str]) -> str | None:
+    """The first column if it has a name in ROW_NUMBERS and counts the rows, 1 by 1; else None."""
+    first = table.columns[0] if table.columns else None
+    if first is None or first in excluded or first.strip().lower() not in ROW_NUMBERS:
+        return None
+    cells = table.frame[first]
+    return first if is_integer_dtype(cells) and bool((cells.diff().iloc[1:] == 1).all()) else None
+
+
 def _numbers_rows(cells: pd.Series) -> bool:
     """Whether whole numbers rise by the same step from row to row; it is more than 1 in a series of a longer file."""
     steps = pd.to_numeric(cells, errors="coerce").diff().iloc[1:]
@@ -97,8 +112,10 @@ def _unused(table: Table, columns: Sequence[str]) -> str:
 
 
 def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
-    """Text columns whose cells repeat enough to be categorical, with their number of distinct texts."""
-    numbers = {column: table.frame[column].nunique(dropna=False) for column in columns}
+    """Text columns, other than of dates, whose cells repeat enough to be categorical, with their number of distinct
+    texts."""
+    words = [column for column in columns if not looks_dated(table.frame[column])]
+    numbers = {column: table.frame[column].nunique(dropna=False) for column in words}
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
 
 

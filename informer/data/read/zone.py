@@ -107,6 +107,8 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
     if len(times) < 3 or times.tz is not None or times.hasnans:
         return None
     known = times.unique().sort_values()
+    if len(known) < 2:
+        return None
     frequency, _ = Frequency.closest(known)
     nanos = nanos_of(frequency.offset)
     if nanos is None or nanos > HOUR or not (times.has_duplicates or leaves_hours_out(times)):

@@ -1,0 +1,265 @@
+"""Times in several columns are joined, and of several columns of times the one with the most detail is taken."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import SMALL, call
+from stores import series_from_frame
+
+from informer import Forecaster
+from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
+from informer.data.panel import read_panel
+from informer.data.read.source import Series, read_series
+from informer.errors import InputError
+
+HOURS = pd.date_range("2023-12-30", periods=400, freq="h")
+LOAD = np.arange(400.0) % 24 + np.arange(400) / 100
+
+
+def parts(times: pd.DatetimeIndex, *names: str) -> pd.DataFrame:
+    """A table with the parts of each time, named `year` or `Year`, and a column of values."""
+    return pd.DataFrame({name: getattr(times, name.lower()) for name in names} | {"load": np.arange(len(times)) + 0.5})
+
+
+def read(frame: pd.DataFrame, folder: Path, **settings: object) -> Series:
+    frame.to_csv(folder / "f.csv", index=False)
+    return read_series(folder / "f.csv", DatasetConfig(**settings))
+
+
+@pytest.mark.parametrize(
+    ("freq", "names"),
+    [
+        ("h", ("year", "month", "day", "hour")),
+        ("15min", ("Year", "Month", "Day", "Hour", "Minute")),
+        ("D", ("YEAR", "MONTH", "DAY")),
+        ("D", ("day", "month", "year")),
+        ("MS", ("year", "month")),
+        ("QS", ("year", "quarter")),
+        ("YS", ("Year",)),
+    ],
+)
+def test_parts_of_times_are_joined(freq: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    """Red if a part stays a value, or is read as another part: the oracle is the index that the parts are from."""
+    times = pd.date_range("1999-01-01", periods=130, freq=freq)
+    series = read(parts(times, *names), tmp_path)
+    assert list(series.timestamps) == list(times)
+    assert series.columns == ("load",)
+
+
+@pytest.mark.parametrize("style", ["%b", "%B"])
+def test_names_of_months_and_quarters(style: str, tmp_path: Path) -> None:
+    times = pd.date_range("1949-01-01", periods=40, freq="MS")
+    frame = parts(times, "year", "month").assign(month=times.strftime(style))
+    assert list(read(frame, tmp_path).timestamps) == list(times)
+    times = pd.date_range("1949-01-01", periods=40, freq="QS")
+    frame = parts(times, "year", "quarter").assign(quarter=[f"Q{one}" for one in times.quarter])
+    assert list(read(frame, tmp_path).timestamps) == list(times)
+
+
+def test_a_time_column_wins_over_parts(tmp_path: Path) -> None:
+    """Red if the parts of a local time replace the times of a column of dates; as values they stay as they are."""
+    frame = parts(HOURS, "year", "month", "day", "hour").assign(time_hour=(HOURS + pd.Timedelta("5h")).astype(str))
+    series = read(frame, tmp_path)
+    assert series.time_col == "time_hour"
+    assert series.timestamps[0] == HOURS[5]
+    assert series.columns == ("year", "month", "day", "hour", "load")
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "cell", "message"),
+    [
+        ("month", 3, 13, r"f.csv, row 5, column 'month': expected 1 to 12, found '13'"),
+        ("hour", 0, 24, r"f.csv, row 2, column 'hour': expected 0 to 23, found '24'"),
+        ("year", 7, 99, r"f.csv, row 9, column 'year': expected 1000 to 8999, found '99'"),
+        ("day", 1, None, r"f.csv, row 3, column 'day': expected 1 to 31, found an empty cell"),
+        ("day", 1, 1.5, r"f.csv, row 3, column 'day': expected 1 to 31, found '1.5'"),
+    ],
+)
+def test_a_part_out_of_range_is_named(column: str, row: int, cell: object, message: str, tmp_path: Path) -> None:
+    frame = parts(HOURS, "year", "month", "day", "hour").astype({column: object})
+    frame.loc[row, column] = cell
+    with pytest.raises(InputError, match=message):
+        read(frame, tmp_path)
+
+
+def test_a_day_that_a_month_lacks_is_named(tmp_path: Path) -> None:
+    frame = parts(pd.date_range("2023-01-15", periods=60), "year", "month", "day")
+    frame.loc[20, ["month", "day"]] = [2, 30]
+    with pytest.raises(InputError, match=r"f.csv, row 22, column 'day': expected a day of its month, found '30'"):
+        read(frame, tmp_path)
+
+
+def test_times_of_day_in_text_next_to_years_months_and_days(tmp_path: Path) -> None:
+    """Red if the first day of a month is read as a month, or the text is left out."""
+    frame = parts(HOURS[:30], "year", "month", "day").assign(time=HOURS[:30].strftime("%H:%M"))
+    assert list(read(frame, tmp_path).timestamps) == list(HOURS[:30])
+
+
+@pytest.mark.parametrize("names", [("month", "day"), ("year", "day"), ("year", "month", "hour")])
+def test_incomplete_parts_are_no_time(names: tuple[str, ...], tmp_path: Path) -> None:
+    """Red if day 1 to 31 without a month becomes a time; the line says what is missing."""
+    with pytest.raises(InputError, match=r"no time column found.*may be parts of a time, which needs a year"):
+        read(parts(pd.date_range("2023-01-01", periods=30), *names), tmp_path)
+
+
+def test_a_model_of_joined_times_forecasts_and_scores_the_same_file(folder: Path) -> None:
+    """Red if prediction reads other times than training, or a score compares other times. Hour 400 is the next one."""
+    frame = parts(HOURS, "year", "month", "day", "hour").assign(load=LOAD)
+    frame.insert(0, "No", np.arange(1, 401))
+    frame.to_csv("f.csv", index=False)
+    assert call("train", "dataset=csv", "dataset.path=f.csv", *SMALL, "trainer.max_steps=2", "run_dir=run").status == 0
+    done = call("predict", "checkpoint=run", "input=f.csv", "output=out")
+    assert done.status == 0, done.err
+    (written,) = Path("out").glob("*.csv")
+    forecast = pd.read_csv(written)
+    following = pd.date_range(HOURS[-1] + pd.Timedelta("1h"), periods=6, freq="h")
+    assert list(forecast.columns) == ["date", "load"]
+    assert list(pd.to_datetime(forecast["date"])) == list(following)
+    actual = parts(following, "year", "month", "day", "hour")
+    actual.to_csv("actual.csv", index=False)
+    scored = call("score", f"forecasts={written}", "actuals=actual.csv", "history=f.csv")
+    assert scored.status == 0, scored.err
+    error = (forecast["load"] - actual["load"]).abs().mean()
+    assert f"{error:.4g}" in scored.out
+    from_frame = Forecaster.load("run").predict(frame)
+    np.testing.assert_allclose(from_frame["load"], forecast["load"], rtol=1e-5)
+
+
+def test_years_are_written_as_years(folder: Path) -> None:
+    years = pd.DataFrame({"YEAR": np.arange(1700, 2020), "spots": np.arange(320) % 11 + 0.5})
+    years.to_csv("f.csv", index=False)
+    assert call("train", "dataset=csv", "dataset.path=f.csv", *SMALL, "trainer.max_steps=2", "run_dir=run").status == 0
+    assert call("predict", "checkpoint=run", "input=f.csv", "output=out").status == 0
+    (written,) = Path("out").glob("*.csv")
+    assert pd.read_csv(written)["YEAR"].tolist() == list(range(2020, 2026))
+
+
+@pytest.mark.parametrize("order", [["date", "ts"], ["ts", "date"], ["Dates", "Date"], ["Date", "Dates"]])
+def test_times_with_hours_are_preferred_to_their_dates(order: list[str], tmp_path: Path) -> None:
+    """Red if every hour of a day has the time of its date. The column of dates is neither a value nor a category."""
+    detailed = "ts" if "ts" in order else "Dates"
+    columns = {name: HOURS.astype(str) if name == detailed else HOURS.strftime("%Y-%m-%d") for name in order}
+    series = read(pd.DataFrame(columns | {"load": LOAD}), tmp_path)
+    assert (series.time_col, series.columns) == (detailed, ("load",))
+    assert list(series.timestamps) == list(HOURS)
+
+
+def test_a_column_of_other_dates_is_no_time(tmp_path: Path) -> None:
+    """Red if the unique times of a note replace dates that are named so but have a duplicate."""
+    days = pd.date_range("2024-01-01", periods=60)
+    frame = pd.DataFrame({"changed": (days + pd.Timedelta("40D7h")).astype(str), "date": days.astype(str), "a": 1.5})
+    assert read(frame, tmp_path).time_col == "date"
+    frame.loc[30, "date"] = frame.loc[29, "date"]
+    with pytest.raises(InputError, match="row 32, column 'date': duplicate timestamp"):
+        read(frame, tmp_path)
+
+
+def test_two_columns_of_times_that_are_alike_are_named(tmp_path: Path) -> None:
+    days = pd.date_range("2024-01-01", periods=60)
+    frame = pd.DataFrame({"start": days.astype(str), "end": (days + pd.Timedelta("1D")).astype(str), "a": 1.5})
+    with pytest.raises(InputError, match=r"dataset\.time_col=start or dataset\.time_col=end"):
+        read(frame, tmp_path)
+    assert list(read(frame, tmp_path, time_col="start").timestamps) == list(days)
+    assert read(frame.assign(end=frame["start"]), tmp_path).time_col == "start"
+
+
+def test_dates_are_not_proposed_as_categories(folder: Path) -> None:
+    frame = pd.DataFrame({"Dates": HOURS.astype(str), "Date": HOURS.strftime("%Y-%m-%d"), "kind": "a", "load": LOAD})
+    frame.loc[::7, "kind"] = "b"
+    frame.to_csv("f.csv", index=False)
+    done = call("inspect", "f.csv")
+    assert done.status == 0, done.out
+    assert "'dataset.categorical=[kind]'" in done.out
+    assert "categorical=[Date" not in done.out
+    assert "f.csv: times are those of 'Dates', not of Date; dataset.time_col names another" in done.out
+
+
+def test_whole_hours_next_to_dates(tmp_path: Path) -> None:
+    """Red if hours from 0 to 23 next to their dates are a value; hours that do not rise within a day stay one."""
+    dates = HOURS.strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"dteday": dates, "hr": HOURS.hour, "load": LOAD})
+    series = read(frame, tmp_path)
+    assert list(series.timestamps) == list(HOURS)
+    assert series.columns == ("load",)
+    opening = frame.assign(hr=np.random.default_rng(0).integers(6, 10, len(frame)))
+    with pytest.raises(InputError, match="duplicate timestamp"):
+        read(opening, tmp_path)
+
+
+def test_row_numbers_in_a_named_first_column(folder: Path) -> None:
+    """Red if `No` is forecast; a column of another name that rises in the same way stays."""
+    frame = pd.DataFrame({"No": np.arange(1, 401), "date": HOURS.astype(str), "load": LOAD})
+    frame.to_csv("f.csv", index=False)
+    done = call("inspect", "f.csv")
+    assert "f.csv: column 'No' numbers the rows, and is not used" in done.out
+    assert "columns:  load\n" in done.out
+    assert read(frame.rename(columns={"No": "trend"}), folder).columns == ("trend", "load")
+    assert read(frame.assign(No=LOAD), folder).columns == ("No", "load")
+    assert read(frame, folder, columns=["No"]).columns == ("No",)
+
+
+def test_row_numbers_of_a_file_of_several_series(tmp_path: Path) -> None:
+    """Red if the number of the row is left out of some series only: in a the steps are equal, in b they are not."""
+    names = ["a", "b"] * 30 + ["b"] * 60 + ["a", "b", "b"]
+    frame = pd.DataFrame({"id": np.arange(len(names)), "shop": names, "sold": 1.5})
+    frame["date"] = HOURS[frame.groupby("shop").cumcount()].astype(str)
+    frame[["id", "shop", "date", "sold"]].to_csv(tmp_path / "f.csv", index=False)
+    panel = read_panel(
+        [tmp_path / "f.csv"], DatasetConfig(series_col="shop"), WindowSizes(seq_len=8, label_len=4, pred_len=2)
+    )
+    assert [(one.name, one.columns) for one in panel] == [("a", ("sold",)), ("b", ("sold",))]
+
+
+def test_what_has_no_time_is_told_what_to_do(tmp_path: Path) -> None:
+    """Each line is pasted: the melted file and the added column can be read."""
+    months = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
+    wide = pd.DataFrame({"YEAR": range(1950, 2000)} | {name: np.arange(50) + k for k, name in enumerate(months)})
+    with pytest.raises(InputError, match=r"JAN to DEC are the months of a year.*melt\(\['YEAR'\], var_name='month'\)"):
+        read(wide, tmp_path)
+    long = wide.melt(["YEAR"], var_name="month")
+    assert len(read(long, tmp_path, sort=True)) == 600
+    with pytest.raises(InputError, match=r"'1-01' in column 'Month' have no year of four digits: write 2001-01"):
+        read(pd.DataFrame({"Month": ["1-01", "1-02", "1-03"], "sales": 1.5}), tmp_path)
+    with pytest.raises(InputError, match=r"frame\.insert\(0, 'date', pandas\.date_range\('2024-01-01'"):
+        read(pd.DataFrame({"a": [1, 2, 3], "b": 1.5}), tmp_path)
+    frame = pd.DataFrame({"a": [1, 2, 3], "b": 1.5})
+    frame.insert(0, "date", pd.date_range("2024-01-01", periods=len(frame), freq="D"))
+    assert len(read(frame, tmp_path)) == 3
+
+
+def test_dates_of_eight_digits_name_their_setting(folder: Path) -> None:
+    """Red if the command that is offered does not read the file."""
+    days = pd.date_range("1958-03-29", periods=400, freq="7D")
+    pd.DataFrame({"date": days.strftime("%Y%m%d"), "co2": LOAD}).to_csv("f.csv", index=False)
+    done = call("inspect", "f.csv")
+    assert "starting at 1958-03-29, set dataset.time_format=%Y%m%d" in done.out
+    assert "  informer forecast f.csv dataset.time_format=%Y%m%d" in done.out
+    assert list(read_series(Path("f.csv"), DatasetConfig(time_format="%Y%m%d")).timestamps) == list(days)
+
+
+def test_one_time_in_all_rows_is_a_duplicate() -> None:
+    """Red if the search for clock changes fails on a single distinct time."""
+    with pytest.raises(InputError, match=r"duplicate timestamp 2024-01-01 00:00:00 \(2 rows repeat a time\)"):
+        series_from_frame(pd.DataFrame({"date": ["2024-01-01"] * 3, "a": [1.0, 2, 3]}), DatasetConfig(), "f")
+
+
+def test_times_at_which_rows_were_written_are_not_taken(tmp_path: Path) -> None:
+    """Red if `loaded` replaces dates that two shops share: it has their days and is unique, but no time repeats."""
+    days = pd.date_range("2024-01-01", periods=60).repeat(2)
+    loaded = days + pd.to_timedelta(np.random.default_rng(0).integers(0, 86_400, 120), unit="s")
+    frame = pd.DataFrame({"date": days.astype(str), "shop": ["a", "b"] * 60, "a": 1.5, "loaded": loaded.astype(str)})
+    frame.to_csv(tmp_path / "f.csv", index=False)
+    panel = read_panel(
+        [tmp_path / "f.csv"], DatasetConfig(series_col="shop"), WindowSizes(seq_len=8, label_len=4, pred_len=2)
+    )
+    assert [(one.time_col, one.columns, len(one)) for one in panel] == [("date", ("a",), 60)] * 2
+
+
+def test_numbers_that_look_like_months_are_still_an_error(tmp_path: Path) -> None:
+    """Red if a column of numbers with another decimal mark is left out as one of dates (12.2015 may be 122,015)."""
+    (tmp_path / "f.csv").write_text("date;a;b\n" + "".join(f"{day:%Y-%m-%d};1,5;12.2015\n" for day in HOURS[::24]))
+    with pytest.raises(InputError, match=r"column 'b': expected a number, found '12\.2015'"):
+        read_series(tmp_path / "f.csv", DatasetConfig())
