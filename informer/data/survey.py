@@ -37,7 +37,7 @@ class Survey:
         problems: one line for each problem before repairs.
         repairs: one line for each repair.
         n_rows: number of rows of the file.
-        unused: columns that the series do not have, except times and constants, unless `dataset` lists the columns.
+        unused: columns that the series do not have, except times, unless `dataset` lists the columns.
     """
 
     path: Path
@@ -86,8 +86,6 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     repairs: list[str] = []
     if dataset.timezone != given.timezone:
         repairs.append(f"{path.name}: timezone={dataset.timezone}: times are local, with its clock changes")
-    if dataset.time_format != given.time_format:
-        repairs.append(f"{path.name}: time_format={dataset.time_format}: numbers are read as times of this format")
     for own, name, config in tables:
         series, report = inspect_table(own, with_repairs(config, repaired), name)
         if series is None or report.problems:
@@ -123,7 +121,7 @@ def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> li
     used = {panel[0].time_col, dataset.series_col, *panel[0].columns, *dataset.static_covariates}
     named = [column for column in table.columns if not column.startswith("Unnamed: ")]  # without row numbers
     others = {column: table.frame[column] for column in named if column not in used}
-    return [column for column, cells in others.items() if cells.nunique(dropna=False) > 1 and not looks_dated(cells)]
+    return [column for column, cells in others.items() if not looks_dated(cells)]
 
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
@@ -165,7 +163,6 @@ def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> D
         duplicates=next((one.duplicates for one in repaired if one.duplicates), dataset.duplicates),
         fill=common_fill([one.fill for one in repaired]) or dataset.fill,
         timezone=next((one.timezone for one in repaired if one.timezone), dataset.timezone),
-        time_format=next((one.time_format for one in repaired if one.time_format), dataset.time_format),
     )
 
 

@@ -17,7 +17,7 @@ from informer.files import expanded
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
 
-REPAIRS = ("time_format", "timezone", "sort", "duplicates", "fill", "columns")
+REPAIRS = ("timezone", "sort", "duplicates", "fill", "columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
