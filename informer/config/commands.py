@@ -251,7 +251,7 @@ class InspectConfig:
         """One sentence for each value out of range."""
         problems = self.dataset.problems()
         if not self.input:
-            problems.append("input: expected a file, found none: python -m informer.inspect FILE.csv")
+            problems.append("input: expected a file, found none: informer inspect FILE.csv")
         try:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:

@@ -4,11 +4,14 @@ M. Vlachos, P. Yu and V. Castelli, "On periodicity detection and structural peri
 proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64
+
+from informer.data.read.frequency import Frequency
 
 CYCLES = 3
 """Minimum number of times that a season must occur."""
@@ -25,6 +28,15 @@ RISE = 0.1
 NEARBY, MOST_MULTIPLE = 0.1, 30
 """Tolerance, as a share of a period, for equal periods and multiples; and maximum factor of a multiple."""
 
+WITHIN = 4
+"""A season of at most this part of a longer one is averaged out before the longer one is confirmed."""
+
+DAYS_OF_YEAR = 365
+
+SAME_LINE, ALIKE = 0.5, 0.95
+"""Two periods cannot be distinguished if their spectral lines are closer than the first number, and the ratio of their
+autocorrelations is at least the second."""
+
 
 class Season(NamedTuple):
     """A period in rows, and its autocorrelation; 1 means a perfect repeat."""
@@ -33,12 +45,13 @@ class Season(NamedTuple):
     strength: float
 
 
-def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season]:
+def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequence[int] = ()) -> list[Season]:
     """The strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
         values: finite values at equal steps.
         most: largest number of seasons.
+        usual: periods of the calendar, preferred to others that the series cannot distinguish from them.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
@@ -46,19 +59,33 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3) -> list[Season
     rest = _without_trend(values)
     if not rest.any():
         return []
-    correlation = _correlation(rest)
+    longest = len(rest) // CYCLES
+    # further lags show whether the correlation falls again after the longest season
+    correlation = _correlation(rest, min(longest + round(NEARBY * longest) + 1, len(rest) - 1))
+    lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(rest)) for period in _proposed(rest)})
     found: list[Season] = []
-    for period in _proposed(rest):
-        lag = _top_of_hill(correlation, period, len(rest))
-        strength, aside = float(correlation[lag]), max(round(NEARBY * lag), 1)
-        foot = correlation[[lag - aside, min(lag + aside, len(correlation) - 1)]].max()
-        if strength > max(foot, WEAKEST, correlation[:lag].min() + RISE):
-            found.append(Season(lag, strength))
+    for lag in lags:
+        shorter = max((season.period for season in found if WITHIN * season.period <= lag), default=1)
+        if not _is_hill(_averaged(correlation, shorter), lag):
+            continue
+        near = (one for one in usual if one <= longest and abs(len(rest) / one - len(rest) / lag) < SAME_LINE)
+        period = next((one for one in near if correlation[one] >= ALIKE * correlation[lag]), lag)
+        strength = float(correlation[period])
+        if strength > max(WEAKEST, correlation[:lag].min() + RISE):
+            found.append(Season(period, strength))
     selected: list[Season] = []
     for season in sorted(found, key=lambda season: -season.strength):
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
     return selected[:most]
+
+
+def usual_periods(frequency: Frequency) -> list[int]:
+    """Rows of the seasons of the calendar: a day, a week or a year, as whole numbers of steps."""
+    a_day = frequency.per_day
+    if a_day is None:
+        return [frequency.season]
+    return [7, DAYS_OF_YEAR] if a_day == 1 else [a_day, 7 * a_day]
 
 
 def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
@@ -69,7 +96,7 @@ def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
 
 def autocorrelation(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
     """Autocorrelation after removing the linear trend, at lags 0 to t // CYCLES; zeros if nothing remains."""
-    return _correlation(_without_trend(values))
+    return _correlation(_without_trend(values), len(values) // CYCLES)
 
 
 def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
@@ -83,10 +110,10 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
     return rest if np.abs(rest).max() > 1e-10 else np.zeros(n)
 
 
-def _correlation(rest: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
+def _correlation(rest: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
     """Computed from the spectrum of zero-padded values, so that the series does not wrap around; means over pairs."""
     n = len(rest)
-    lags = np.arange(n // CYCLES + 1)
+    lags = np.arange(longest + 1)
     if not rest.any():
         return np.zeros(len(lags))
     covariance = np.fft.irfft(np.abs(np.fft.rfft(rest, 2 * n)) ** 2)[lags] / (n - lags)
@@ -106,6 +133,22 @@ def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int
     reach = round(period**2 / n)
     first = max(round(period) - reach, 1)
     return first + int(correlation[first : round(period) + reach + 1].argmax())
+
+
+def _averaged(correlation: Float64[np.ndarray, "lags"], width: int) -> Float64[np.ndarray, "lags"]:
+    """Mean over `width` lags around each lag, which removes a season of that length; fewer lags at the ends."""
+    if width == 1:
+        return correlation
+    sums = np.concatenate([[0.0], np.cumsum(correlation)])
+    lags = np.arange(len(correlation))
+    first, stop = (lags - width // 2).clip(0), (lags + width - width // 2).clip(max=len(correlation))
+    return (sums[stop] - sums[first]) / (stop - first)
+
+
+def _is_hill(correlation: Float64[np.ndarray, "lags"], lag: int) -> bool:
+    """Whether the correlation is higher at `lag` than NEARBY before and after it."""
+    aside = max(round(NEARBY * lag), 1)
+    return bool(correlation[lag] > correlation[[lag - aside, min(lag + aside, len(correlation) - 1)]].max())
 
 
 def _is_multiple(period: int, other: int) -> bool:

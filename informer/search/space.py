@@ -13,7 +13,7 @@ from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import SEARCHED, TrainConfig, check
 from informer.data.panel import divide
-from informer.data.seasonality import bridged, find_seasons
+from informer.data.seasonality import bridged, find_seasons, usual_periods
 from informer.data.sources import Source
 from informer.data.split import cut_rows
 from informer.errors import InputError
@@ -111,8 +111,9 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
 def seasons(settings: TrainConfig, source: Source) -> list[int]:
     """Season lengths in rows: those found in the training rows of the targets, strongest first, then the calendar's."""
     strengths: dict[int, float] = defaultdict(float)
+    usual = usual_periods(source.panel[0].frequency)
     for values in _training_columns(settings, source):
-        for season in find_seasons(bridged(values)):
+        for season in find_seasons(bridged(values), usual=usual):
             strengths[season.period] += season.strength
     found = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*found, source.panel[0].frequency.season]))

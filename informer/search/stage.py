@@ -257,7 +257,7 @@ def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Con
         with console.status("searching") if console.is_terminal else nullcontext():
             return search.choose(seq_lens)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; continue the search with: python -m informer.train resume={folder.path}")
+        log.info(f"{interrupted}; continue the search with: informer train resume={folder.path}")
         raise
 
 

@@ -48,6 +48,31 @@ def test_autocorrelation_is_the_loop() -> None:
     np.testing.assert_allclose(autocorrelation(values), np.array(loop) / loop[0], atol=1e-12)
 
 
+def test_a_year_cut_off_before_its_third_is_no_season_of_some_weeks() -> None:
+    """Red if the rise towards a year, which 900 days do not hold three times, is reported as 42 weeks."""
+    days = np.arange(900)
+    noise = np.random.default_rng(0).normal(size=900) * 0.3
+    values = np.sin(2 * np.pi * days / 7) + 0.7 * np.sin(2 * np.pi * days / 365) + noise
+    assert [season.period for season in find_seasons(values)] == [7]
+
+
+def test_a_week_does_not_hide_the_year() -> None:
+    days = np.arange(1600)
+    noise = np.random.default_rng(0).normal(size=1600) * 0.3
+    values = np.sin(2 * np.pi * days / 7) + np.sin(2 * np.pi * days / 365) + noise
+    assert sorted(season.period for season in find_seasons(values)) == [7, 364]  # a year in whole weeks
+
+
+def test_the_calendars_period_is_preferred_only_to_those_that_look_the_same() -> None:
+    """Red if noise makes a year of 53 weeks, or if tides of 25 hours are called daily."""
+    weeks = 500 + 120 * np.sin(2 * np.pi * np.arange(260) / 52)
+    drawn = [weeks + np.random.default_rng(seed).normal(0, 40, 260) for seed in range(20)]
+    assert {find_seasons(values)[0].period for values in drawn} - {52}
+    assert {find_seasons(values, usual=[52])[0].period for values in drawn} == {52}
+    tides = np.sin(2 * np.pi * TIME / 25) + np.random.default_rng(1).normal(0, 0.3, len(TIME))
+    assert find_seasons(tides, usual=[24, 168])[0].period == 25
+
+
 @pytest.mark.parametrize(
     "values",
     [

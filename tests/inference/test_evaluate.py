@@ -122,10 +122,10 @@ def test_a_model_that_loses_is_told_so(data, compared):
 @pytest.mark.parametrize(
     ("model", "ridge", "naive", "skill", "says"),
     [
-        (0.2, 0.4, 0.6, 0.5, "net beats ridge, the better baseline: scaled MSE 0.2 against 0.4, 50.0% lower."),
+        (0.2, 0.4, 0.6, 0.5, "net beats ridge, the better baseline: scaled MSE 0.2 against 0.4, 50.0 % lower."),
         (1.5, 0.8, 0.6, -1.5, "LOSES to naive, the better baseline: scaled MSE 1.5 against 0.6, 2.5 times as high."),
-        (0.3, 0.4, 0.6, 0.25, "0.3 against 0.4, 25.0% lower, which 1 test window cannot decide: too few."),
-        (0.9, 0.8, 0.6, -0.5, "0.9 against 0.6, 50.0% higher, which 1 test window cannot decide: too few."),
+        (0.3, 0.4, 0.6, 0.25, "0.3 against 0.4, 25.0 % lower, which 1 test window cannot decide: too few."),
+        (0.9, 0.8, 0.6, -0.5, "0.9 against 0.6, 50.0 % higher, which 1 test window cannot decide: too few."),
         (0.9, 0.3, 0.6, -2.0, "scaled MSE 0.9 against 0.3, 3 times as high. Prefer ridge here."),
         (0.9, 9e-15, 0.6, 1 - 1e14, "scaled MSE 0.9 against 9e-15, more than 1,000 times as high."),
         (0.4, 0.4, 0.6, 0.0, "net is no better than ridge"),

@@ -138,7 +138,7 @@ def test_a_search_that_is_interrupted_goes_on(
     outcome = call("train", *keys, "run_dir=runs/cut")
     assert outcome.status == status
     assert outcome.err == ""
-    assert "continue the search with: python -m informer.train resume=runs/cut" in outcome.out.splitlines()[-1]
+    assert "continue the search with: informer train resume=runs/cut" in outcome.out.splitlines()[-1]
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     known = len(pd.read_csv("runs/cut/search.csv"))
