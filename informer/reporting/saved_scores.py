@@ -49,18 +49,18 @@ def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
 
 def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str) -> str:
     """The verdict for readers who know no model by name."""
-    than = f"its squared error is {compared(skill)} {'than' if skill > -1 else 'as'} that of {NAMES.get(rival, rival)}"
+    name, error = NAMES.get(rival, rival), f"its squared error is {compared(skill)}"
     if winner is Winner.model:
-        return f"The forecast is better than both baselines: {than}."
+        return f"The forecast is better than both baselines: {error} than that of {name}."
     if winner is Winner.neither:
-        return f"The forecast is as good as {NAMES.get(rival, rival)}, the better baseline."
+        return f"The forecast is as good as {name}, the better baseline."
     if winner is Winner.noise:
-        return f"The forecast is as good as {NAMES.get(rival, rival)}, the better baseline: {than}, within noise."
+        return f"The forecast is as good as {name}, the better baseline: {error}, within noise."
     if winner is Winner.few:
         windows = counted(saved["windows"], "test forecast")
-        return f"The forecast cannot be judged from {windows}: {than}, the better baseline."
+        return f"The forecast cannot be judged from {windows}: {error} than that of {name}, the better baseline."
     if winner is Winner.baseline and math.isfinite(skill):
-        return f"The forecast is worse than {NAMES.get(rival, rival)}, the better baseline: {than}."
+        return f"The forecast is worse than {name}, the better baseline: {error}."
     return str(saved["verdict"])
 
 
@@ -95,7 +95,9 @@ def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Pr
 def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: Content) -> list[Card]:
     overall, rival = saved["scores"][saved["model"]]["scaled"]["overall"], saved.get("best_baseline")
     cards, columns = [], content.columns
-    if rival is not None and not math.isnan(skill):
+    if rival is not None and -math.inf < skill <= -1:
+        cards.append(Card(label="Squared error", value=f"{1 - skill:.3g} ×", hint=f"that of {rival}"))
+    elif rival is not None and not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
         hint = f"less squared error than {rival}{certain}"
         cards.append(Card(label="Skill", value=signed(skill), hint=hint))

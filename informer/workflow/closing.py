@@ -28,6 +28,8 @@ from informer.workflow.subjects import repair_settings
 FORECASTS = "forecasts"
 """Folder of the forecasts in a run directory."""
 MOST_NAMES, MOST_SEASONS = 6, 3
+SHOWN = 5e-4
+"""Smaller skills are 0.0 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +158,7 @@ def _quality(evaluation: Evaluation) -> str:
         return evaluation.verdict.removesuffix(".")
     than = f"MSE {compared(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
     if winner is Winner.neither:
-        return f"as good as {rival}"
+        return f"as good as {rival}" + (f" ({than})" if abs(skill) >= SHOWN else "")
     if winner is Winner.noise:
         return f"as good as {rival} within noise ({than})"
     if winner is Winner.few:
