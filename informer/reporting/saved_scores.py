@@ -99,7 +99,7 @@ def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: 
         cards.append(Card(label="Squared error", value=f"{1 - skill:.3g} ×", hint=f"that of {rival}"))
     elif rival is not None and not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
-        hint = f"less squared error than {rival}{certain}"
+        hint = f"reduction of the squared error compared with {rival}{certain}"
         cards.append(Card(label="Skill", value=signed(skill), hint=hint))
     if len(columns) == 1:
         mae = _number(saved["scores"][saved["model"]]["original"]["overall"]["mae"])
