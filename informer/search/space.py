@@ -9,6 +9,7 @@ from typing import Any
 
 from informer.config.conversion import flat, to_plain
 from informer.config.dataset import Short
+from informer.config.engines import EngineName
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import SEARCHED, TrainConfig, check
@@ -68,7 +69,7 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
     own = nodes.pop("", {})
     parts = {node: _replaced(getattr(settings, node), inside) for node, inside in nodes.items()}
     parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None, refit=False)
-    return replace(settings, **own, **parts, search=[])
+    return replace(settings, **own, **parts, search=[], engine=EngineName.local, workers=None)
 
 
 def _replaced(node: Any, values: Values) -> Any:
