@@ -144,7 +144,9 @@ class TrainConfig:
         unknown = sorted(set(self.search) - set(SEARCHED))
         problems = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
         if self.engine is EngineName.ray and self.dataset.memmap:
-            problems.append("engine=ray: expected dataset.memmap=false with it, since each worker gets a copy of the data")
+            problems.append(
+                "engine=ray: expected dataset.memmap=false with it, since each worker gets a copy of the data"
+            )
         if self.init_from is not None:
             problems.append("init_from: expected a model with the sizes of that run, found model=auto")
         if not isinstance(self.model, InformerConfig):
