@@ -14,7 +14,7 @@ from rich.console import Console
 
 from informer import Forecaster
 from informer.config.commands import Mode, PredictConfig
-from informer.inference import rolling
+from informer.inference.rolling import forecasts as rolling
 from informer.inference.jobs import run as jobs
 from informer.runtime import resource
 
