@@ -71,14 +71,14 @@ def reason_of(error: BaseException, *, most: int = 200) -> str:
 
 
 def counted(n: int, thing: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+    """`1 file`, `2 files`, `1,200 files`."""
+    return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
 def compared(skill: float) -> str:
-    """A skill, 1 - value / other, as text: `25.0% lower`, `50.0% higher`, `3.2 times as high`."""
+    """A skill, 1 - value / other, as text: `25.0 % lower`, `50.0 % higher`, `3.2 times as high`."""
     if skill > -1:
-        return f"{abs(skill):.1%} {'lower' if skill > 0 else 'higher'}"
+        return f"{100 * abs(skill):.1f} % {'lower' if skill > 0 else 'higher'}"
     return f"{1 - skill:.3g} times as high" if skill > 1 - MOST_TIMES else f"more than {MOST_TIMES:,} times as high"
 
 

@@ -24,6 +24,8 @@ CHECKED = {
     "scoring",
     "watching",
     "test_metrics.py",
+    "test_parts.py",
+    "test_quantiles.py",
 }
 """Folders and files of tests that call functions with arrays; the others run whole commands, which take half as long
 again with checks. Three of those have them too: the `trained` run, `test_readme.py` and `models/test_families.py`."""

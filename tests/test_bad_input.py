@@ -417,7 +417,7 @@ def test_ctrl_c_from_outside(folder: Path) -> None:
     out, err = process.communicate()
     assert (process.returncode, err) == (130, "")
     (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
-    assert f"Continue with: python -m informer.train resume=runs/{run.name}" in out
+    assert f"Continue with: informer train resume=runs/{run.name}" in out
     assert (run / "last.pt").exists()
 
 

@@ -43,13 +43,13 @@ def test_a_sound_file(folder: Path) -> None:
     assert (outcome.status, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert lines[:3] == [
-        "file:     sample.csv, 6000 rows, 5 columns",
-        "time:     date, 2023-01-02 00:00:00 to 2023-09-08 23:00:00, step h",
+        "file:     sample.csv, 6,000 rows, 5 columns",
+        "time:     date, 2023-01-02 00:00:00 to 2023-09-08 23:00:00, hourly (step h)",
         "columns:  temperature, visitors, price, demand",
     ]
     # a day and a week are what the sample is made of
-    assert next(line for line in lines if "visitors repeats after" in line).count(" rows (") == 2
-    assert "seasons:  visitors repeats after 168 rows (0.98), 24 rows (0.64)" in lines
+    week, day = "7 days (168 rows, correlation 0.98)", "24 hours (24 rows, correlation 0.64)"
+    assert f"seasons:  visitors repeats every {week}, {day}" in lines
     assert "problems: none" in lines
     assert command(outcome) == ["dataset=csv", f"dataset.path={resource('data/sample.csv')}"]
     assert list(folder.iterdir()) == []
@@ -111,6 +111,17 @@ def test_all_problems_are_listed_and_the_command_fixes_them(folder: Path) -> Non
     trains(outcome)
 
 
+def test_a_column_that_the_command_leaves_out_is_named(folder: Path) -> None:
+    """Red if one bad cell costs a column without a word, or a column that is asked for is left out."""
+    frame = table().astype({"load": object})
+    frame.loc[5, "load"] = "closed"
+    frame.to_csv("bad.csv", index=False)
+    outcome = call("inspect", "bad.csv")
+    assert "dataset.columns=[price]" in command(outcome)
+    assert "fix:      in the commands below; they leave out load: fix the cells named above to keep them" in outcome.out
+    assert "informer train" not in call("inspect", "bad.csv", "target=load").out
+
+
 def test_what_repairs_did_is_told(folder: Path) -> None:
     table().drop(index=[20, 21]).to_csv("gap.csv", index=False)
     outcome = call("inspect", "gap.csv", "dataset.fill=zero", "dataset.max_gap=2")
@@ -156,7 +167,7 @@ def test_columns_with_the_same_problem_are_grouped(folder: Path) -> None:
     assert "problems: 20" in lines
     assert sum("expected a number, found an empty cell" in line for line in lines) == 1
     assert any(line.startswith("the same in 19 more columns: sensor_1, sensor_2, ") for line in lines)
-    assert any(" and 5 more repeat after 24 rows (" in line for line in lines)
+    assert any(" and 5 more repeat every 24 hours (24 rows, " in line for line in lines)
 
 
 @pytest.mark.parametrize("n", [40, 80, 223])
@@ -259,6 +270,11 @@ def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, 
     rows = [table(300).assign(flag=np.arange(300) % 2, id=name) for name in names]
     pd.concat(rows).to_csv("long.csv", index=False)
     told = call("inspect", "long.csv", "seq_len=24", "label_len=12", "pred_len=6").out.splitlines()
+    assert [line for line in told if "series" in line][:2] == [
+        "long.csv: times repeat, once for each series of column 'id'; set dataset.series_col=id",
+        "series:   2, separated by column 'id'",
+    ]
+    assert not any("duplicates" in line or line.startswith("seasons") for line in told)
     assert told[-1] == "  informer inspect long.csv dataset.series_col=id"
     assert call("inspect", *told[-1].split()[2:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
     asked = call("inspect", "long.csv", "dataset.columns=[flag]").out.splitlines()[-1].split()[2:]

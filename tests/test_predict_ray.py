@@ -64,9 +64,11 @@ class Running:
         """The process that has begun to read a file."""
         own = str(os.getpid())
         while self.process.poll() is None:
-            for opened in Path("/proc").glob("[0-9]*/fd/*"):
-                if opened.parts[2] != own and _link(opened) == str(path.resolve()):
-                    return int(opened.parts[2])
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):  # it has ended, or is another user's
+                    for opened in (process / "fd").iterdir():
+                        if process.name != own and _link(opened) == str(path.resolve()):
+                            return int(process.name)
             with suppress(subprocess.TimeoutExpired):  # leave the processors to Ray
                 self.process.wait(0.05)
         raise AssertionError(self.process.communicate()[1])

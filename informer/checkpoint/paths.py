@@ -92,7 +92,7 @@ def locate(path: str | Path) -> Path:
 
 def resume_advice(run: Path) -> str:
     """The command that continues a run, as the end of a sentence."""
-    return f"continue with: python -m informer.train resume={run}"
+    return f"continue with: informer train resume={run}"
 
 
 def unfinished_note(path: str | Path) -> str | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from informer.config.dataset import DatasetConfig
+from informer.config.engines import EngineName, workers_problems
 from informer.config.input_format import InputFormat
 from informer.config.lengths import WindowSizes
 from informer.errors import InputError
@@ -95,13 +96,6 @@ class Mode(Enum):
     rolling = "rolling"
 
 
-class EngineName(Enum):
-    """Where files are processed. local: in this process. ray: by actors of a Ray cluster."""
-
-    local = "local"
-    ray = "ray"
-
-
 class Format(Enum):
     """csv, parquet: one file per series, with the columns of the input. long: one CSV with the columns series, time,
     column, y; the first two have their names from the input."""
@@ -163,12 +157,11 @@ class PredictConfig:
             [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
         )
         problems += device_problems(self.device)
-        for name in ("horizon", "stride", "refit_every", "batch_size", "workers", "digits"):
+        for name in ("horizon", "stride", "refit_every", "batch_size", "digits"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 problems.append(f"{name}: expected at least 1, found {value}")
-        if self.workers is not None and self.engine is EngineName.local:
-            problems.append(f"workers: only used with engine=ray, found workers={self.workers}")
+        problems += workers_problems(self.engine, self.workers)
         if any(not 1 <= level <= 99 or self.intervals.count(level) > 1 for level in self.intervals):
             problems.append(f"intervals: expected different whole percentages from 1 to 99, found {self.intervals}")
         if self.plot_series and self.plots:
@@ -251,7 +244,7 @@ class InspectConfig:
         """One sentence for each value out of range."""
         problems = self.dataset.problems()
         if not self.input:
-            problems.append("input: expected a file, found none: python -m informer.inspect FILE.csv")
+            problems.append("input: expected a file, found none: informer inspect FILE.csv")
         try:
             self.sizes  # noqa: B018 (its constructor checks the lengths)
         except InputError as error:

@@ -38,7 +38,7 @@ class ReportConfig:
 
 @dataclass(kw_only=True, slots=True)
 class CompareConfig:
-    """`python -m informer.compare runs/*`."""
+    """`informer compare runs/*`."""
 
     runs: list[str] = field(default_factory=list)
     """Run directories."""
@@ -47,7 +47,7 @@ class CompareConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        return [] if self.runs else ["runs: expected run directories, found none: python -m informer.compare runs/*"]
+        return [] if self.runs else ["runs: expected run directories, found none: informer compare runs/*"]
 
 
 @dataclass(kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from informer.config.addresses import PATHS, address_problems
 from informer.config.dataset import DatasetConfig, Features, NonNegative, ScalerConfig
+from informer.config.engines import EngineName, workers_problems
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig, LinearSkip, ModelConfig
 from informer.config.training import LossConfig, LossKind, OptimConfig, Precision, TrainerConfig
@@ -71,6 +72,10 @@ class TrainConfig:
     """Run directory or checkpoint file whose weights initialise a new run."""
     resume: str | None = None
     """Run directory, or its last.pt, to continue with its own configuration."""
+    engine: EngineName = EngineName.local
+    """Where the trials of model=auto run."""
+    workers: int | None = None
+    """Trials at a time with engine=ray; null: one per CPU of the cluster, or per GPU with device=cuda."""
     search: list[str] = field(default_factory=list)
     """Keys to choose on validation data before training; set by the program for model=auto."""
 
@@ -92,6 +97,7 @@ class TrainConfig:
         """One sentence for each value out of range."""
         parts = (self.dataset, self.loss, self.trainer, self.optim)
         problems = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
+        problems += workers_problems(self.engine, self.workers)
         if not 0 <= self.seed < 2**32:
             problems.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
         if self.dataset.keeps_gaps and self.loss.kind is LossKind.spectral:
@@ -102,6 +108,8 @@ class TrainConfig:
             return problems + self._search_problems()
         if self.trainer.time_budget_minutes is not None:
             problems.append("trainer.time_budget_minutes: only used with model=auto, found another model")
+        if self.engine is not EngineName.local:
+            problems.append("engine=ray: only used with model=auto, for its trials, found another model")
         problems += self.model.problems()
         if self.model.marks is CalendarEmbed.none and (self.dataset.calendar or self.dataset.holidays):
             problems.append(
@@ -135,6 +143,10 @@ class TrainConfig:
     def _search_problems(self) -> list[str]:
         unknown = sorted(set(self.search) - set(SEARCHED))
         problems = [f"search: expected some of {', '.join(SEARCHED)}, found {', '.join(unknown)}"] if unknown else []
+        if self.engine is EngineName.ray and self.dataset.memmap:
+            problems.append(
+                "engine=ray: expected dataset.memmap=false with it, since each worker gets a copy of the data"
+            )
         if self.init_from is not None:
             problems.append("init_from: expected a model with the sizes of that run, found model=auto")
         if not isinstance(self.model, InformerConfig):

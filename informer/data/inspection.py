@@ -1,7 +1,7 @@
 """`informer inspect`: reports on files and their problems, and commands that train on them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,16 +12,17 @@ from rich.text import Text
 from informer.config.commands import InspectConfig
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
-from informer.config.overrides import changed_settings, command_line
 from informer.console import logging_to, say
 from informer.data.attributes import read_attributes
 from informer.data.long import LongTable
 from informer.data.proposals import NOTHING, Proposal, confirm_lines, gap_lines, season_lines, way_out
+from informer.data.proposed_commands import commands, forecast_lines, inspect_lines
 from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
 from informer.data.read.download import list_files
-from informer.data.read.report import Report, grouped
+from informer.data.read.report import Problem, Report, grouped
 from informer.data.read.source import Series, inspect_table, table_of_file
+from informer.data.read.step_words import adjective
 from informer.data.read.table import Table, name_of
 from informer.data.read.value_columns import text_columns
 from informer.data.survey import common_fill, series_column
@@ -130,30 +131,35 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
 
 def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
     """Findings on a table; `path` is its file if that has a single series."""
+    key = None if path is None else series_column(table, settings.dataset)
     with logging_to(console):
-        series, report = inspect_table(table, settings.dataset, name, sizes=settings.sizes)
-    key = None if series is None or path is None else series_column(table, settings.dataset)
+        own = table if key is None else table.without([key])
+        series, report = inspect_table(own, settings.dataset, name, sizes=settings.sizes)
+    if series is None:
+        key = None
+    if key is not None:
+        report.problems = _within_series(table, key, report)
     command: list[str] = []
+    several = series is not None and len(series.columns) > 1
     proposal = Proposal.of(table, settings.dataset, settings.target)
     if key is None:
         advice, verdict = _advice(table, name, settings, report)
         if advice is not None and path is not None:
             dataset = proposal.added(advice[0])
-            command = _commands(path, dataset, advice[1], target=settings.target)
+            command = commands(path, dataset, advice[1], target=settings.target, several=several)
     else:
-        advice, verdict = None, f"series:   {key!r} separates the series"
+        advice, verdict = None, f"series:   {table.frame[key].nunique():,}, separated by column {key!r}"
         known = replace(settings.dataset, series_col=key)
         known = Proposal.of(table, known, settings.target).added(known)
         command = [
-            *_forecast_lines(str(path), known, settings.target),
-            "inspect:  each of them",
-            f"  {_command('inspect', [str(path), *_dataset_settings(known)])}",
+            *forecast_lines(str(path), known, settings.target, several=several),
+            *inspect_lines(str(path), known),
         ]
     span = () if series is None else (*_ends(series.timestamps), series.frequency.code)
     return Finding(
         name=table.name,
         lines=[
-            *_facts(table, series, settings.dataset.categorical),
+            *_facts(table, series, settings.dataset.categorical, seasons=key is None),
             *_problems(report),
             *gap_lines(table, settings.dataset, name, report),
             *proposal.lines(),
@@ -167,6 +173,13 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         advice=advice,
         is_short=advice is None and verdict.endswith(TOO_FEW),
     )
+
+
+def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
+    """Problems of a file of several series: one for its repeated times, and those of its columns."""
+    line = f"{table.name}: times repeat, once for each series of column {key!r}; set dataset.series_col={key}"
+    of_times = {"dataset.duplicates=first", "dataset.sort=true"}
+    return [Problem(line), *(one for one in report.problems if not of_times & {*one.settings})]
 
 
 def _summary(found: Sequence[Finding]) -> RichTable:
@@ -206,7 +219,7 @@ def _advice_for_all(path: Path, found: Sequence[Finding], wanted: InspectConfig)
         dataset, sizes = _serving_all(advice, wanted.sizes)
         if all(one.proposal == found[0].proposal for one in found):
             dataset = found[0].proposal.added(dataset)
-        yield from _commands(path, dataset, sizes, target=wanted.target)
+        yield from commands(path, dataset, sizes, target=wanted.target, several=len(found[0].columns) > 1)
 
 
 def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
@@ -231,16 +244,18 @@ def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
     return dataset, wanted if 2 * fit > len(sizes) else min(known, key=lambda size: size.seq_len)
 
 
-def _facts(table: Table, series: Series | None, categorical: Sequence[str]) -> Iterator[str]:
+def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, seasons: bool) -> Iterator[str]:
     yield f"file:     {table.name}, {counted(len(table.frame), 'row')}, {counted(len(table.columns), 'column')}"
     if table.dialect.uncommon():
         yield f"format:   {table.dialect.uncommon()}"
     if series is None:
         return
-    yield f"time:     {series.time_col}, {' to '.join(_ends(series.timestamps))}, step {series.frequency.code}"
+    span, step = " to ".join(_ends(series.timestamps)), series.frequency
+    yield f"time:     {series.time_col}, {span}, {adjective(step)} (step {step.code})"
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
-    yield from season_lines([one for one in columns if one[0] not in categorical], series.frequency)
+    if seasons:
+        yield from season_lines([one for one in columns if one[0] not in categorical], step)
 
 
 def _problems(report: Report) -> Iterator[str]:
@@ -256,37 +271,15 @@ def _advice(table: Table, name: str, settings: InspectConfig, report: Report) ->
     if found is None:
         return None, f"train:    {way_out(table)}"
     dataset, series = found
+    bad = (one.column for one in report.problems if one.column is not None)
+    dropped = [name for name in dict.fromkeys(bad) if name not in series.columns]
+    if settings.target in dropped:
+        return None, f"train:    fix the cells of {settings.target}, and run this again"
     sizes = fitting_sizes(series, dataset, settings.sizes)
     if sizes is None:
         return None, f"train:    {len(series)} {TOO_FEW}"
-    how = "the settings below repair it on the way" if report.problems else ""
+    how = "fix:      in the commands below" if report.problems else ""
+    if dropped:
+        how += f"; they leave out {listed(dropped)}: fix the cells named above to keep them"
     how = "\n".join(filter(None, [how, *confirm_lines(table, dataset, settings.dataset, name)]))
     return (dataset, sizes), how
-
-
-def _commands(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, *, target: str | None) -> list[str]:
-    """Commands that forecast with a report, and that only train."""
-    train = f"  {training_command(path, dataset, sizes, target)}"
-    return [*_forecast_lines(str(path), dataset, target), "train:    without forecasts and report", train]
-
-
-def _forecast_lines(path: str, dataset: DatasetConfig, target: str | None) -> list[str]:
-    named = [] if target is None else [f"target={target}"]
-    hint = "" if named else "; add target=COLUMN to forecast one column from all"
-    command = _command("forecast", [path, *_dataset_settings(dataset), *named])
-    return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
-
-
-def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, target: str | None = None) -> str:
-    """Shell command that trains on a file with these settings; default settings are left out."""
-    lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
-    words = [f"dataset.path={path}", *_dataset_settings(dataset), *lengths, "model=auto"]
-    return _command("train", ["dataset=csv", *words, *([] if target is None else [f"target={target}"])])
-
-
-def _command(name: str, arguments: Sequence[str]) -> str:
-    return command_line(["informer", name, *arguments])
-
-
-def _dataset_settings(dataset: DatasetConfig) -> list[str]:
-    return changed_settings("dataset", asdict(dataset), asdict(DatasetConfig()))

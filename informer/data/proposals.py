@@ -15,10 +15,11 @@ from informer.data.read.numeric import has_numbers, has_words
 from informer.data.read.repair import CONFIRM
 from informer.data.read.report import FEW_ALIKE, MOST_ALIKE, Report
 from informer.data.read.source import inspect_table
+from informer.data.read.step_words import lasting
 from informer.data.read.table import Table
 from informer.data.read.time_column import find_time_column
 from informer.data.read.value_columns import repeated_text
-from informer.data.seasonality import Season, bridged, find_seasons
+from informer.data.seasonality import Season, bridged, find_seasons, usual_periods
 from informer.errors import InputError, listed
 
 MOST_SEASONS = 12
@@ -118,23 +119,26 @@ def way_out(table: Table) -> str:
 
 
 def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], frequency: Frequency) -> Iterator[str]:
-    """Seasons of the last columns at this step, in one line for many columns with the same periods."""
+    """Seasons of the last columns, in one line for many columns with the same periods."""
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
+    what = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
     for column, values in columns[-MOST_SEASONS:]:
-        seasons = find_seasons(bridged(values), frequency=frequency)
+        seasons = find_seasons(bridged(values), usual=usual_periods(frequency))
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for each in alike.values():
         if len(each) <= FEW_ALIKE:
-            yield from (f"seasons:  {name} repeats after {_in_words({name: own})}" for name, own in each.items())
+            found = [(name, "repeats", {name: own}) for name, own in each.items()]
         else:
-            yield f"seasons:  {listed(list(each), MOST_ALIKE)} repeat after {_in_words(each)}"
+            found = [(listed(list(each), MOST_ALIKE), "repeat", each)]
+        yield from (f"{what} {names} {repeat} every {_in_words(own, frequency)}" for names, repeat, own in found)
 
 
-def _in_words(alike: Mapping[str, Sequence[Season]]) -> str:
+def _in_words(alike: Mapping[str, Sequence[Season]], frequency: Frequency) -> str:
     """Periods, the clearest first, each with its strength or the range over several columns."""
     parts = []
     for one in zip(*alike.values(), strict=True):
         low, high = (f"{end(season.strength for season in one):.2f}" for end in (min, max))
-        parts.append(f"{one[0].period} rows ({low if low == high else f'{low} to {high}'})")
+        strength, n = low if low == high else f"{low} to {high}", one[0].period
+        parts.append(f"{lasting(n, frequency)} ({n} rows, correlation {strength})")
     return ", ".join(parts)

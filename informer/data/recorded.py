@@ -138,8 +138,8 @@ def find_again(
     if shipped is not None:
         return _placed(dataset, shipped), default
     far = recorded.absolute_path
-    if named is None and far is not None and recorded.is_still_at(far, dataset.exclude_files):
-        return replace(dataset, path=far), default
+    if far is not None and recorded.is_still_at(far, dataset.exclude_files):
+        return replace(dataset, path=far), named or default
     raise here.not_found(can_differ=can_differ)
 
 

@@ -1,11 +1,10 @@
 """Seasons of a series: spectral lines confirmed by the autocorrelation.
 
 M. Vlachos, P. Yu and V. Castelli, "On periodicity detection and structural periodic similarity", SDM 2005: the spectrum
-proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum. Where the
-step is known, periods of the calendar are proposed too, and replace those that are nearly as long or multiples.
+proposes periods, including those of overtones; at a true period the autocorrelation has a local maximum.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,14 +25,17 @@ WEAKEST = 0.2
 RISE = 0.1
 """Minimum rise of the autocorrelation to a season from its lowest value before."""
 
-WEAKEST_OTHER = 0.3
-"""Minimum autocorrelation of a season that is not one of the calendar's, if these are known."""
-
-LEAST_AS_CLEAR = 0.75
-"""Minimum share of a season's autocorrelation for a calendar period that is nearly as long."""
-
 NEARBY, MOST_MULTIPLE = 0.1, 30
 """Tolerance, as a share of a period, for equal periods and multiples; and maximum factor of a multiple."""
+
+WITHIN = 4
+"""A season of at most this part of a longer one is averaged out before the longer one is confirmed."""
+
+DAYS_OF_YEAR = 365
+
+SAME_LINE, ALIKE = 0.5, 0.95
+"""Two periods cannot be distinguished if their spectral lines are closer than the first number, and the ratio of their
+autocorrelations is at least the second."""
 
 
 class Season(NamedTuple):
@@ -43,15 +45,13 @@ class Season(NamedTuple):
     strength: float
 
 
-def find_seasons(
-    values: Float64[np.ndarray, "t"], most: int = 3, *, frequency: Frequency | None = None
-) -> list[Season]:
+def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequence[int] = ()) -> list[Season]:
     """The strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
         values: finite values at equal steps.
         most: largest number of seasons.
-        frequency: the step, whose calendar periods (day, week, year) are preferred; None: not known.
+        usual: periods of the calendar, preferred to others that the series cannot distinguish from them.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
@@ -59,16 +59,33 @@ def find_seasons(
     rest = _without_trend(values)
     if not rest.any():
         return []
-    correlation = _correlation(rest)
-    lags = (_top_of_hill(correlation, period, len(rest)) for period in _proposed(rest))
-    found = [one for one in _at(correlation, lags) if _is_peak(correlation, one)]
-    if frequency is not None:
-        found = _of_calendar(found, correlation, frequency.periods)
+    longest = len(rest) // CYCLES
+    # further lags show whether the correlation falls again after the longest season
+    correlation = _correlation(rest, min(longest + round(NEARBY * longest) + 1, len(rest) - 1))
+    lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(rest)) for period in _proposed(rest)})
+    found: list[Season] = []
+    for lag in lags:
+        shorter = max((season.period for season in found if WITHIN * season.period <= lag), default=1)
+        if not _is_hill(_averaged(correlation, shorter), lag):
+            continue
+        near = (one for one in usual if one <= longest and abs(len(rest) / one - len(rest) / lag) < SAME_LINE)
+        period = next((one for one in near if correlation[one] >= ALIKE * correlation[lag]), lag)
+        strength = float(correlation[period])
+        if strength > max(WEAKEST, correlation[:lag].min() + RISE):
+            found.append(Season(period, strength))
     selected: list[Season] = []
     for season in sorted(found, key=lambda season: -season.strength):
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
     return selected[:most]
+
+
+def usual_periods(frequency: Frequency) -> list[int]:
+    """Rows of the seasons of the calendar: a day, a week or a year, as whole numbers of steps."""
+    a_day = frequency.per_day
+    if a_day is None:
+        return [frequency.season]
+    return [7, DAYS_OF_YEAR] if a_day == 1 else [a_day, 7 * a_day]
 
 
 def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
@@ -79,7 +96,7 @@ def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
 
 def autocorrelation(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
     """Autocorrelation after removing the linear trend, at lags 0 to t // CYCLES; zeros if nothing remains."""
-    return _correlation(_without_trend(values))
+    return _correlation(_without_trend(values), len(values) // CYCLES)
 
 
 def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
@@ -93,75 +110,14 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
     return rest if np.abs(rest).max() > 1e-10 else np.zeros(n)
 
 
-def _correlation(rest: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
+def _correlation(rest: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
     """Computed from the spectrum of zero-padded values, so that the series does not wrap around; means over pairs."""
     n = len(rest)
-    lags = np.arange(n // CYCLES + 1)
+    lags = np.arange(longest + 1)
     if not rest.any():
         return np.zeros(len(lags))
     covariance = np.fft.irfft(np.abs(np.fft.rfft(rest, 2 * n)) ** 2)[lags] / (n - lags)
     return covariance / covariance[0]
-
-
-def _at(correlation: Float64[np.ndarray, "lags"], lags: Iterable[int]) -> list[Season]:
-    """Seasons of these periods, unless the series is too short for them."""
-    return [Season(lag, float(correlation[lag])) for lag in lags if lag < len(correlation)]
-
-
-def _is_peak(correlation: Float64[np.ndarray, "lags"], season: Season) -> bool:
-    """Whether a season is strong, and its lag a local maximum of the autocorrelation after a lower value."""
-    rise = float(correlation[: season.period].min()) + RISE
-    return _is_top(correlation, season) and season.strength > max(WEAKEST, rise)
-
-
-def _of_calendar(
-    found: Sequence[Season], correlation: Float64[np.ndarray, "lags"], periods: Sequence[int]
-) -> list[Season]:
-    """The seasons with calendar periods in place of those nearly as long and of multiples, and without weak others.
-
-    Args:
-        found: seasons.
-        correlation: autocorrelation of the column.
-        periods: calendar periods in rows.
-    """
-    usual = _at(correlation, periods)
-    peaks = [one for one in usual if _is_peak(correlation, one)]
-    noise = 2 / (CYCLES * len(correlation)) ** 0.5  # the autocorrelation of white noise exceeds it at one lag in 40
-    kept = list(peaks)
-    for season in found:
-        near = [one for one in usual if _are_near(season, one)]
-        parts = [one for one in usual if 2 * one.period <= season.period and _is_multiple(season.period, one.period)]
-        same = [one for one in near if one.strength >= LEAST_AS_CLEAR * season.strength] or [
-            one for one in parts if one.strength >= max(season.strength - noise, noise) and _is_top(correlation, one)
-        ]
-        if same:
-            kept += same if same[0] in near else [max(same, key=lambda one: one.strength)]
-        elif season.strength >= WEAKEST_OTHER and all(
-            _is_top(correlation, season, one.period, noise) for one in peaks if 2 * one.period <= season.period
-        ):
-            kept.append(season)
-    return _one_of_each(kept, noise)
-
-
-def _is_top(correlation: Float64[np.ndarray, "lags"], season: Season, step: int = 1, least: float = 0.0) -> bool:
-    """Whether the autocorrelation is higher by at least this than at lags nearby that differ by multiples of a step."""
-    aside = step * max(round(NEARBY * season.period / step), 1)
-    foot = correlation[[season.period - aside, min(season.period + aside, len(correlation) - 1)]].max()
-    return bool(season.strength > foot + least)
-
-
-def _one_of_each(seasons: Sequence[Season], noise: float) -> list[Season]:
-    """The longest of the strongest of each group that is nearly as long: a year has 365 days, unless 52 weeks fit."""
-    kept: list[Season] = []
-    for season in sorted(seasons, key=lambda one: -one.strength):
-        if not any(_are_near(season, one) for one in kept):
-            alike = [one for one in seasons if _are_near(one, season) and one.strength >= season.strength - noise]
-            kept.append(max(alike, key=lambda one: one.period))
-    return kept
-
-
-def _are_near(one: Season, other: Season) -> bool:
-    return abs(one.period - other.period) <= NEARBY * other.period
 
 
 def _proposed(rest: Float64[np.ndarray, "t"]) -> list[float]:
@@ -177,6 +133,22 @@ def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int
     reach = round(period**2 / n)
     first = max(round(period) - reach, 1)
     return first + int(correlation[first : round(period) + reach + 1].argmax())
+
+
+def _averaged(correlation: Float64[np.ndarray, "lags"], width: int) -> Float64[np.ndarray, "lags"]:
+    """Mean over `width` lags around each lag, which removes a season of that length; fewer lags at the ends."""
+    if width == 1:
+        return correlation
+    sums = np.concatenate([[0.0], np.cumsum(correlation)])
+    lags = np.arange(len(correlation))
+    first, stop = (lags - width // 2).clip(0), (lags + width - width // 2).clip(max=len(correlation))
+    return (sums[stop] - sums[first]) / (stop - first)
+
+
+def _is_hill(correlation: Float64[np.ndarray, "lags"], lag: int) -> bool:
+    """Whether the correlation is higher at `lag` than NEARBY before and after it."""
+    aside = max(round(NEARBY * lag), 1)
+    return bool(correlation[lag] > correlation[[lag - aside, min(lag + aside, len(correlation) - 1)]].max())
 
 
 def _is_multiple(period: int, other: int) -> bool:

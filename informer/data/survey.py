@@ -12,7 +12,7 @@ from informer.data.read.report import Problem, grouped
 from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.table import Table, name_of
 from informer.data.read.time_column import find_time_column, looks_dated
-from informer.data.seasonality import Season, bridged, find_seasons
+from informer.data.seasonality import Season, bridged, find_seasons, usual_periods
 from informer.errors import InputError
 
 FEW = 10
@@ -38,6 +38,7 @@ class Survey:
         repairs: one line for each repair.
         n_rows: number of rows of the file.
         unused: columns that the series do not have, except times, unless `dataset` lists the columns.
+        dropped: columns with numbers that the repairs leave out.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Survey:
     repairs: Sequence[str]
     n_rows: int
     unused: Sequence[str]
+    dropped: Sequence[str]
 
     @property
     def is_readable(self) -> bool:
@@ -112,7 +114,15 @@ def _survey(
         repairs=repairs,
         n_rows=len(table.frame),
         unused=_unused(table, dataset, panel),
+        dropped=_dropped(problems, panel),
     )
+
+
+def _dropped(problems: Sequence[Problem], panel: Sequence[Series]) -> list[str]:
+    if not panel:
+        return []
+    named = (problem.column for problem in problems if problem.column is not None)
+    return [name for name in dict.fromkeys(named) if name not in panel[0].columns]
 
 
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
@@ -173,8 +183,8 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
     for series in _longest(panel):
         for column in columns:
             looked += 1
-            values = series.values[:, series.columns.index(column)]
-            for season in find_seasons(bridged(values), frequency=series.frequency):
+            values = bridged(series.values[:, series.columns.index(column)])
+            for season in find_seasons(values, usual=usual_periods(series.frequency)):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
     found = [Season(period, total / looked) for period, total in strengths.items()]
     return sorted(found, key=lambda season: -season.strength)

@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 DRAWS = 1000
 LEVEL = 0.95
-LEAST_SKILL = 5e-4
-"""Smaller skills are shown as 0.0 %."""
+LEAST_SKILL = 5e-3
+"""Smaller differences matter to nobody, even where thousands of windows make them certain."""
 FEWEST_BLOCKS = 3
 """With fewer, resamples hardly differ, and their interval is much too narrow."""
 CLEAR = 2.0
@@ -51,7 +51,7 @@ class Winner(Enum):
     def of(cls, skill: float, interval: Interval) -> "Winner":
         """The outcome, from the skill and its 95 % interval; verdicts, tables and pages all use this rule.
 
-        `neither` if the skill rounds to 0.0 %, `noise` if its interval contains 0, `few` if there is no interval
+        `neither` if the skill is below LEAST_SKILL, `noise` if its interval contains 0, `few` if there is no interval
         (too few test windows) and neither error is twice the other, `unknown` if the skill is nan.
         """
         if math.isnan(skill):

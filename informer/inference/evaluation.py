@@ -53,6 +53,7 @@ class Evaluation:
     series: Sequence[str] = ()
     owners: Int64[np.ndarray, "windows"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     block: int = 1
+    _noise: Interval | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def windows(self) -> int:
@@ -80,9 +81,11 @@ class Evaluation:
         """95 % interval of the skill by a paired block bootstrap over windows; nan ends with too few windows."""
         if self.windows < FEWEST_BLOCKS * self.block:
             return Interval(math.nan, math.nan)
-        weights = self.errors[self.model].shares()  # every observed value has equal weight
-        own, rival = (weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
-        return skill_interval(own, rival, block=self.block)
+        if self._noise is None:  # seconds for many windows
+            weights = self.errors[self.model].shares()  # every observed value has equal weight
+            own, rival = (weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
+            self._noise = skill_interval(own, rival, block=self.block)
+        return self._noise
 
     @property
     def winner(self) -> Winner:
@@ -98,7 +101,7 @@ class Evaluation:
         figures = f"scaled MSE {model:.4g} against {self._mse(rival):.4g}"
         winner = self.winner
         if winner is Winner.neither:
-            return f"{self.model} is no better than {rival}, the better baseline: {figures}."
+            return f"{self.model} is as good as {rival}, the better baseline: {figures}."
         if winner is Winner.noise:
             low, high = map(signed_percent, self.noise)
             return (

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from informer.config.model import Activation
 from informer.ops.dropout import Dropout, dropout, dropped, zero_
-from informer.ops.products import Linear, add_product_, linear, product, product_dtype
+from informer.ops.products import Linear, OuterSum, linear, product, product_dtype
 
 BLOCK_ROWS = 2048
 """Rows per block; the hidden values of a block fit roughly into a processor's cache."""
@@ -98,7 +98,7 @@ class _Blocks(torch.autograd.Function):
         inside = rows.new_empty(ctx.spans[0].stop, len(w1))
         for i, span in enumerate(ctx.spans):
             block = inside[: span.stop - span.start]
-            expanded = product(rows[span], w1, b1, out=kept[span] if i < KEPT_BLOCKS else block)
+            expanded = product(rows[span], w1, b1, out=kept[span] if i < KEPT_BLOCKS else None, room=block)
             formulas.forward_into(expanded, out=block)
             product(zero_(block, positions[i]), w2, b2, out=out[span])
         return out
@@ -109,21 +109,21 @@ class _Blocks(torch.autograd.Function):
         rows, w1, b1, w2, kept, *positions = ctx.saved_tensors
         grad_rows, scaled = torch.empty_like(rows), grad * ctx.scale
         # in the dtype of the parameters: sums over blocks would lose digits in bfloat16
-        grad_w1, grad_b1, grad_w2 = (torch.zeros_like(x) for x in (w1, b1, w2))
+        grad_w1, grad_w2, grad_b1 = OuterSum(w1, rows.dtype), OuterSum(w2, rows.dtype), torch.zeros_like(b1)
         grad_b2 = grad.sum(0).to(b1.dtype)
         w1, b1, w2 = (x.to(rows.dtype) for x in (w1, b1, w2))
         again, inside = (rows.new_empty(ctx.spans[0].stop, len(w1)) for _ in range(2))
         for i, span in enumerate(ctx.spans):
             n = span.stop - span.start
-            expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1, out=again[:n])
+            expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1, room=again[:n])
             ctx.formulas.forward_into(expanded, out=inside[:n])
-            add_product_(grad_w2, scaled[span].t(), zero_(inside[:n], positions[i]))
-            grad_inside = zero_(product(scaled[span], w2.t(), out=inside[:n]), positions[i])
+            grad_w2.add(scaled[span], zero_(inside[:n], positions[i]))
+            grad_inside = zero_(product(scaled[span], w2.t(), room=inside[:n]), positions[i])
             grad_expanded = ctx.formulas.backward_(grad_inside, expanded)
-            add_product_(grad_w1, grad_expanded.t(), rows[span])
+            grad_w1.add(grad_expanded, rows[span])
             grad_b1 += grad_expanded.sum(0)
             product(grad_expanded, w1.t(), out=grad_rows[span])
-        return grad_rows, grad_w1, grad_b1, grad_w2, grad_b2, None, None
+        return grad_rows, grad_w1.total(), grad_b1, grad_w2.total(), grad_b2, None, None
 
 
 def _dropped_in(spans: list[slice], width: int, p: float) -> list[Tensor]:

@@ -57,11 +57,16 @@ def product(
     bias: Float[Tensor, " o"] | None = None,
     *,
     out: Float[Tensor, "n o"] | None = None,
+    room: Float[Tensor, "n o"] | None = None,
 ) -> Float[Tensor, "*batch o"]:
-    """x weight^T + bias, for callers that compute the gradient themselves; `out` receives it if x has two axes."""
+    """x weight^T + bias, for callers that compute the gradient themselves.
+
+    If x has two axes, `out` receives the result; `room` receives it where that saves an array, so not with oneDNN.
+    """
     if ONEDNN and _is_eager_float32(x, weight):
         result = onednn(x, weight, bias)
         return result if out is None else out.copy_(result)
+    out = room if out is None else out
     if out is None:
         return F.linear(x, weight, bias)
     if bias is None:
@@ -74,6 +79,31 @@ def add_product_(total: Float[Tensor, "m o"], a: Float[Tensor, "m n"], b: Float[
     if total.dtype == a.dtype and not (ONEDNN and _is_eager_float32(a, b)):
         return total.addmm_(a, b)
     return total.add_(product(a, b.t()))
+
+
+@final
+class OuterSum:
+    """The sum of a^T b over blocks of rows, which may have more digits than a and b.
+
+    oneDNN copies a transposed first operand, so the narrower one comes first, and the sum may be stored transposed.
+
+    Args:
+        like: has the shape [m o] and the dtype of the sum.
+        dtype: of the operands.
+    """
+
+    def __init__(self, like: Float[Tensor, "m o"], dtype: torch.dtype) -> None:
+        self._swaps = ONEDNN and like.dtype == dtype == torch.float32 and like.shape[0] > like.shape[1]
+        self._total = torch.zeros_like(like.t() if self._swaps else like, memory_format=torch.contiguous_format)
+
+    def add(self, a: Float[Tensor, "n m"], b: Float[Tensor, "n o"]) -> None:
+        """Add a^T b."""
+        first, second = (b, a) if self._swaps else (a, b)
+        add_product_(self._total, first.t(), second)
+
+    def total(self) -> Float[Tensor, "m o"]:
+        """The sum so far."""
+        return self._total.t().contiguous() if self._swaps else self._total
 
 
 class _OneDnnLinear(torch.autograd.Function):

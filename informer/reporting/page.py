@@ -178,14 +178,10 @@ def _figure(key: str, title: str, note: str) -> str:
 
 
 def _scores(content: Content) -> str:
-    tables = [
-        _score_table(title, rows, content.model, without)
-        for title, rows, without in (
-            ("In scaled units", content.scaled, PERCENT),
-            ("In the units of the data", content.original, ()),
-        )
-        if rows
-    ]
+    both = [("In scaled units", content.scaled, PERCENT), ("In the units of the data", content.original, ())]
+    if len(content.columns) == 1:  # units of several columns cannot be compared
+        both.reverse()
+    tables = [_score_table(title, rows, content.model, without) for title, rows, without in both if rows]
     return "".join([*tables, *map(_text_table, content.tables)])
 
 

@@ -2,8 +2,7 @@
 
 import json
 import logging
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -12,16 +11,11 @@ from typing import Any
 import torch
 
 from informer import checkpoint as checkpoints
-from informer.checkpoint.facts import read_facts
-from informer.checkpoint.paths import CONFIG, LOSSES, METRICS
+from informer.checkpoint.paths import METRICS
 from informer.config.commands import EvalDataset
-from informer.config.conversion import flat, from_plain
-from informer.config.overrides import command_line, unwritten
-from informer.config.plain import read_saved_yaml
 from informer.data.pipeline import Data
-from informer.data.read.table import name_of
 from informer.data.windows import Batch
-from informer.errors import InputError, counted, listed
+from informer.errors import InputError, listed
 from informer.inference.attention_maps import attention_maps
 from informer.inference.baselines import bounded
 from informer.inference.evaluate import ForecastFunction, fit_baselines, score
@@ -34,16 +28,14 @@ from informer.reporting.content import (
     START,
     AttentionPicture,
     Content,
-    LossCurves,
     Residuals,
-    written,
 )
 from informer.reporting.data_checks import data_problems, listed_lines
+from informer.reporting.description import described
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import EDGES, TestPass, chosen_windows
 from informer.reporting.tracks import gather_tracks
 from informer.reporting.window_profiles import calendar_profiles, contribution
-from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +70,7 @@ def run_content(
     folder = path if path.is_dir() else path.parent
     source = path if not path.is_dir() or not _is_evaluation(path) else path.parent
     model = TrainedModel.load(source, device=device)
-    content = _described(folder, source, model)
+    content = described(folder, source, model)
     with ExitStack() as reading:
         found = trained_data(model.checkpoint, model.device, scratch=folder, dataset=dataset, data_dir=data_dir)
         data: Data | None = None
@@ -133,87 +125,6 @@ def _read_notes() -> Iterator[list[str]]:
     finally:
         for each in loggers:
             each.removeHandler(handler)
-
-
-def _described(folder: Path, source: Path, model: TrainedModel) -> Content:
-    """Content that needs no data: names, configuration, facts about the run."""
-    run = source if source.is_dir() else source.parent
-    config, sizes = model.checkpoint.config, model.sizes
-    facts = read_facts(run)
-    name = str(config["dataset"]["name"])
-    if name == "csv":  # the type of dataset, not its name
-        name = name_of(Path(str(model.checkpoint.data.get("path", name))))
-    n_parameters = sum(parameter.numel() for parameter in model.model.parameters())
-    content = Content(
-        title=f"{name}: {sizes.pred_len} steps ahead",
-        subtitle=(
-            f"{counted(len(model.columns.targets), 'column')} forecast {sizes.pred_len} rows ahead from "
-            f"{sizes.seq_len} rows of {counted(len(model.columns.inputs), 'column')}; step {model.checkpoint.frequency}"
-        ),
-        verdict="No scores were saved, and the training data is not available.",
-        columns=model.columns.targets,
-        main=model.columns.main or "",
-        command=command_of(facts.get("command", [])),
-        settings={key: written(value) for key, value in flat(_settings(run, config)).items()},
-    )
-    versions = facts.get("versions", {})
-    content.facts = {
-        "run": str(folder),
-        "started": str(facts.get("started", "")),
-        "parameters": f"{n_parameters:,}",
-        "steps trained": f"{model.checkpoint.step:,} ({counted(model.checkpoint.epoch, 'epoch')})",
-        "data": str(model.checkpoint.data.get("path", "")),
-        "sha256 of the data": str(model.checkpoint.data.get("sha256", "")),
-        "commit": str(facts.get("commit") or ""),
-        "versions": ", ".join(f"{key} {value}" for key, value in versions.items() if value),
-    }
-    content.losses = _losses(run, config, model)
-    return content
-
-
-def _losses(run: Path, config: Mapping[str, Any], model: TrainedModel) -> LossCurves | None:
-    """The losses of a run; None without a trained epoch."""
-    if not (run / LOSSES).exists():
-        return None
-    table, loss = LossTable.read(run / LOSSES), from_plain(config).loss
-    training, validation = ((list(curve), list(curve.values())) for curve in (table.training, table.validation))
-    if not training[0]:
-        return None
-    roots = model.scaler.roots(model.columns.positions(model.columns.targets))
-    notes = [note_of(loss), *(f"losses are those of scaled {root}s, unlike the scores" for root in roots)]
-    return LossCurves(
-        training=training,
-        validation=validation,
-        baselines=table.baselines,
-        units=units_of(loss),
-        note="; ".join(filter(None, notes)),
-    )
-
-
-def _settings(run: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    path = run / CONFIG
-    if not path.exists():
-        return config
-    return {key: value for key, value in read_saved_yaml(path).items() if key != "defaults"}
-
-
-def command_of(words: Sequence[str]) -> str:
-    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`.
-
-    Args:
-        words: with the keys that commands give to Hydra in place of paths and of `model=`.
-    """
-    if not words:
-        return ""
-    script, _, command = words[0].rpartition(" ")
-    name = Path(words[0]).stem
-    start = ["python", "-m", f"informer.{name}"] if not name.startswith("informer") else [name]
-    typed = [unwritten(word) for word in words[1:]]
-    if "forecast" in (command, name):
-        files = [word for word in typed if word.startswith("input=")]
-        others = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]
-        typed = [*(word.partition("=")[2] for word in files), *others]
-    return command_line([*([script, command] if script else start), *typed])
 
 
 def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: int) -> None:

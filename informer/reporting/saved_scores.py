@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from informer.errors import compared, counted
 from informer.inference.bootstrap import DRAWS, Interval, Winner
 from informer.metrics import METRICS
 from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed
@@ -17,6 +18,9 @@ TONES = {
     Winner.unknown: Tone.neutral,
 }
 
+NAMES = {"ridge": "ridge regression", "seasonal naive": "the seasonal naive", "naive": "the last value repeated"}
+"""Baselines as the verdict names them."""
+
 
 def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
     """Add verdict, score tables, errors by step and column, and coverage.
@@ -28,9 +32,10 @@ def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
     model, scores = str(saved["model"]), saved["scores"]
     content.model = model
     skill, rival = _number(saved.get("skill")), saved.get("best_baseline")
-    content.verdict = str(saved["verdict"])
     interval = Interval(*map(_number, saved.get("skill_interval", (None, None))))
-    content.tone = TONES[Winner.of(skill, interval)]
+    winner = Winner.of(skill, interval)
+    content.tone = TONES[winner]
+    content.verdict = str(saved["verdict"]) if rival is None else _verdict(saved, winner, skill, rival)
     content.remarks = [*_certainty(interval, rival), *saved.get("remarks", []), *content.remarks]
     content.scaled, content.original = (_table(scores, model, units, rival) for units in ("scaled", "original"))
     scaled = {name: both["scaled"] for name, both in scores.items()}
@@ -39,7 +44,24 @@ def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
     if len(content.columns) > 1:
         content.profiles.append(_profile_of_columns(scaled, content.columns))
     content.coverage = [_coverage(name, means) for name, means in saved.get("intervals", {}).items()]
-    content.cards += _cards(saved, skill, interval, content.coverage)
+    content.cards += _cards(saved, skill, interval, content)
+
+
+def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str) -> str:
+    """The verdict for readers who know no model by name."""
+    name, error = NAMES.get(rival, rival), f"its squared error is {compared(skill)}"
+    if winner is Winner.model:
+        return f"The forecast is better than both baselines: {error} than that of {name}."
+    if winner is Winner.neither:
+        return f"The forecast is as good as {name}, the better baseline."
+    if winner is Winner.noise:
+        return f"The forecast is as good as {name}, the better baseline: {error}, within noise."
+    if winner is Winner.few:
+        windows = counted(saved["windows"], "test forecast")
+        return f"The forecast cannot be judged from {windows}: {error} than that of {name}, the better baseline."
+    if winner is Winner.baseline and math.isfinite(skill):
+        return f"The forecast is worse than {name}, the better baseline: {error}."
+    return str(saved["verdict"])
 
 
 def _certainty(interval: Interval, rival: str | None) -> list[str]:
@@ -70,27 +92,34 @@ def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Pr
     return Profile(key="column", title="Error by column", axis="column", labels=list(columns), mse=mse, mae=mae)
 
 
-def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, coverage: Sequence[Coverage]) -> list[Card]:
+def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: Content) -> list[Card]:
     overall, rival = saved["scores"][saved["model"]]["scaled"]["overall"], saved.get("best_baseline")
-    cards = []
-    if rival is not None and not math.isnan(skill):
+    cards, columns = [], content.columns
+    if rival is not None and -math.inf < skill <= -1:
+        cards.append(Card(label="Squared error", value=f"{1 - skill:.3g} ×", hint=f"that of {rival}"))
+    elif rival is not None and not math.isnan(skill):
         certain = "" if math.isnan(interval.low) else f"; 95 % interval {_ends(interval)}"
-        hint = f"MSE reduction compared with {rival}{certain}"
+        hint = f"reduction of the squared error compared with {rival}{certain}"
         cards.append(Card(label="Skill", value=signed(skill), hint=hint))
-    cards.append(Card(label="MSE", value=f"{_number(overall['mse']):.4g}", hint="scaled: 1 is the training variance"))
+    if len(columns) == 1:
+        mae = _number(saved["scores"][saved["model"]]["original"]["overall"]["mae"])
+        cards.append(Card(label="Mean absolute error", value=f"{mae:.4g}", hint=f"in units of {columns[0]}"))
+    else:
+        hint = "of columns scaled to variance 1 in training"
+        cards.append(Card(label="Mean squared error", value=f"{_number(overall['mse']):.4g}", hint=hint))
     if not math.isnan(_number(overall.get("mase"))):
         cards.append(
             Card(
                 label="MASE",
                 value=f"{_number(overall['mase']):.3g}",
-                hint="error in units of the seasonal naive in training",
+                hint="error as a multiple of the seasonal naive's on training rows",
             )
         )
     cards += [
         Card(label=f"{each.name} intervals cover", value=f"{each.overall:.1f} %", hint=f"should be {each.expected:g} %")
-        for each in coverage[:2]
+        for each in content.coverage[:2]
     ]
-    cards.append(Card(label="Test windows", value=f"{saved['windows']:,}", hint="not used in training"))
+    cards.append(Card(label="Test forecasts", value=f"{saved['windows']:,}", hint="of rows not used in training"))
     return cards
 
 

@@ -11,7 +11,7 @@ more than LEAST_GAIN; otherwise the linear forecast is the model. Source for the
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import final
@@ -20,6 +20,7 @@ from informer.config.schema import TrainConfig
 from informer.errors import counted
 from informer.models.linear import LinearModelConfig
 from informer.search.budget import Budget
+from informer.search.engines import Local, TrialEngine
 from informer.search.record import Record, Trial
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
 from informer.search.trials import OutOfTime, Start, TrialRunner
@@ -75,11 +76,13 @@ class Search:
         runner: runs the trials.
         record: stores them.
         budget: time for the search and the run.
+        engine: where trials of networks run. Default: in this process.
     """
 
     runner: TrialRunner
     record: Record
     budget: Budget
+    engine: TrialEngine = field(default_factory=Local)
     not_tried: list[str] = field(default_factory=list)
     """Steps skipped because the time budget was used up."""
     _trials_end: float = -math.inf
@@ -241,11 +244,13 @@ class Search:
     def _round(self, entrants: list[Values], steps: int, expected: list[float]) -> list[Trial]:
         """Trials of the entrants that fit into the time, best first."""
         done: list[Trial] = []
-        for place, values in enumerate(entrants):
-            allowed = self._allowed(len(entrants) - place)
-            with suppress(OutOfTime):
-                if allowed > expected[place]:
-                    done.append(self._tried(values, steps, allowed))
+        for place in range(0, len(entrants), self.engine.at_once):
+            allowed = self._allowed(-(-(len(entrants) - place) // self.engine.at_once))
+            group = list(zip(entrants, expected, strict=True))[place : place + self.engine.at_once]
+            begun = [self._begun(values, steps, allowed) for values, seconds in group if allowed > seconds]
+            for finish in begun:
+                with suppress(OutOfTime):
+                    done.append(finish())
         if len(done) < len(entrants):
             self.not_tried.append(f"{len(entrants) - len(done)} of {len(entrants)} networks at {steps} steps")
         done.sort(key=lambda trial: trial.val_loss)
@@ -254,19 +259,19 @@ class Search:
         return done
 
     def _allowed(self, n_trials: int) -> float:
-        """Seconds for the next of `n_trials`: twice its share, so that rounds with more steps can follow."""
+        """Seconds for the next of `n_trials` in a row: twice its share, so that rounds with more steps can follow."""
         return 2 * (self.budget.left - self._trials_end) / (n_trials + 1)
 
-    def _tried(self, values: Values, steps: int, seconds: float) -> Trial:
-        trial = self.record.known(values, steps)
-        if trial is None:
-            began = self.budget.clock()
-            loss = self.runner.trial(values, steps=steps, seconds=seconds)
-            taken = self.budget.clock() - began
-            closing = self.runner.closing_seconds(values, steps=steps)
-            trial = Trial(values=values, steps=steps, val_loss=loss, seconds=taken, closing_seconds=closing)
-        else:
-            self.budget.spend(trial.seconds)
+    def _begun(self, values: Values, steps: int, seconds: float) -> Callable[[], Trial]:
+        """Begin a trial; the result waits for it and records it."""
+        known = self.record.known(values, steps)
+        if known is not None:
+            self.budget.spend(known.seconds / self.engine.at_once)
+            return lambda: self._recorded(known)
+        wait = self.engine.begin(self.runner, values, steps=steps, seconds=seconds)
+        return lambda: self._recorded(Trial(values=values, steps=steps, **wait()._asdict()))
+
+    def _recorded(self, trial: Trial) -> Trial:
         self.record.add(trial)
         if self.runner.stop.signal:
             raise Interrupted(self.runner.stop.signal)

@@ -9,11 +9,12 @@ from typing import Any
 
 from informer.config.conversion import flat, to_plain
 from informer.config.dataset import Short
+from informer.config.engines import EngineName
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import SEARCHED, TrainConfig, check
 from informer.data.panel import divide
-from informer.data.seasonality import bridged, find_seasons
+from informer.data.seasonality import bridged, find_seasons, usual_periods
 from informer.data.sources import Source
 from informer.data.split import cut_rows
 from informer.errors import InputError
@@ -68,7 +69,7 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
     own = nodes.pop("", {})
     parts = {node: _replaced(getattr(settings, node), inside) for node, inside in nodes.items()}
     parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None, refit=False)
-    return replace(settings, **own, **parts, search=[])
+    return replace(settings, **own, **parts, search=[], engine=EngineName.local, workers=None)
 
 
 def _replaced(node: Any, values: Values) -> Any:
@@ -111,8 +112,9 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
 def seasons(settings: TrainConfig, source: Source) -> list[int]:
     """Season lengths in rows: those found in the training rows of the targets, strongest first, then the calendar's."""
     strengths: dict[int, float] = defaultdict(float)
+    usual = usual_periods(source.panel[0].frequency)
     for values in _training_columns(settings, source):
-        for season in find_seasons(bridged(values), frequency=source.panel[0].frequency):
+        for season in find_seasons(bridged(values), usual=usual):
             strengths[season.period] += season.strength
     found = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*found, source.panel[0].frequency.season]))

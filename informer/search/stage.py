@@ -26,6 +26,7 @@ from informer.errors import InputError, as_given
 from informer.inference.evaluation import Evaluation
 from informer.runtime import provenance, seed_everything
 from informer.search.budget import Budget
+from informer.search.engines import trial_engine
 from informer.search.record import Record, Trial
 from informer.search.search import Search
 from informer.search.space import Values, cheapest, comparable, given_values, least_sizes, lengths, with_values
@@ -214,9 +215,9 @@ def search_first(
     context.start_log_file(folder.path / LOG)
     _announce(settings, seq_lens)
     settings = _transformed(settings, common, seq_lens, context)
-    with StopRequest() as stop, folder.as_latest():
+    with trial_engine(settings, context.device) as engine, StopRequest() as stop, folder.as_latest():
         trials = TrialRunner(settings=settings, source=common, device=context.device, stop=stop)
-        search = Search(trials, Record(folder.path / SEARCH), budget)
+        search = Search(trials, Record(folder.path / SEARCH), budget, engine)
         trial = _choose(search, seq_lens, folder, context.console)
         chosen = search.resolved(trial)
     folder.chosen(chosen, _found(search, trial, chosen, budget))
@@ -257,7 +258,7 @@ def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Con
         with console.status("searching") if console.is_terminal else nullcontext():
             return search.choose(seq_lens)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; continue the search with: python -m informer.train resume={folder.path}")
+        log.info(f"{interrupted}; continue the search with: informer train resume={folder.path}")
         raise
 
 

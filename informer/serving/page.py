@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from informer.data.read.frequency import Frequency
+from informer.data.read.step_words import adjective, lasting
+
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -20,7 +23,13 @@ def page_of(description: Mapping[str, Any], openapi: Mapping[str, Any]) -> tuple
         openapi: OpenAPI schema of the routes.
     """
     text = TEMPLATE.read_text(encoding="utf-8")
-    parts = {"facts": _facts(description), "routes": _routes(openapi), "example": _example(description)}
+    parts = {
+        "title": html.escape(_names(description["targets"], 3)),
+        "pred_len": str(description["pred_len"]),
+        "facts": _facts(description),
+        "routes": _routes(openapi),
+        "example": _example(description),
+    }
     page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], text)
     hashes = {tag: _hash(re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0]) for tag in ("script", "style")}
     policy = (
@@ -36,16 +45,17 @@ def _hash(content: str) -> str:
 
 def _facts(description: Mapping[str, Any]) -> str:
     """The description as rows of a table."""
-    levels = description["intervals"]
+    levels, step = description["intervals"], Frequency.parse(description["step"])
+    ahead, history = (lasting(description[name], step) for name in ("pred_len", "seq_len"))
     shown = {
-        "forecasts": f"{description['pred_len']} rows of {_names(description['targets'])}",
-        "from": f"{description['seq_len']} rows of {_names(description['inputs'])}",
-        "step": description["step"],
+        "forecasts": f"{_names(description['targets'])}, {ahead} ahead ({description['pred_len']} rows)",
+        "from": f"the last {history} ({description['seq_len']} rows) of {_names(description['inputs'])}",
+        "rows": f"{adjective(step)} (step {description['step']})",
         "time column": description["time_column"],
         "series column": description["series_column"] or "none",
         "future covariates": _names(description["future_covariates"]),
         "intervals": f"{levels[0]} to {levels[-1]} %" if levels else "none",
-        "limits": ", ".join(f"{name} {value:g}" for name, value in description["limits"].items()),
+        "limits": ", ".join(f"{name}={value:g}" for name, value in description["limits"].items()),
     }
     return "".join(
         f"<tr><th scope=row>{key}</th><td>{html.escape(str(value))}</td></tr>" for key, value in shown.items()

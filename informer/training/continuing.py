@@ -93,5 +93,5 @@ def resumable(folder: RunFolder) -> Iterator[None]:
         if not folder.holds_a_run or folder.is_finished:
             raise
         interrupted = Interrupted(signal.SIGINT)
-        log.info(f"{interrupted}; continue with: python -m informer.train resume={folder.path}")
+        log.info(f"{interrupted}; continue with: informer train resume={folder.path}")
         raise interrupted from None

@@ -255,7 +255,7 @@ def _train(
             )
             return fit(session)
     except Interrupted as interrupted:
-        log.info(f"{interrupted}; saved. Continue with: python -m informer.train resume={context.folder.path}")
+        log.info(f"{interrupted}; saved. Continue with: informer train resume={context.folder.path}")
         raise
 
 
@@ -285,5 +285,5 @@ def _conclude(evaluation: Evaluation, context: RunContext) -> None:
     context.console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
         log.info(line)
-    log.info(f"next: python -m informer.predict checkpoint={context.folder.path} input=FILE.csv output=forecasts")
+    log.info(f"next: informer predict checkpoint={context.folder.path} input=FILE.csv output=forecasts")
     log.info(f"      tensorboard --logdir {context.folder.path}")

@@ -13,7 +13,10 @@ from informer.config.forecast import ForecastConfig
 from informer.config.overrides import command_line, readable
 from informer.config.schema import TrainConfig
 from informer.data.history import future_index
-from informer.errors import compared, counted, listed, signed_percent
+from informer.data.read.frequency import Frequency
+from informer.data.read.step_words import adjective, lasting
+from informer.data.seasonality import WEAKEST
+from informer.errors import compared, counted, listed
 from informer.inference.bootstrap import Winner
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import validation_rows
@@ -25,6 +28,8 @@ from informer.workflow.subjects import repair_settings
 FORECASTS = "forecasts"
 """Folder of the forecasts in a run directory."""
 MOST_NAMES, MOST_SEASONS = 6, 3
+SHOWN = 5e-4
+"""Smaller skills are 0.0 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ def _predict_command(run: Path, path: str, levels: Sequence[int], *others: str) 
 def found_line(plan: Plan) -> str:
     """Rows, step, series, time span and columns."""
     panel, series = plan.subject.panel, plan.subject.panel[0]
-    rows = f"{sum(map(len, panel)):,} rows at step {series.frequency.code}"
+    rows = f"{sum(map(len, panel)):,} {adjective(series.frequency)} rows"
     several = f" of {len(panel)} series"
     if len(panel) == 1:
         several = ""
@@ -115,41 +120,50 @@ def _span(first: pd.Timestamp, last: pd.Timestamp) -> str:
 
 
 def season_line(plan: Plan) -> str:
-    """Seasons of the targets."""
-    if not plan.seasons:
+    """Seasons of the targets, without those of a few series or columns only."""
+    frequency = _frequency(plan)
+    clear = [season.period for season in plan.seasons if season.strength >= WEAKEST]
+    if not clear:
         return "none found"
-    found = (f"{season.period} rows ({season.strength:.2f})" for season in plan.seasons[:MOST_SEASONS])
-    return f"repeats after {', '.join(found)}"
+    return f"repeats every {', '.join(lasting(period, frequency) for period in clear[:MOST_SEASONS])}"
+
+
+def _frequency(plan: Plan) -> Frequency:
+    return plan.subject.panel[0].frequency
 
 
 def _model_line(outcome: Outcome) -> str:
-    model = outcome.trained
+    model, frequency = outcome.trained, _frequency(outcome.plan)
     how = outcome.shares.in_words.removeprefix("100% ") if outcome.shares else model.model.family
     took = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
     how += f" of {outcome.root}s" if outcome.root else ""
-    return f"{how}, {model.seq_len} rows of history to {model.pred_len}; all in {took}; {outcome.folder}"
+    return f"{how}, reads the last {lasting(model.seq_len, frequency)}; ready after {took}, in {outcome.folder}"
 
 
 def quality_line(evaluation: Evaluation) -> str:
-    """Errors of the model and the baselines, and the verdict."""
+    """The verdict, and the errors of the model and the baselines."""
     only = len(evaluation.columns) == 1
     units, metric, what = ("original", "mae", "mean absolute error") if only else ("scaled", "mse", "scaled MSE")
     values = {name: getattr(errors, units).overall()[metric] for name, errors in evaluation.errors.items()}
     own = values.pop(evaluation.model)
     others = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-    skill, rival = evaluation.skill, evaluation.best_baseline
-    winner = evaluation.winner
+    figures = f"{what} {own:.4g} ({others}) in {counted(evaluation.windows, 'test forecast')}"
+    return f"{_quality(evaluation)}; {figures}"
+
+
+def _quality(evaluation: Evaluation) -> str:
+    """The verdict in a few words."""
+    skill, rival, winner = evaluation.skill, evaluation.best_baseline, evaluation.winner
     if not math.isfinite(skill):
-        verdict = evaluation.verdict
-    elif winner is Winner.neither:
-        verdict = f"as good as {rival}"
-    elif winner is Winner.noise:
-        verdict = f"as good as {rival} within noise ({signed_percent(skill)})"
-    elif winner is Winner.few:
-        verdict = f"MSE {compared(skill)} than {rival}'s, but windows are too few to be sure"
-    else:
-        verdict = f"MSE {compared(skill)} than {rival}'s" if skill > -1 else f"MSE {compared(skill)} as {rival}'s"
-    return f"{what} {own:.4g} on {evaluation.windows:,} held-out windows; {others}; {verdict}"
+        return evaluation.verdict.removesuffix(".")
+    than = f"MSE {compared(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
+    if winner is Winner.neither:
+        return f"as good as {rival}" + (f" ({than})" if abs(skill) >= SHOWN else "")
+    if winner is Winner.noise:
+        return f"as good as {rival} within noise ({than})"
+    if winner is Winner.few:
+        return f"{than}, but {counted(evaluation.windows, 'test forecast')} cannot decide"
+    return f"better than both baselines, {than}" if winner is Winner.model else f"worse than {rival}, {than}"
 
 
 def _interval_line(outcome: Outcome, wanted: Sequence[int]) -> str:
@@ -159,7 +173,7 @@ def _interval_line(outcome: Outcome, wanted: Sequence[int]) -> str:
     parts = [
         f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in outcome.levels
     ]
-    text = f"{', '.join(parts)} of held-out values"
+    text = f"{', '.join(parts)} of the test values"
     absent = [level for level in wanted if level not in outcome.levels]
     return f"{text}; too few validation rows for {', '.join(f'{level} %' for level in absent)}" if absent else text
 
@@ -181,12 +195,9 @@ def _day_or_time(time: pd.Timestamp) -> str:
 def _forecast_line(outcome: Outcome) -> str:
     plan = outcome.plan
     last = max(future_index(series, plan.horizon)[-1] for series in plan.subject.panel)
-    what = (
-        f"{counted(outcome.n_forecasts, 'file')} in {outcome.forecasts}"
-        if outcome.n_forecasts > 1
-        else outcome.forecasts
-    )
-    return f"{what}: {counted(plan.horizon, 'row')} ahead, to {_day_or_time(last)}"
+    what = f"{outcome.n_forecasts} files, " if outcome.n_forecasts > 1 else ""
+    ahead = f"{lasting(plan.horizon, _frequency(plan))} ahead, to {_day_or_time(last)}"
+    return f"{outcome.forecasts} ({what}{ahead})"
 
 
 def repeat_command(plan: Plan, given: ForecastConfig) -> str:

@@ -66,7 +66,7 @@ class Display:
         name = status.baseline_name or "baseline"
         if status.best >= status.baseline:
             return f"{text}: {name}"
-        return f"{text}, {1 - status.best / status.baseline:.1%} below {name} ({status.baseline:.4g})"
+        return f"{text}, {100 * (1 - status.best / status.baseline):.1f} % below {name} ({status.baseline:.4g})"
 
     @property
     def line(self) -> str:

@@ -11,7 +11,7 @@ from informer.data.panel import series_names
 from informer.data.read.download import list_files
 from informer.data.read.source import Series
 from informer.data.survey import Survey, survey_file, with_repairs
-from informer.errors import InputError, ReportError, as_given, counted
+from informer.errors import InputError, ReportError, as_given, counted, listed
 from informer.files import expanded
 
 MOST_LINES = 20
@@ -137,17 +137,19 @@ def _joined(wanted: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> 
 
 def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
     """Why a file cannot be forecast, and what to do; empty if it can."""
-    if not survey.problems or (settings.repair is Repair.auto and survey.is_readable):
+    loses_target = survey.is_readable and settings.target in survey.dropped
+    if not survey.problems or (settings.repair is Repair.auto and survey.is_readable and not loses_target):
         return []
     lines = [*survey.problems[:MOST_LINES]]
     if len(survey.problems) > MOST_LINES:
         lines.append(
             f"{survey.path.name}: {len(survey.problems) - MOST_LINES} more problems (informer inspect {survey.path})"
         )
-    if not survey.is_readable:
+    if not survey.is_readable or loses_target:
         return [*lines, f"repair=auto cannot fix all of this: fix the file, or see informer inspect {survey.path}"]
     words = " ".join(repair_settings(survey.dataset))
-    return [*lines, f"to repair it, add repair=auto, which sets {words}"]
+    dropped = f" and leaves out {listed(survey.dropped)}" if survey.dropped else ""
+    return [*lines, f"to repair it, add repair=auto, which sets {words}{dropped}"]
 
 
 def repair_settings(dataset: DatasetConfig) -> list[str]:

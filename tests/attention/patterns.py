@@ -9,7 +9,7 @@ from torch import Tensor
 
 from informer.attention import blocks
 from informer.attention.base import Attention
-from informer.ops import slices
+from informer.ops import chunks
 
 Pair = Callable[[int, int, int], bool]
 """(head, row, key): is the pair in the pattern?"""
@@ -49,14 +49,14 @@ def assert_slices_agree(monkeypatch, attn: Attention, q: Tensor, k: Tensor, v: T
 def force_slices(monkeypatch) -> list[int]:
     """Make every run of rows as short as its tiles permit; the returned list grows with each slice computed."""
     calls: list[int] = []
-    pieces = slices._pieces
+    pieces = chunks._slices
 
     def counted(*operands):
         for piece in pieces(*operands):
             calls.append(piece[-2])
             yield piece
 
-    monkeypatch.setattr(slices, "_pieces", counted)
+    monkeypatch.setattr(chunks, "_slices", counted)
     monkeypatch.setattr(blocks, "CACHED_ELEMENTS", 1)
     monkeypatch.setattr(blocks, "MAX_ELEMENTS", 1)
     monkeypatch.setattr(blocks, "MIN_BLOCK", 3)

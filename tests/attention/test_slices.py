@@ -7,7 +7,7 @@ from patterns import force_slices
 
 from informer.attention.bigbird import BigBirdAttention
 from informer.attention.truncated import TruncatedAttention
-from informer.ops import slices
+from informer.ops import chunks
 
 SIZES = (2, 3, 41, 41, 3, 2)
 
@@ -24,7 +24,7 @@ def test_recomputed_gradients_are_those_of_autograd(monkeypatch, cls, p):
     calls = force_slices(monkeypatch)
     recomputed = results(attn, *draw(SIZES))
     assert len(calls) > 10
-    monkeypatch.setattr(slices, "over_pieces", autograd_through_all)
+    monkeypatch.setattr(chunks, "over_pieces", autograd_through_all)
     assert_same(recomputed, results(attn, *draw(SIZES)))
 
 
@@ -74,7 +74,7 @@ def test_the_backward_pass_recomputes_in_the_precision_of_the_forward_pass(monke
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = attn(*(x.requires_grad_() for x in (q, k, v)))
     recomputed = torch.autograd.grad(out.float().square().sum(), (q, k, v))
-    monkeypatch.setattr(slices, "over_pieces", autograd_through_all)
+    monkeypatch.setattr(chunks, "over_pieces", autograd_through_all)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = attn(q, k, v)
     for found, expected in zip(recomputed, torch.autograd.grad(out.float().square().sum(), (q, k, v)), strict=True):

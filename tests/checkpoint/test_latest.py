@@ -67,7 +67,5 @@ def test_a_run_without_an_epoch_says_how_it_goes_on(folder: Path) -> None:
     Path("runs/latest").write_text("one\n")
     outcome = call("eval")
     assert outcome.status == 2
-    expected = (
-        "runs/one was interrupted before its first epoch ended; continue with: python -m informer.train resume=runs/one"
-    )
+    expected = "runs/one was interrupted before its first epoch ended; continue with: informer train resume=runs/one"
     assert expected in outcome.err

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from informer.data.read.frequency import Frequency
 from informer.data.seasonality import autocorrelation, find_seasons
 
 TIME = np.arange(2000.0)
@@ -35,54 +34,6 @@ def test_a_day_within_a_week() -> None:
     assert [season.period for season in found] == [168, 24]
 
 
-DAYS, HOURS = Frequency.parse("D"), Frequency.parse("h")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_season_close_to_a_year_is_a_year(seed: int) -> None:
-    """Red if the top of a flat hill, which noise moves by days (to 362, 373, 362 and 376), is reported for a year."""
-    time = np.arange(3650)
-    values = np.sin(2 * np.pi * time / 365.25) + np.random.default_rng(seed).normal(size=3650) * 0.8
-    assert abs(find_seasons(values)[0].period - 365) in (3, 8, 11)
-    (season,) = find_seasons(values, frequency=DAYS)
-    assert season == (365, autocorrelation(values)[365])
-
-
-def test_a_year_of_weekdays_has_52_weeks() -> None:
-    """Weekdays repeat after 364 days, so that days are more alike than after 365."""
-    time = np.arange(1500)
-    values = np.sin(2 * np.pi * time / 365.25) + (time % 7 < 2) + np.random.default_rng(0).normal(size=1500) * 0.1
-    assert {season.period for season in find_seasons(values, frequency=DAYS)} == {7, 364}
-
-
-def test_a_multiple_of_a_week_is_a_week_unless_it_is_clearly_stronger() -> None:
-    """Red if chance makes six or ten weeks of one, or if a fortnight is taken for a week."""
-    time = np.arange(365)
-    for seed in (2, 5):
-        random = np.random.default_rng(seed)
-        random.normal(size=3650)
-        weak = (time % 7 < 2) * 0.9 + random.normal(size=365)
-        assert find_seasons(weak)[0].period in (42, 70)
-        assert [season.period for season in find_seasons(weak, frequency=DAYS)] == [7]
-    fortnight = 3.0 * (time % 14 == 3) + (time % 7 == 3) + random.normal(size=365) * 0.2
-    assert find_seasons(fortnight, frequency=DAYS)[0].period == 14
-
-
-def test_a_slow_drift_is_no_season_of_hundreds_of_days() -> None:
-    """A year of hours has no yearly season yet, and every day is as like the next as the one 80 days later."""
-    time = np.arange(8760)
-    values = 5 * np.sin(2 * np.pi * time / 24) * (1 + 0.3 * np.sin(2 * np.pi * time / 8760)) + np.cos(time / 1394)
-    assert [season.period for season in find_seasons(values, frequency=HOURS)] == [24]
-
-
-def test_a_strong_season_that_no_calendar_has() -> None:
-    """Red if the eleven years of sunspots are dropped for want of a name."""
-    months = Frequency.parse("MS")
-    values = wave(128) + np.random.default_rng(5).normal(size=len(TIME)) * 0.3
-    (season,) = find_seasons(values, frequency=months)
-    assert abs(season.period - 128) <= 0.05 * 128
-
-
 def test_a_strength_is_the_correlation_with_the_values_a_period_later() -> None:
     values = wave(24) + np.random.default_rng(2).normal(size=len(TIME))
     (season,) = find_seasons(values)
@@ -95,6 +46,31 @@ def test_autocorrelation_is_the_loop() -> None:
     rest = values - np.polyval(np.polyfit(np.arange(61), values, 1), np.arange(61))
     loop = [np.mean(rest[: 61 - lag] * rest[lag:]) for lag in range(21)]
     np.testing.assert_allclose(autocorrelation(values), np.array(loop) / loop[0], atol=1e-12)
+
+
+def test_a_year_cut_off_before_its_third_is_no_season_of_some_weeks() -> None:
+    """Red if the rise towards a year, which 900 days do not hold three times, is reported as 42 weeks."""
+    days = np.arange(900)
+    noise = np.random.default_rng(0).normal(size=900) * 0.3
+    values = np.sin(2 * np.pi * days / 7) + 0.7 * np.sin(2 * np.pi * days / 365) + noise
+    assert [season.period for season in find_seasons(values)] == [7]
+
+
+def test_a_week_does_not_hide_the_year() -> None:
+    days = np.arange(1600)
+    noise = np.random.default_rng(0).normal(size=1600) * 0.3
+    values = np.sin(2 * np.pi * days / 7) + np.sin(2 * np.pi * days / 365) + noise
+    assert sorted(season.period for season in find_seasons(values)) == [7, 364]  # a year in whole weeks
+
+
+def test_the_calendars_period_is_preferred_only_to_those_that_look_the_same() -> None:
+    """Red if noise makes a year of 53 weeks, or if tides of 25 hours are called daily."""
+    weeks = 500 + 120 * np.sin(2 * np.pi * np.arange(260) / 52)
+    drawn = [weeks + np.random.default_rng(seed).normal(0, 40, 260) for seed in range(20)]
+    assert {find_seasons(values)[0].period for values in drawn} - {52}
+    assert {find_seasons(values, usual=[52])[0].period for values in drawn} == {52}
+    tides = np.sin(2 * np.pi * TIME / 25) + np.random.default_rng(1).normal(0, 0.3, len(TIME))
+    assert find_seasons(tides, usual=[24, 168])[0].period == 25
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from informer import Forecaster
 from informer.config.commands import Mode, PredictConfig
-from informer.inference import rolling
 from informer.inference.jobs import run as jobs
+from informer.inference.rolling import forecasts as rolling
 from informer.runtime import resource
 
 TARGETS = ["temperature", "visitors", "price", "demand"]

@@ -9,7 +9,7 @@ from torch import nn
 
 from informer.ops import products as module
 from informer.ops.dropout import Dropout, dropout, dropout_product, dropped
-from informer.ops.products import CircularConv3, Linear, add_product_, linear, product
+from informer.ops.products import CircularConv3, Linear, OuterSum, add_product_, linear, product
 
 NEEDS_ONEDNN = pytest.mark.skipif(not module.HAS_ONEDNN, reason="this build of torch has no oneDNN product")
 
@@ -57,6 +57,31 @@ def test_a_product_into_an_array_is_the_product(bias: bool) -> None:
     out = torch.full((9, 5), float("nan"))
     assert product(x, weight, b, out=out).data_ptr() == out.data_ptr()
     torch.testing.assert_close(out, F.linear(x, weight, b))
+
+
+def test_room_saves_an_array_where_one_can_be_written_into(onednn: bool) -> None:
+    """Red if BLAS allocates another array, or the result is not what is returned."""
+    x, weight, room = torch.randn(9, 7), torch.randn(5, 7), torch.empty(9, 5)
+    found = product(x, weight, room=room)
+    assert (found.data_ptr() == room.data_ptr()) is not onednn
+    torch.testing.assert_close(found, F.linear(x, weight))
+
+
+@pytest.mark.usefixtures("onednn")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3)])
+def test_a_sum_of_outer_products(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    """Red if it is transposed, keeps only the last block, or is not stored like a parameter."""
+    blocks = [(torch.randn(n, shape[0]).to(dtype), torch.randn(n, shape[1]).to(dtype)) for n in (5, 7)]
+    like = torch.empty(shape, dtype=torch.promote_types(dtype, torch.float32))
+    total = OuterSum(like, dtype)
+    for a, b in blocks:
+        total.add(a, b)
+    found = total.total()
+    assert (found.dtype, found.stride()) == (like.dtype, like.stride())
+    expected = sum(torch.einsum("nm,no->mo", a.double(), b.double()) for a, b in blocks)
+    rtol = 3e-2 if dtype is torch.bfloat16 else 1e-5
+    torch.testing.assert_close(found.double(), expected, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.usefixtures("onednn")

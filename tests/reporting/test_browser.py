@@ -102,7 +102,7 @@ def test_the_page_opens_without_errors_or_requests(page: Opened) -> None:
     charts = "[...document.querySelectorAll('.chart')].filter((each) => each.offsetParent !== null)"
     assert page.run(f"{charts}.length") >= 8
     page.until(f"{charts}.every((each) => each.querySelector('.main-svg'))")
-    assert page.run("document.title") == "data: 6 steps ahead"
+    assert page.run("document.title") == "data: 6 hours ahead"
     assert page.run("document.images.length") == 0
     assert page.errors() == []
     assert page.requests() == set()
@@ -119,7 +119,7 @@ def test_the_choices_draw_the_values_of_the_csv(
     # the last one is what follows the data
     for place in ("0", str(int(page.run("document.getElementById('origin').max")) - 1)):
         page.choose("origin", place)
-        drawn = page.trace("informer")
+        drawn = page.trace("forecast")
         rows = own[(own["when"] == drawn["x"][0]) & (own["step"] == 1)]
         expected = own[own["origin"] == rows["origin"].iloc[0]].sort_values("step")
         assert drawn["x"] == expected["when"].tolist()
@@ -142,7 +142,7 @@ def test_the_slider_says_where_it_is_and_stops_at_its_ends(page: Opened) -> None
         assert found is not None
         # the line in the chart is at the same time, one hour before the first value
         assert page.run("document.getElementById('explorer').layout.shapes[0].x0") == f"{found[2]}:00"
-        first = pd.Timestamp(page.trace("informer")["x"][0])
+        first = pd.Timestamp(page.trace("forecast")["x"][0])
         assert first - pd.Timestamp(found[2]) == pd.Timedelta("1h")
         return int(found[1]), found[2]
 

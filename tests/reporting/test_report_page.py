@@ -22,8 +22,9 @@ from informer.inference.trained_data import trained_data
 from informer.inference.without_network import forecast_without_network
 from informer.models.base import model_forecast
 from informer.reporting.content import Content, Tone
+from informer.reporting.description import command_of
 from informer.reporting.forecast_content import forecast_content
-from informer.reporting.run_content import _adds_to_a_start, _what_is_missing, command_of, run_content
+from informer.reporting.run_content import _adds_to_a_start, _what_is_missing, run_content
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import CYCLES, chosen_windows
 
@@ -46,7 +47,31 @@ def test_scores_in_the_report_are_those_of_the_run(panel_run: Path, content) -> 
     steps = own[own["step"] != "all"]["value"].tolist()
     (by_step,) = (each for each in content.profiles if each.key == "step")
     assert by_step.mse["informer"] == pytest.approx(steps)
-    assert content.verdict == json.loads((panel_run / "metrics.json").read_text())["verdict"]
+    assert content.title == "data: 6 hours ahead"
+    assert content.subtitle.startswith("2 columns: hourly forecast from the last 48 hours of history. Model: ")
+
+
+@pytest.mark.parametrize(
+    ("skill", "interval", "said"),
+    [
+        (0.046, [0.02, 0.075], "better than both baselines: its squared error is 4.6 % lower than that of ridge regr"),
+        (0.014, [-0.03, 0.055], "as good as ridge regression, the better baseline: its squared error is 1.4 % lower"),
+        (0.0001, [-0.03, 0.055], "as good as ridge regression, the better baseline."),
+        (-0.09, [-0.2, -0.01], "worse than ridge regression, the better baseline: its squared error is 9.0 % higher"),
+        (-3.26, [-5.0, -1.5], "worse than ridge regression, the better baseline: its squared error is 4.26 times as"),
+        (0.284, [None, None], "cannot be judged from 7 test forecasts: its squared error is 28.4 % lower than that of"),
+    ],
+)
+def test_the_verdict_is_a_plain_sentence(
+    skill: float, interval: list, said: str, panel_run: Path, folder: Path
+) -> None:
+    shutil.copytree(panel_run, "run")
+    changed = {"skill": skill, "skill_interval": interval, "best_baseline": "ridge", "windows": 7}
+    saved = json.loads(Path("run/metrics.json").read_text()) | changed
+    content = Content(title="", verdict="")
+    add_scores(content, saved)
+    assert said in content.verdict
+    assert content.verdict.startswith("The forecast ")
 
 
 def test_certainty_in_the_report_is_that_of_the_run(panel_run: Path, folder: Path) -> None:

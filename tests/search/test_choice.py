@@ -17,6 +17,7 @@ from test_trials import trial_runner
 from informer.build import read_dataset
 from informer.search import search as story
 from informer.search.budget import Budget
+from informer.search.engines import Local, TrialEngine
 from informer.search.record import Record, Trial
 from informer.search.search import FILES_SHARE, RUN, Search
 from informer.search.space import Values, comparable, least_sizes, lengths
@@ -69,8 +70,11 @@ class World:
             raise OutOfTime
         return 1.0 - self.gain(values, steps)
 
-    def search(self, path: Path, minutes: float | None, *overrides: str) -> tuple[Search, Trial]:
-        search = Search(trial_runner(*overrides, clock=self.clock), Record(path), Budget(minutes, clock=self.clock))
+    def search(
+        self, path: Path, minutes: float | None, *overrides: str, engine: TrialEngine | None = None
+    ) -> tuple[Search, Trial]:
+        runner, budget = trial_runner(*overrides, clock=self.clock), Budget(minutes, clock=self.clock)
+        search = Search(runner, Record(path), budget, engine or Local())
         return search, search.choose([24, 48, 96])
 
 

@@ -259,8 +259,12 @@ def test_a_run_without_a_checksum_names_no_data(own: Path) -> None:
     assert outcome.status == 0, outcome.err
 
 
-def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(tmp_path: Path, folder: Path) -> None:
-    """Red if `runs/latest` appears next to the data, or the data are only found from the folder of training."""
+def test_a_run_elsewhere_leaves_nothing_here_and_is_scored_from_anywhere(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if `runs/latest` appears next to the data, or the data are only found from the folder of training, or only
+    without a folder of datasets, which has nothing to do with a file of one's own."""
+    monkeypatch.setenv("INFORMER_DATA_DIR", str(tmp_path))
     for name in ("here", "there"):
         Path(name).mkdir()
     run_dir = tmp_path / "elsewhere" / "x"

@@ -181,10 +181,10 @@ def test_a_signal_saves_between_two_steps(
     _signalled(name, lambda: next(calls) == at, number, monkeypatch, owner)
     outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
     assert outcome.status == status
-    assert outcome.out.rstrip().endswith("saved. Continue with: python -m informer.train resume=run")
+    assert outcome.out.rstrip().endswith("saved. Continue with: informer train resume=run")
     assert outcome.err == ""
     sample = f"input={ROOT / 'data' / 'sample.csv'}"
-    said = "run: interrupted, or still training: best.pt is what it has so far; continue with: python -m informer.train"
+    said = "run: interrupted, or still training: best.pt is what it has so far; continue with: informer train"
     assert said in " ".join(call("predict", "checkpoint=run", sample, "output=forecasts").out.split())
     last = checkpoint.load(Path("run/last.pt"))
     assert (last.epoch, last.step) == (1, 30 if where == "step" else 2 * STEPS)
@@ -202,7 +202,7 @@ def test_ctrl_c_while_scoring_says_how_to_go_on(folder: Path, monkeypatch: pytes
     outcome = call("train", *SAMPLE, "trainer.max_steps=3")
     assert (outcome.status, outcome.err) == (130, "")
     last_line = outcome.out.rstrip().splitlines()[-1]
-    assert last_line == "interrupted by SIGINT; continue with: python -m informer.train resume=run"
+    assert last_line == "interrupted by SIGINT; continue with: informer train resume=run"
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert call("train", "resume=run").status == 0

@@ -41,7 +41,7 @@ def test_a_level_shift_is_found_and_nothing_else(folder: Path, shift: float, ver
     table.head(OLD).to_csv("all.csv", index=False)
     assert call("train", *RUN).status == 0
     table.iloc[OLD:].to_csv("new.csv", index=False)
-    outcome = call("watch", "checkpoint=run", "input=new.csv")
+    outcome = call("watch", "checkpoint=run", "input=new.csv", checked=True)
     assert outcome.status == verdict.value, outcome.out + outcome.err
     assert outcome.out.startswith(verdict.name)
     found = json.loads(Path("run/watch/watch.json").read_text())

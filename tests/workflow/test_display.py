@@ -20,7 +20,7 @@ def test_the_line_names_the_work_the_best_and_the_time_left() -> None:
     display.update(Status(best=0.27))
     now[0] = 90.0
     assert display.line == (
-        "searching: 96 rows of history, ridge; best validation loss so far 0.27, 10.0% below ridge (0.3); "
+        "searching: 96 rows of history, ridge; best validation loss so far 0.27, 10.0 % below ridge (0.3); "
         "3:30 left of 5:00"
     )
     now[0] = 301.0

@@ -44,8 +44,8 @@ def test_one_file_gives_forecasts_a_report_and_ten_lines(folder: Path) -> None:
     assert [*lines] == [
         *("Found", "Season", "Data", "Model", "Quality", "Intervals", "Forecast", "Report", "Repeat", "New rows")
     ]
-    assert "600 rows at step h" in lines["Found"]
-    assert "24 rows" in lines["Season"]
+    assert "600 hourly rows" in lines["Found"]
+    assert lines["Season"] == "repeats every 24 hours"
     assert all(name in lines["Quality"] for name in ("seasonal naive", "ridge"))
     assert lines["Model"].startswith("linear, ")
     table = pd.read_csv("out/forecasts/my.forecast.csv")
@@ -106,6 +106,18 @@ def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: 
     assert "dataset.fill=linear" in lines["Data"]
     assert "dataset.fill=linear" in lines["Repeat"]
     assert "fill=linear" in Path("out/train.log").read_text()
+
+
+def test_a_target_is_never_repaired_by_leaving_it_out(folder: Path) -> None:
+    broken = hourly().astype({"load": object})
+    broken.loc[50, "load"] = "closed"
+    broken.to_csv("my.csv", index=False)
+    outcome = forecast("my.csv")
+    assert outcome.err.endswith("add repair=auto, which sets dataset.columns=[heat] and leaves out load\n")
+    outcome = forecast("my.csv", "repair=auto", "target=load")
+    assert outcome.status == 2
+    assert "row 52, column 'load'" in outcome.err
+    assert "repair=auto cannot fix all of this" in outcome.err
 
 
 def test_a_column_that_names_series_is_found_and_its_names_kept(folder: Path) -> None:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 from informer import checkpoint
 from informer.checkpoint.paths import refit_if_any
-from informer.config.commands import EngineName, Format, Mode, PredictConfig
+from informer.config.commands import Format, Mode, PredictConfig
+from informer.config.engines import EngineName
 from informer.console import logging_to, say
 from informer.data.read.download import list_files
 from informer.data.read.table import name_of

@@ -131,7 +131,7 @@ function drawTrack() {
     const { colour, dash, width } = look(name);
     const one = times.length === 1;
     return {
-      x: times, y: origin.lines[name], name: plain(name), mode: one ? "lines+markers" : "lines", hovertemplate: "%{y:.5~g}",
+      x: times, y: origin.lines[name], name: name === report.model ? "forecast" : plain(name), mode: one ? "lines+markers" : "lines", hovertemplate: "%{y:.5~g}",
       line: { color: c(colour), dash, width }, visible: name === report.model ? true : "legendonly",
     };
   }).reverse();
@@ -161,7 +161,7 @@ function drawTrack() {
   });
   showOrigin(track.origins.length, last ? `after ${last.replace(/:00$/, "")}` : `from ${times[0].replace(/:00$/, "")}`);
   const zoom = touch ? "the buttons zoom." : "drag to zoom, double-click to go back.";
-  const score = track.mse === null ? "" : `Scaled MSE ${digits(track.mse)} over the test windows of this column, skill ${percent(track.skill)} against its best baseline. `;
+  const score = track.mse === null ? "" : `Over all test forecasts of this column: scaled MSE ${digits(track.mse)}, skill ${percent(track.skill)} against the better baseline. `;
   $("track-note").textContent = `${score}A click in the legend shows or hides a line; ${zoom}`;
 }
 function showOrigin(n, when) {

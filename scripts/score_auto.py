@@ -1,13 +1,16 @@
-"""Score `model=auto` on many small files that no setting was chosen on, by one command each.
+"""Score `model=auto` on many files that no setting was chosen on, with one command each.
 
-    python scripts/small_files.py --budget 0.3
+    python scripts/score_auto.py --budget 0.3
+    python scripts/score_auto.py --files FILES.csv --budget 1
 
 Made-up weekly sales, months, days and random walks, and, where INFORMER_DATA_DIR has them, pieces and means of ETTh1,
-ETTm1 and WTH. Prints the squared error of each file relative to ridge and to the seasonal naive, and the share of
-values that the intervals cover; finished runs in OUTPUT are not repeated.
+ETTm1 and WTH; or the files that a CSV file lists, see `real_files.py`: path (relative to the list), horizon, and
+series_col, which is empty for one series. Prints the squared error of each file relative to ridge and to the seasonal
+naive, and the share of values that the intervals cover; finished runs in OUTPUT are not repeated.
 """
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -30,12 +33,13 @@ MEANS = {"ETTh1": (("1D", 7), ("1D", 28)), "WTH": (("1D", 7), ("1D", 28), ("1D",
 
 
 class Task(NamedTuple):
-    """A file, the horizon to forecast, and its only target (None: all columns)."""
+    """A file or its rows, the horizon, the only target (None: all columns), and the column that separates series."""
 
     name: str
-    frame: pd.DataFrame
+    data: pd.DataFrame | Path
     horizon: int
     target: str | None = None
+    series_col: str | None = None
 
 
 def made_up() -> Iterator[Task]:
@@ -87,15 +91,25 @@ def measured(folder: Path) -> Iterator[Task]:
             yield Task(f"{name}_{step}_{horizon}", means, horizon)
 
 
+def listed(path: Path) -> Iterator[Task]:
+    """The files of a list."""
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            data = path.parent / row["path"]
+            yield Task(f"{data.stem}_{row['horizon']}", data, int(row["horizon"]), series_col=row["series_col"] or None)
+
+
 def score(task: Task, folder: Path, budget: float) -> dict[str, float]:
     """Train on a file in a process of its own, and return the ratios and the coverage."""
     run = folder / task.name
     if not (run / "metrics.json").is_file():
-        path = folder / f"{task.name}.csv"
-        task.frame.to_csv(path, index=False)
+        path = task.data if isinstance(task.data, Path) else folder / f"{task.name}.csv"
+        if isinstance(task.data, pd.DataFrame):
+            task.data.to_csv(path, index=False)
         command = [sys.executable, "-m", "informer.train", "dataset=csv", f"dataset.path={path}", "model=auto"]
         command += [f"pred_len={task.horizon}", f"trainer.time_budget_minutes={budget}", f"run_dir={run}"]
         command += [f"target={task.target}"] if task.target else []
+        command += [f"dataset.series_col={task.series_col}"] if task.series_col else []
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     metrics = json.loads((run / "metrics.json").read_text())
     errors = {name: one["scaled"]["overall"]["mse"] for name, one in metrics["scores"].items()}
@@ -114,10 +128,12 @@ def main() -> None:
     """Print a row per file and the summary."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=float, default=0.3, help="minutes for each file")
-    parser.add_argument("--output", type=Path, default=Path("runs/small_files"))
+    parser.add_argument("--output", type=Path, default=Path("runs/score_auto"))
+    parser.add_argument("--files", type=Path, help="list of files to score, in the place of the small ones")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    tasks = [*made_up(), *measured(Path(os.environ.get("INFORMER_DATA_DIR", "data")))]
+    own = [*made_up(), *measured(Path(os.environ.get("INFORMER_DATA_DIR", "data")))] if options.files is None else []
+    tasks = own if options.files is None else [*listed(options.files)]
     table = pd.DataFrame({task.name: score(task, options.output, options.budget) for task in tasks}).T
     print(table.round(3).to_string())
     ratios, covered = table[["to_ridge", "to_naive"]], table.drop(columns=["to_ridge", "to_naive"])
