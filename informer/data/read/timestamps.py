@@ -133,7 +133,7 @@ def parse_timestamps(
 def _looks_dated(cells: pd.Series) -> bool:
     if is_datetime64_any_dtype(cells):
         return True
-    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.iloc[0]).strip()))
+    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.array[0]).strip()))
 
 
 def _looks_like_days(cells: pd.Series) -> bool:
