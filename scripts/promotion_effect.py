@@ -2,10 +2,10 @@
 
     python scripts/promotion_effect.py [--model tiny|linear] [--stores 20] [--epochs 12] [--seed 0]
 
-Daily sales of stores have a level, a weekly season and noise; they increase by a fixed amount with the kind of
-promotion of the day, a text column known ahead, and fall on public holidays. In the horizon of held-out rows each day in
-turn gets each kind of promotion: the change of the forecast for that day is the effect that the model has learned. The
-effect of holidays is the mean difference of their forecasts from the simulated mean of a day without one.
+Daily sales of stores have a level, a weekly season and noise; they rise by a fixed amount with the kind of promotion of
+the day, a text column known ahead, and fall on public holidays. In the horizon of held-out rows each day in turn gets
+each kind of promotion: the change of the forecast for that day is the effect that the model has learned. The effect of
+holidays is the mean difference of their forecasts from the simulated mean of a day without one.
 """
 
 import argparse
