@@ -1,11 +1,11 @@
 """Check that a model recovers the known effects of promotions and holidays in simulated sales.
 
-    python scripts/promotion_effect.py [--model tiny|linear] [--stores 20] [--epochs 12] [--seed 0]
+    python scripts/promotion_effect.py [--model tiny|linear] [--holiday -40] [--epochs 12] [--seed 0]
 
 Daily sales of stores have a level, a weekly season and noise; they rise by a fixed amount with the kind of promotion of
-the day, a text column known ahead, and fall on public holidays. In the horizon of held-out rows each day in turn gets
-each kind of promotion: the change of the forecast for that day is the effect that the model has learned. The effect of
-holidays is the mean difference of their forecasts from the simulated mean of a day without one.
+the day, a text column known ahead, and change by --holiday on public holidays. In the horizon of held-out rows each day
+in turn gets each kind of promotion: the change of the forecast for that day is the effect that the model has learned.
+The effect of holidays is the mean difference of their forecasts from the simulated mean of a day without one.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from informer import Forecaster
 
 RISE = {"none": 0.0, "coupon": 6.0, "flyer": 12.0, "tv": 30.0}
 SHARES = [0.6, 0.15, 0.15, 0.1]
-HOLIDAY, COUNTRY = -40.0, "DE"
+COUNTRY = "DE"
 DAYS, HISTORY, HORIZON = 730, 28, 7
 NOISE = 4.0
 ORIGINS = 8
@@ -28,7 +28,7 @@ MEAN = "mean"
 """Column with the simulated mean of a day if it is no holiday, which models do not read."""
 
 
-def sales(stores: int, seed: int) -> pd.DataFrame:
+def sales(stores: int, seed: int, holiday: float) -> pd.DataFrame:
     """A long table: date, store, promo, sales, and MEAN."""
     rng, closed = np.random.default_rng(seed), holidays.country_holidays(COUNTRY, years=[2022, 2023])
     parts = []
@@ -38,12 +38,14 @@ def sales(stores: int, seed: int) -> pd.DataFrame:
         week = rng.uniform(5, 15) * np.sin(2 * np.pi * (frame["date"].dt.day_of_week + rng.uniform(0, 7)) / 7)
         frame[MEAN] = rng.uniform(80, 120) + week + frame["promo"].map(RISE)
         is_closed = np.array([day in closed for day in frame["date"].dt.date])
-        frame["sales"] = frame[MEAN] + HOLIDAY * is_closed + NOISE * rng.normal(size=DAYS)
+        frame["sales"] = frame[MEAN] + holiday * is_closed + NOISE * rng.normal(size=DAYS)
         parts.append(frame)
     return pd.concat(parts, ignore_index=True)
 
 
-def trained(frame: pd.DataFrame, model: str, epochs: int, seed: int, **roles: list[str]) -> Forecaster:
+def trained(
+    frame: pd.DataFrame, model: str, epochs: int, seed: int, *, holidays_read: bool, **roles: list[str]
+) -> Forecaster:
     """A small trained network, or linear maps; `roles` are the settings of the promotion column."""
     of_network: dict[str, Any] = {
         "attn": "full", "optim": {"lr": 3e-3, "schedule": "cosine"}, "trainer": {"max_epochs": epochs},
@@ -52,7 +54,7 @@ def trained(frame: pd.DataFrame, model: str, epochs: int, seed: int, **roles: li
         frame.drop(columns=MEAN),
         model=model,
         targets=["sales"],
-        dataset={"series_col": "store", "holidays": COUNTRY},
+        dataset={"series_col": "store", "holidays": COUNTRY if holidays_read else None},
         seq_len=HISTORY,
         label_len=HORIZON,
         pred_len=HORIZON,
@@ -94,20 +96,25 @@ def main() -> None:
     """Print two tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=["tiny", "linear"], default="tiny")
+    parser.add_argument("--holiday", type=float, default=0.0, help="effect of a public holiday")
     parser.add_argument("--stores", type=int, default=20)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    frame = sales(given.stores, given.seed)
-    model = trained(frame, given.model, given.epochs, given.seed, future_covariates=["promo"])
+    frame = sales(given.stores, given.seed, given.holiday)
+    settings = given.model, given.epochs, given.seed
+    with_holidays = given.holiday != 0
+    model = trained(frame, *settings, holidays_read=with_holidays, future_covariates=["promo"])
     print("| day | true effect | recovered | error |\n| --- | --- | --- | --- |")
-    true = RISE | {"holiday": HOLIDAY}
+    true = RISE | ({"holiday": given.holiday} if with_holidays else {})
     for kind, found in effects(model, frame).items():
+        if kind not in true:
+            continue
         print(f"| {kind} | {true[kind]:g} | {found:.2f} | {found / true[kind] - 1:+.1%} |")
     print("\n| promotions | test MSE |\n| --- | --- |")
     print(f"| known ahead | {test_mse(model):.1f} |")
     for words, roles in (("of the past", {"past_covariates": ["promo"]}), ("not read", {})):
-        print(f"| {words} | {test_mse(trained(frame, given.model, given.epochs, given.seed, **roles)):.1f} |")
+        print(f"| {words} | {test_mse(trained(frame, *settings, holidays_read=with_holidays, **roles)):.1f} |")
     print(f"| noise, the least possible | {NOISE**2:.1f} |")
 
 
