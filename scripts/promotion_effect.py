@@ -102,9 +102,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     frame = sales(given.stores, given.seed, given.holiday)
-    settings = given.model, given.epochs, given.seed
+    model_name, epochs, seed = given.model, given.epochs, given.seed
     with_holidays = given.holiday != 0
-    model = trained(frame, *settings, holidays_read=with_holidays, future_covariates=["promo"])
+    model = trained(frame, model_name, epochs, seed, holidays_read=with_holidays, future_covariates=["promo"])
     print("| day | true effect | recovered | error |\n| --- | --- | --- | --- |")
     true = RISE | ({"holiday": given.holiday} if with_holidays else {})
     for kind, found in effects(model, frame).items():
@@ -114,7 +114,9 @@ def main() -> None:
     print("\n| promotions | test MSE |\n| --- | --- |")
     print(f"| known ahead | {test_mse(model):.1f} |")
     for words, roles in (("of the past", {"past_covariates": ["promo"]}), ("not read", {})):
-        print(f"| {words} | {test_mse(trained(frame, *settings, holidays_read=with_holidays, **roles)):.1f} |")
+        print(
+            f"| {words} | {test_mse(trained(frame, model_name, epochs, seed, holidays_read=with_holidays, **roles)):.1f} |"
+        )
     print(f"| noise, the least possible | {NOISE**2:.1f} |")
 
 
