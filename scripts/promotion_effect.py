@@ -114,9 +114,8 @@ def main() -> None:
     print("\n| promotions | test MSE |\n| --- | --- |")
     print(f"| known ahead | {test_mse(model):.1f} |")
     for words, roles in (("of the past", {"past_covariates": ["promo"]}), ("not read", {})):
-        print(
-            f"| {words} | {test_mse(trained(frame, model_name, epochs, seed, holidays_read=with_holidays, **roles)):.1f} |"
-        )
+        other = trained(frame, model_name, epochs, seed, holidays_read=with_holidays, **roles)
+        print(f"| {words} | {test_mse(other):.1f} |")
     print(f"| noise, the least possible | {NOISE**2:.1f} |")
 
 
