@@ -202,6 +202,7 @@ def dims_of(data: Data) -> ModelDims:
         masked=data.masked,
         regressors=tuple(data.regressors),
         holidays=tuple(data.holidays),
+        known_codes=tuple(data.known_codes),
     )
 
 

@@ -69,6 +69,8 @@ def test_a_run_that_loses_says_what_would_do_better(my_csv: Path) -> None:
     long = {"dataset": "csv", "dataset.path": "long.csv", "dataset.series_col": "id", "dataset.fill": "linear"}
     command = better_command(compose("train", long))
     assert "dataset.path=long.csv dataset.series_col=id dataset.fill=linear pred_len=" in command
+    command = better_command(compose("train", long | {"targets": ["y"], "future_covariates": ["promo", "price"]}))
+    assert "dataset.fill=linear 'targets=[y]' 'future_covariates=[promo,price]' pred_len=" in command
 
 
 def test_a_known_name_of_another_program_is_answered_with_the_one_here(folder: Path) -> None:

@@ -182,7 +182,7 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
 
 def made_for(checkpoint: Checkpoint, dims: ModelDims) -> bool:
     """Whether the network fits data of these sizes; sizes that older files do not contain are not compared."""
-    later = {name: () for name in ("regressors", "holidays") if name not in checkpoint.dims}
+    later = {name: () for name in ("regressors", "holidays", "known_codes") if name not in checkpoint.dims}
     return dims_in(checkpoint) == replace(dims, **later)  # type: ignore[arg-type]
 
 
@@ -211,6 +211,9 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
         problems.append(f"masked: expected increasing places of {len(checkpoint.inputs)} columns, found {[*masked]}")
     if not set(dims.regressors) <= set(dims.known) or not set(dims.holidays) <= set(range(len(dims.mark_sizes))):
         problems.append("known covariates: expected positions of columns and marks that are given over the horizon")
+    codes = [place for place, size in enumerate(dims.categories) if size and place in dims.known]
+    if not set(dims.known_codes) <= set(codes) or sorted({*dims.known_codes}) != [*dims.known_codes]:
+        problems.append("known covariates: expected increasing positions of categories that are given over the horizon")
     used = [*checkpoint.targets, *checkpoint.future_covariates, *static]
     problems += [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
     if problems:

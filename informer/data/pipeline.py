@@ -86,6 +86,11 @@ class Data:
         return self.columns.positions([one for one in self.columns.future_covariates if one not in self.categories])
 
     @property
+    def known_codes(self) -> list[int]:
+        """Positions of the categorical columns that are known over the horizon and vary within a series."""
+        return self.columns.positions([one for one in self.columns.future_covariates if one in self.categories])
+
+    @property
     def holidays(self) -> list[int]:
         """Positions of the calendar marks for holidays."""
         return holiday_marks(self.frequency, self.calendar)

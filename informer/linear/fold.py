@@ -85,7 +85,7 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
 
 
 def effects_of(data: Data) -> KnownEffects:
-    """Effects of future covariates and holidays; fitted once and shared by the maps, intervals and ridge."""
+    """Effects of future covariates, categories and holidays, fitted once; shared by maps, intervals and ridge."""
     if EFFECTS not in data.choices:
         data.choices[EFFECTS] = fit_known(
             data.train,
@@ -93,6 +93,7 @@ def effects_of(data: Data) -> KnownEffects:
             data.columns.positions(data.targets),
             columns=data.regressors,
             marks=data.holidays,
+            codes=data.known_codes,
             lag=data.frequency.season,
         )
     found: KnownEffects = data.choices[EFFECTS]
@@ -113,8 +114,9 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     notes = [f"linear: {words}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
     if config.own_maps and not model.has_own_maps:
         notes.append("one map for all: separate maps for series and columns would have too many weights")
-    if data.categories:
-        notes.append(f"not read: {', '.join(data.categories)} (categorical)")
+    known = [data.inputs[place] for place in data.known_codes]
+    if others := [name for name in data.categories if name not in known]:
+        notes.append(f"not read: {', '.join(others)} (categorical, not known ahead)")
     if fit.known.weight.size:
         notes.append(known_in_words(fit.known, data))
     return "; ".join(notes)
@@ -129,9 +131,11 @@ def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
 
 
 def known_in_words(known: KnownEffects, data: Data) -> str:
-    """The columns and holidays with an effect, as text."""
+    """The columns, holidays and categories with an effect, as text."""
     fields = mark_fields(data.frequency, data.calendar)
     names = [data.inputs[place] for place in known.columns] + [fields[place] for place in known.marks]
+    columns = [(data.inputs[place], code) for place, code in known.codes if code]
+    names += [f"{name}={data.categories[name][code - 1]}" for name, code in columns]
     found = [names[place] for place in known.found]
     return f"known ahead, with an effect on held-out blocks: {', '.join(found) or 'none'} of {', '.join(names)}"
 
@@ -147,8 +151,10 @@ def fold_known(known: KnownEffects, model: Linear) -> None:
     """Set the known effects as weights of the network."""
     if model.effects is not None:
         model.effects.zero_()
+        numbers = range(len(known.columns) + len(known.marks))
+        rows = [*numbers, *(model.code_rows[place][code] for place, code in known.codes)]
         weight = torch.from_numpy(known.weight).to(model.effects)
-        model.effects[: len(weight), list(model.positions)] = weight
+        model.effects[torch.tensor(rows)[:, None], torch.tensor(model.positions)] = weight
 
 
 @torch.no_grad()

@@ -1,12 +1,16 @@
-"""Effects of covariates and holidays known over the horizon: y_t = b^T x_t + forecast of the maps.
+"""Effects of covariates, categories and holidays known over the horizon: y_t = b^T x_t + forecast of the maps.
 
 b is fitted to differences over a season, y_t - y_(t - lag) = b^T (x_t - x_(t - lag)), in which levels and seasons
 cancel, so that they are not attributed to a covariate (regression with differenced errors: R. Hyndman and G.
 Athanasopoulos, "Forecasting: Principles and Practice", 3rd edition, section 10.1). Which covariates have an effect is
 decided on held-out blocks of training and validation rows, so that a date that occurs in only one block is not learned.
+
+A category is 1 in its rows and 0 in others. The most frequent category of a column is left out: effects are differences
+from it. A category that training did not contain has the mean effect of those that it did, as in the networks.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -28,7 +32,7 @@ LEAST_GAIN = 2e-3
 """Least share by which one more effect must lower the error."""
 
 MOST = 64
-"""Largest number of covariates and holidays considered; the first ones are taken."""
+"""Largest number of covariates, holidays and categories considered: the first ones, the most frequent categories."""
 
 PENALTY = 1e-6
 """Ridge penalty as a share of each covariate's mean square."""
@@ -41,20 +45,28 @@ class KnownEffects:
     Args:
         columns, marks: positions of the covariates among the value columns and among the calendar marks.
         weight: effect of each covariate on each target; zero if it has none.
+        codes: categories, each as the position of its column and its code; last those with code 0, which training did
+            not contain.
     """
 
     columns: Sequence[int]
     marks: Sequence[int]
     weight: Float64[np.ndarray, "k n"]
+    codes: Sequence[tuple[int, int]] = ()
 
     @property
     def found(self) -> list[int]:
-        """Positions of the covariates that have an effect, columns first."""
-        return [int(place) for place in np.flatnonzero(self.weight.any(axis=1))]
+        """Positions of the covariates of training that have an effect: columns, then marks, then categories."""
+        n = len(self.weight) - sum(not code for _, code in self.codes)
+        return [int(place) for place in np.flatnonzero(self.weight[:n].any(axis=1))]
 
     def known(self, values: Tensor, marks: Tensor) -> Tensor:
         """Select the covariates from rows of all value columns and marks, [... k]."""
-        return torch.cat([values[..., list(self.columns)], marks[..., list(self.marks)].to(values)], dim=-1)
+        parts = [values[..., list(self.columns)], marks[..., list(self.marks)].to(values)]
+        if self.codes:
+            places, codes = zip(*self.codes, strict=True)
+            parts.append((values[..., list(places)] == torch.tensor(codes, device=values.device)).to(values))
+        return torch.cat(parts, dim=-1)
 
     def __call__(self, values: Tensor, marks: Tensor) -> Tensor:
         """Sum of the effects on each target, [... n]."""
@@ -76,23 +88,33 @@ NO_EFFECTS = KnownEffects((), (), np.zeros((0, 0)))
 
 
 def fit_known(
-    train: Windows, val: Windows, positions: Sequence[int], *, columns: Sequence[int], marks: Sequence[int], lag: int
+    train: Windows,
+    val: Windows,
+    positions: Sequence[int],
+    *,
+    columns: Sequence[int],
+    marks: Sequence[int],
+    codes: Sequence[int],
+    lag: int,
 ) -> KnownEffects:
     """Fit effects on `train`, for the columns and marks that lower the error on held-out blocks of both parts.
 
     Args:
         train, val: training and validation windows.
         positions: positions of the targets among the value columns.
-        columns, marks: positions of the known covariates among value columns and calendar marks.
+        columns, marks: positions of the known numeric covariates among value columns and calendar marks.
+        codes: positions of the known categorical covariates among value columns.
         lag: rows of a season.
 
     Returns:
         The effects; zero for covariates that do not help.
     """
-    columns, marks = list(columns)[:MOST], list(marks)[: max(MOST - len(columns), 0)]
-    k = len(columns) + len(marks)
-    effects = KnownEffects(columns, marks, np.zeros((k, len(positions))))
     runs = runs_of(train)
+    columns, marks = list(columns)[:MOST], list(marks)[: max(MOST - len(columns), 0)]
+    counts = _counts(train, runs, codes)
+    categories = _usual(counts)[: max(MOST - len(columns) - len(marks), 0)]
+    k = len(columns) + len(marks) + len(categories)
+    effects = KnownEffects(columns, marks, np.zeros((k, len(positions))), categories)
     if not k or not runs:
         return effects
 
@@ -107,7 +129,37 @@ def fit_known(
     chosen = _chosen(blocks)
     if chosen:
         effects.weight[chosen] = reduce(add, (_products_of(rows, k) for rows in changes(runs))).solved(chosen)
-    return effects
+    return _with_unknown(effects, counts)
+
+
+def _counts(windows: Windows, runs: Sequence[Run], places: Sequence[int]) -> dict[int, dict[int, int]]:
+    """By position, the number of rows of each category in some windows, the most frequent category first."""
+    found = {}
+    for place in places:
+        own: Counter[int] = Counter()
+        for run in runs:
+            rows = windows.store.values[run.first : run.stop + windows.sizes.rows - 1, place].cpu().numpy()
+            own.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
+        found[place] = {code: n for code, n in own.most_common() if code and n}
+    return found
+
+
+def _usual(counts: Mapping[int, Mapping[int, int]]) -> list[tuple[int, int]]:
+    """(position, code) of all categories but the most frequent one of each column, the most frequent ones first."""
+    others = {(place, code): own[code] for place, own in counts.items() for code in [*own][1:]}
+    return sorted(others, key=lambda one: -others[one])
+
+
+def _with_unknown(effects: KnownEffects, counts: Mapping[int, Mapping[int, int]]) -> KnownEffects:
+    """With the mean effect of each column's categories for one that training did not contain."""
+    first = len(effects.columns) + len(effects.marks)
+    means = [
+        effects.weight[[first + i for i, (place, _) in enumerate(effects.codes) if place == column]].sum(axis=0)
+        / max(len(own), 1)
+        for column, own in counts.items()
+    ]
+    weight = np.vstack([effects.weight, *(mean[None] for mean in means)])
+    return replace(effects, weight=weight, codes=[*effects.codes, *((column, 0) for column in counts)])
 
 
 def _changes(

@@ -51,6 +51,8 @@ class ModelDims:
     """Positions of the numeric value columns that are known over the horizon and vary within a series."""
     holidays: tuple[int, ...] = ()
     """Positions of the calendar marks for holidays."""
+    known_codes: tuple[int, ...] = ()
+    """Positions of the categorical value columns that are known over the horizon and vary within a series."""
 
     @property
     def n_masks(self) -> int:
@@ -73,7 +75,7 @@ class ModelDims:
 
     @property
     def embedded(self) -> "ModelDims":
-        """Sizes after `CategoryColumns`, where embedding vectors replace codes; `masked` and `regressors` are unset."""
+        """Sizes after `CategoryColumns`, where vectors replace codes; without `masked`, `regressors`, `known_codes`."""
         if not self.categories:
             return self
         layout = CategoryLayout(self.categories)
@@ -85,6 +87,7 @@ class ModelDims:
             categories=(),
             masked=None,
             regressors=(),
+            known_codes=(),
         )
 
     @property

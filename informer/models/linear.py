@@ -69,8 +69,8 @@ class Linear(ForecastModel):
 
     `history` is the lookback window of the column itself. `date` contains a constant and sines and cosines of the time
     of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
-    means over the window. If covariates or holidays are known over the horizon, their effects, effects^T known, are
-    subtracted from the history and added to the forecast.
+    means over the window. If covariates, categories or holidays are known over the horizon, their effects, effects^T
+    known, are subtracted from the history and added to the forecast; each code of a category has a row of `effects`.
 
     With several series there is one map per series and column; map 0 is shared and used for series that training did
     not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one
@@ -115,7 +115,11 @@ class Linear(ForecastModel):
         self.calendar = nn.Parameter(torch.zeros(maps, n_calendar, dims.pred_len))
         self.others = nn.Parameter(torch.zeros(maps, self.recent * len(self.read), dims.pred_len))
         self.regressors, self.holidays, self.effects = dims.regressors, dims.holidays, None
-        if n_known := len(dims.regressors) + len(dims.holidays):
+        n_known, self.code_rows = len(dims.regressors) + len(dims.holidays), dict[int, range]()
+        for place in dims.known_codes:
+            self.code_rows[place] = range(n_known, n_known + 1 + dims.categories[place])
+            n_known = self.code_rows[place].stop
+        if n_known:
             self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
         # number of completed turns of each cycle, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
@@ -158,7 +162,10 @@ class Linear(ForecastModel):
     def _effects(self, x: Float[Tensor, "b l c"], mark: Float[Tensor, "b l m"]) -> Float[Tensor, "b l c"]:
         assert self.effects is not None, "see `without_effects`"
         known = torch.cat([x[:, :, list(self.regressors)], mark[:, :, list(self.holidays)].to(x)], dim=2)
-        return known @ self.effects
+        found = known @ self.effects[: known.shape[2]]
+        for place, rows in self.code_rows.items():
+            found = found + self.effects[rows.start : rows.stop][x[:, :, place].long()]
+        return found
 
     def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
         features = self._calendar(enc_mark[:, -1])

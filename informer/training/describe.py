@@ -25,6 +25,9 @@ from informer.training.stopping import EarlyStopping
 
 log = logging.getLogger("informer.train")
 
+ROLES = ("features", "target", "targets", "past_covariates", "future_covariates")
+"""Settings that say which columns are forecast and read."""
+
 FEWEST_ZEROS = 0.01
 """Minimum share of zeros for a target without negative values to count as non-negative, unless it is integer."""
 
@@ -100,8 +103,9 @@ def better_command(settings: TrainConfig) -> str:
         own = asdict(replace(dataset, name=DatasetConfig().name, path=None))
         data = ["dataset=csv", f"dataset.path={dataset.path}"]
         data += changed_settings("dataset", own, asdict(DatasetConfig()))
-    target = [] if settings.target is None else [f"target={settings.target}"]
-    words = [*data, *target, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
+    roles = {name: getattr(settings, name) for name in ROLES}
+    columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
+    words = [*data, *columns, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
     command = command_line(["informer", "train", *words])
     return f"try: {command} (starts from the best linear map), or model=linear, which takes seconds"
 

@@ -27,7 +27,7 @@ MANY = 1 << 40
 def not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
     """Why linear maps cannot be refitted from moments; None if they can."""
     if maps is not None and maps.effects is not None:
-        return "its linear maps have effects of columns or holidays known ahead, which cannot be refitted"
+        return "its linear maps have effects of columns, categories or holidays known ahead, which cannot be refitted"
     if trained.dataset.keeps_gaps:
         return "its data have missing values (dataset.fill=mask), for which no moments are saved"
     return None

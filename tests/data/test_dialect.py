@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informer.config.dataset import DatasetConfig
@@ -146,11 +146,11 @@ NUMBERS = (
     "0.123 1.234 12.34 12.2024 2024.12 1,234 1.234.567 1,234,567.8 1'234 007.125 3 -4.5 +1.25e5 1e3 x 13.45 0,5 "
     "9.999,5 1.011.01 .5 5. \u0663.\u0664"
 )
-CELL = st.sampled_from(
-    [*NUMBERS.split(" "), "", "1 234,5", "2020-01-01 00:00", "1\u00a0234", "  7.25 ", "1\u202f234,12"]
-)
+OTHERS = ["", "1 234,5", "2020-01-01 00:00", "1\u00a0234", "  7.25 ", "1\u202f234,12", "x,2.5", "\x1c1,5"]
+CELL = st.sampled_from([*NUMBERS.split(" "), *OTHERS])
 
 
+@settings(max_examples=500, deadline=None)
 @given(rows=st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=5), separator=st.sampled_from(",;\t|"))
 def test_marks_by_shapes_are_those_by_cells(rows: list[list[str]], separator: str) -> None:
     """A quote makes the reader check each cell; fails if digits that are counts or times are interpreted

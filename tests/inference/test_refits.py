@@ -214,7 +214,7 @@ def test_series_share_a_map_of_all_rows_before(runs: Path, folder: Path) -> None
         (["refit_every=2", "checkpoint={tiny}/best.pt"], "expected the model of a run directory"),
         (["refit_every=2", "checkpoint={runs}/unkept"], "has no saved moments of its linear maps"),
         (["refit_every=2", "checkpoint={runs}/further"], "its linear maps were trained further"),
-        (["refit_every=2", "checkpoint={runs}/known"], "effects of columns or holidays known ahead"),
+        (["refit_every=2", "checkpoint={runs}/known"], "effects of columns, categories or holidays known ahead"),
     ],
 )
 def test_what_cannot_be_refitted_is_one_line(

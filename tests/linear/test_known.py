@@ -17,6 +17,7 @@ from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
 from informer.inference.baselines import RidgeForecast
+from informer.linear.fold import fold_known
 from informer.linear.known import KnownEffects, fit_known
 from informer.linear.shares import Shares, apply
 from informer.models.linear import Linear, LinearModelConfig
@@ -52,7 +53,7 @@ def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
     one block. Fails if either is used, or validation rows enter the fit."""
     data = known_store()
     train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
-    found = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], lag=SEASON)
+    found = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], codes=[], lag=SEASON)
     assert found.found == [0]
     changes = pd.DataFrame(data.values.double().numpy()[: 400 + 9 + 4 - 1]).diff(SEASON).dropna()
     expected = LinearRegression(fit_intercept=False).fit(changes[[2]], changes[[0, 1]]).coef_[:, 0]
@@ -66,11 +67,61 @@ def test_rows_without_a_value_do_not_count() -> None:
     holes[100:130, 0], holes[200, 2] = torch.nan, torch.nan
     parts = range(400), range(412, ROWS - 13)
     found, whole = (
-        fit_known(*(windows_of(one, part) for part in parts), [0, 1], columns=[2, 3], marks=[], lag=SEASON)
+        fit_known(*(windows_of(one, part) for part in parts), [0, 1], columns=[2, 3], marks=[], codes=[], lag=SEASON)
         for one in (replace(data, values=holes), data)
     )
     assert found.found == [0]
     np.testing.assert_allclose(found.weight, whole.weight, atol=0.1)
+
+
+def with_category(data: Store, *, seed: int = 0) -> tuple[Store, np.ndarray]:
+    """With a sixth column of codes 1 to 3, of which 2 raises the targets by 0.5 and -0.2; code 0 late in the rows."""
+    codes = np.random.default_rng(seed).choice([1, 2, 3], p=[0.2, 0.3, 0.5], size=ROWS)
+    codes[ROWS - 30 : ROWS - 25] = 0
+    values = np.column_stack([data.values.numpy(), codes]).astype(np.float32)
+    values[:, :2] += np.outer(codes == 2, [0.5, -0.2])
+    units = torch.ones(1, 6, dtype=torch.float64)
+    return replace(data, values=torch.from_numpy(values), center=0 * units, scale=units), codes
+
+
+def test_effects_of_categories_are_those_of_dummy_variables() -> None:
+    """Differences from the most frequent category; red where a code is taken for a quantity, where the order of
+    effects is not that of the codes, or where an unknown category has another effect than the mean."""
+    data, codes = with_category(known_store())
+    train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
+    found = fit_known(train, val, [0, 1], columns=[2], marks=[], codes=[5], lag=SEASON)
+    assert (found.codes, found.found) == ([(5, 2), (5, 1), (5, 0)], [0, 1])
+    rows = 400 + 9 + 4 - 1
+    dummies = pd.get_dummies(codes[:rows])[[2]].astype(float).to_numpy()
+    changes = pd.DataFrame(np.column_stack([data.values.double().numpy()[:rows, :3], dummies])).diff(SEASON).dropna()
+    expected = LinearRegression(fit_intercept=False).fit(changes[[2, 3]], changes[[0, 1]]).coef_
+    np.testing.assert_allclose(found.weight[:2], expected.T, rtol=1e-4)
+    np.testing.assert_allclose(found.weight[1], [0.5, -0.2], atol=0.1)
+    np.testing.assert_allclose(found.weight[2:], [[0, 0], expected[:, 1] / 3], rtol=1e-4)
+    rises = {code: found(torch.tensor([[0.0, 0, 0, 0, 0, code]]), torch.zeros(1, 4))[0] for code in range(4)}
+    for code, share in {0: 1 / 3, 1: 0, 2: 1, 3: 0}.items():
+        np.testing.assert_allclose(rises[code], share * expected[:, 1], rtol=1e-4)
+
+
+def test_a_network_has_the_effects_of_categories() -> None:
+    """forecast = M (y - b x) + b x ahead in numpy, with b x looked up by code."""
+    rng = np.random.default_rng(2)
+    dims = replace(DIMS, enc_in=3, c_out=1, targets=(0,), known=(1, 2), regressors=(1,), known_codes=(2,),
+                   categories=(0, 0, 4), label_len=2, pred_len=4)  # fmt: skip
+    network = Linear(LinearModelConfig(other_columns=False), dims, NONE).double()
+    own, numeric, by_code = rng.normal(size=(dims.seq_len, 4)), rng.normal(), np.array([0.3, 0, 1.5, -2, 0])
+    with torch.no_grad():
+        network.own.copy_(torch.from_numpy(own[None]))
+    codes = [(2, 2), (2, 3), (2, 0)]
+    weight = np.array([[numeric], *([by_code[code]] for _, code in codes)])
+    fold_known(KnownEffects([1], [], weight, codes), network)
+    enc_x, dec_x = (rng.normal(size=(5, rows, 3)) for rows in (dims.seq_len, 6))
+    for x in (enc_x, dec_x):
+        x[:, :, 2] = rng.integers(0, 5, x.shape[:2])
+    marks = [torch.zeros(5, rows, len(dims.mark_sizes), dtype=torch.float64) for rows in (dims.seq_len, 6)]
+    found = network(torch.from_numpy(enc_x), marks[0], torch.from_numpy(dec_x), marks[1]).detach()
+    effect, ahead = (numeric * x[:, :, 1] + by_code[x[:, :, 2].astype(int)] for x in (enc_x, dec_x))
+    np.testing.assert_allclose(found[:, :, 0], (enc_x[:, :, 0] - effect) @ own + ahead[:, 2:], rtol=1e-10)
 
 
 @pytest.mark.parametrize("shares", [Shares(), Shares(linear=0.25, naive=0.75)])

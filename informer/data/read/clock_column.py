@@ -33,8 +33,8 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
     dates = table.frame[time_col]
     if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_kept_once(dates)):
         return None
-    formats = date_formats(str(dates.iloc[0]).strip())
-    if not formats or has_clock(str(dates.iloc[0])) or not (written(dates) == written(dates).shift()).any():
+    first = str(dates.array[0])
+    if not date_formats(first.strip()) or has_clock(first) or not (written(dates) == written(dates).shift()).any():
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
     named = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]

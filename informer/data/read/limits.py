@@ -14,6 +14,9 @@ MB = 1_000_000
 GZIP, PARQUET, ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 LIMITS = Limits()
 
+BUFFER = 1 << 17
+"""Bytes read at once. Larger buffers are new memory of the system for each file, which costs more than opening it."""
+
 
 def long_cell(path: Path, limit: int) -> InputError:
     """The error for a cell that is too long."""
@@ -56,7 +59,7 @@ def open_table(path: Path, limits: Limits) -> Iterator[tuple[io.BufferedIOBase, 
 
 def bounded(content: io.BufferedIOBase, path: Path, limits: Limits) -> io.BufferedReader:
     """A stream that raises an InputError if it exceeds a limit; `path` is its name in the error."""
-    return io.BufferedReader(_Bounded(content, path, limits), buffer_size=1 << 20)
+    return io.BufferedReader(_Bounded(content, path, limits), buffer_size=BUFFER)
 
 
 def check_size(path: Path, n_bytes: int, limits: Limits) -> None:

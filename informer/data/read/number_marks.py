@@ -31,6 +31,15 @@ _TIME = re.compile(
 _TIME_SHAPE = re.compile(r"[09]{1,2}\.[09]{2}|[09]{1,2}\.[09]{4}|[09]{4}\.[09]{2}")
 _SHAPES = bytes.maketrans(b"12345678", b"99999999")
 
+_DIGITS = b"0123456789+-"
+_NO_NUMBER = re.compile(rb"[^\x00-\x20\x80-\xff.,'eE]")
+"""A character that no number has, in a cell without _DIGITS."""
+_POINT = {
+    mark: re.compile(rf"[\r\n{mark}][+-]?(?:\d+\.\d|0\.\d{{3}}|\d{{4,}}\.\d{{3}}|\d+\.\d{{5,}})(?=[\r\n{mark}])")
+    for mark in "\t;|,"
+}
+"""By separator of the cells, one whose point is the decimal mark and not part of a time."""
+
 _DECIMAL = re.compile(r"\d*(?P<decimal>[.,])\d*(?:[eE][+-]?\d+)?")
 
 
@@ -80,6 +89,8 @@ class _Seen:
 
 def find_marks(text: str, separator: str) -> Marks:
     """The separators of the numbers in some lines of a file."""
+    if _has_only_points(text, separator):
+        return Marks(".", "", settled=True)
     seen = _seen_in_shapes(text, separator)
     if seen is None:
         seen = _Seen()
@@ -95,6 +106,20 @@ def find_marks(text: str, separator: str) -> Marks:
     usual = {".": ",", ",": "."}.get(thousands) or ("," if seen.either == {","} and separator != "," else ".")
     decimal = next(iter(decimals), usual)
     return Marks(decimal, thousands, settled=bool(decimals or seen.groups))
+
+
+def _has_only_points(text: str, separator: str) -> bool:
+    """Whether no number has another mark than one point, and some point is surely a decimal mark.
+
+    The common case, decided from the distinct rows without digits and signs, which are few; false where it is not sure.
+    """
+    if separator not in _POINT or '"' in text or len(text) > csv.field_size_limit():
+        return False
+    rows = "".join(re.split(r"\r\n|\r|\n", text, maxsplit=1)[1:])
+    marks, mark = rows.encode("utf-8", "surrogatepass").translate(None, _DIGITS), separator.encode()
+    cells = mark.join(set(marks.split(b"\n"))).replace(b"\r", mark).split(mark)
+    are_sure = all(cell in (b"", b".") or _NO_NUMBER.search(cell) for cell in set(cells))
+    return are_sure and _POINT[separator].search(f"\n{rows}\n") is not None
 
 
 def _seen_in_shapes(text: str, separator: str) -> _Seen | None:

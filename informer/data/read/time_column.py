@@ -60,7 +60,7 @@ def looks_dated(cells: pd.Series) -> bool:
     """Whether the cells are timestamps, or the first one is a date."""
     if is_datetime64_any_dtype(cells):
         return True
-    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.iloc[0]).strip()))
+    return not is_numeric_dtype(cells) and len(cells) > 0 and bool(date_formats(str(cells.array[0]).strip()))
 
 
 def has_only_dates(cells: pd.Series) -> bool:

@@ -5,6 +5,8 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import tzinfo
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -177,10 +179,22 @@ def stamps(forecast: Forecast) -> Sequence[object]:
     if written in EPOCHS:
         return _counts(times, EPOCHS[written], series.dialect.decimal)
     if written in (None, "ISO8601"):
-        return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else list(map(str, times))
+        return list(times.strftime("%Y-%m-%d")) if _has_dates_only(series) else _as_iso(times)
     if QUARTER in written:
         return list(times.to_period("Q").strftime(written))
     return list(times.strftime(written))
+
+
+def _as_iso(times: pd.DatetimeIndex) -> Sequence[str]:
+    """Each time as pandas writes it."""
+    return _iso_of(times.asi8.tobytes(), times.unit, times.tz)
+
+
+@lru_cache(maxsize=64)
+def _iso_of(counts: bytes, unit: str, zone: tzinfo | None) -> tuple[str, ...]:
+    """`_as_iso`, cached: the files of a job often end at the same time."""
+    times = pd.DatetimeIndex(np.frombuffer(counts, dtype=f"datetime64[{unit}]"))
+    return tuple(map(str, times if zone is None else times.tz_localize("UTC").tz_convert(zone)))
 
 
 def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:

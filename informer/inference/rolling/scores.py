@@ -243,7 +243,8 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[Fi
     if not len(train) or not len(val):
         return [naive]
     dims, lag = dims_in(model.checkpoint), training[0].frequency.season
-    known = fit_known(train, val, positions, columns=dims.regressors, marks=dims.holidays, lag=lag)
+    covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
+    known = fit_known(train, val, positions, **covariates, lag=lag)
     return [naive, fit_ridge(train, val, positions, known=known)]
 
 
