@@ -9,9 +9,9 @@ MAX_DECIMALS = 6
 
 def level_problem(levels: Sequence[float]) -> str | None:
     """What is wrong with a model's levels, as `expected ..., found ...`; None if they are valid."""
-    inside = all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels)
-    increasing = all(low < high for low, high in pairwise(levels))
-    if inside and increasing and MEDIAN in levels:
+    are_numbers = all(isinstance(level, int | float) for level in levels)  # those of a file may be anything
+    inside = are_numbers and all(0 < level < 1 and round(level, MAX_DECIMALS) == level for level in levels)
+    if inside and all(low < high for low, high in pairwise(levels)) and MEDIAN in levels:
         return None
     return (
         f"expected increasing levels between 0 and 1 of at most {MAX_DECIMALS} decimals, with 0.5 among them for the "

@@ -154,4 +154,4 @@ def test_a_format_with_a_comma_on_the_command_line(tmp_path: Path) -> None:
     sizes = ("seq_len=6", "label_len=2", "pred_len=1")
     for written in ("%d/%m/%Y, %H:%M", "'%d/%m/%Y, %H:%M'"):
         outcome = call("inspect", str(tmp_path / "f.csv"), f"dataset.time_format={written}", *sizes)
-        assert "time:     date, 2024-03-04 00:00:00 to 2024-03-04 23:00:00, step h" in outcome.out, outcome.err
+        assert "time:     date, 2024-03-04 00:00:00 to 2024-03-04 23:00:00, hourly (step h)" in outcome.out, outcome.err
