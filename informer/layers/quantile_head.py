@@ -42,7 +42,7 @@ class QuantileHead(nn.Module):
         super().__init__()
         problem = level_problem(levels)
         if problem:
-            raise ValueError(f"QuantileHead levels: {problem}")
+            raise ValueError(f"quantiles: {problem}")
         self.n_levels, self.median = len(levels), list(levels).index(MEDIAN)
         self.linear = Linear(d_model, n_columns * len(levels))
         self.register_buffer("gaps", torch.tensor(_gaps(levels)), persistent=False)

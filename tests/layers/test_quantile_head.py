@@ -101,7 +101,7 @@ def test_by_hand() -> None:
 )
 def test_levels_that_are_none(levels: list[float]) -> None:
     assert "expected increasing levels between 0 and 1" in str(level_problem(levels))
-    with pytest.raises(ValueError, match="QuantileHead levels: expected increasing levels"):
+    with pytest.raises(ValueError, match="quantiles: expected increasing levels"):
         QuantileHead(3, 1, levels)
 
 
