@@ -57,6 +57,10 @@ ENOUGH_HORIZONS, FOLDS = 10, 5
 """With fewer non-overlapping horizons of a series in validation, the weight of the seasonal naive is chosen on FOLDS
 blocks of all rows but test instead."""
 
+FEW_MAPS = 48
+"""Number of columns, over all series, up to which the fits on blocks take little time. With more they are made only if
+the calibration of intervals needs the same fits, which a time budget may not allow."""
+
 MOST_WINDOWS, LEAST_WINDOWS, MOST_VALUES = 4096, 64, 1 << 22
 """Maximum and minimum number of evenly spaced windows, and maximum number of their values."""
 
@@ -130,7 +134,10 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     losses_by_batch, counts = score(_Forecasters(model, maps, repeated, offered), parts)
     each, horizons = _horizons(parts, data)
     candidates, singles = list(range(len(offered))), _singles(offered)
-    if is_linear and repeated is not None and each < ENOUGH_HORIZONS and linear_skip.is_closed_form(model, settings):
+    fits_blocks = linear_skip.is_closed_form(model, settings) and (
+        settings.trainer.calibration_blocks == FOLDS or len(data.panel) * len(data.targets) <= FEW_MAPS
+    )
+    if is_linear and repeated is not None and each < ENOUGH_HORIZONS and fits_blocks:
         naive = _naive_share(maps, repeated, settings, data, score)
         candidates = [place for place in candidates if offered[place].naive == naive]
         singles = [0, len(candidates) - 1]

@@ -157,6 +157,21 @@ def test_less_than_three_horizons_give_no_weight_to_a_network(
     assert choose(model, settings, data, has_network=True).shares.network == expected
 
 
+@pytest.mark.parametrize(("few", "blocks", "fitted"), [(0, 0, False), (0, 5, True), (7, 0, True)])
+@torch.inference_mode()
+def test_blocks_are_fitted_for_few_maps_or_where_intervals_need_them(
+    few: int, blocks: int, fitted: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if thousands of maps are fitted five times although the time budget left no blocks for the intervals."""
+    calls = []
+    monkeypatch.setattr("informer.training.combination.FEW_MAPS", few)
+    monkeypatch.setattr("informer.training.combination._naive_share", lambda *given: calls.append(1) or 0.0)
+    model, data = trained(*LINEAR)
+    settings = composed(*SIZES[:1], *LINEAR, *SIZES[1:4], f"trainer.calibration_blocks={blocks}")
+    choose(model, settings, data, has_network=False)
+    assert bool(calls) == fitted
+
+
 @torch.inference_mode()
 def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
     """Red if the windows that stop training are read where there are others, or a window counts twice."""
