@@ -73,7 +73,7 @@ def test_two_processes_give_the_losses_of_one(alone: str, folder: Path) -> None:
     _assert_same(alone, "run")
     assert {path.name for path in Path("run").iterdir()} == {path.name for path in Path(alone).iterdir()}
     assert done.stdout.count("epoch   train loss") == 1
-    assert done.stdout.count("next: python") == 1
+    assert done.stdout.count("next: informer") == 1
 
 
 DIES = """
