@@ -269,14 +269,14 @@ def test_a_column_that_names_series_is_found(folder: Path, names: tuple[object, 
     """Red if its rows are taken for repeats, or another column for it."""
     rows = [table(300).assign(flag=np.arange(300) % 2, id=name) for name in names]
     pd.concat(rows).to_csv("long.csv", index=False)
-    told = call("inspect", "long.csv", "seq_len=24", "label_len=12", "pred_len=6").out.splitlines()
-    assert [line for line in told if "series" in line][:2] == [
+    lines = call("inspect", "long.csv", "seq_len=24", "label_len=12", "pred_len=6").out.splitlines()
+    assert [line for line in lines if "series" in line][:2] == [
         "long.csv: times repeat, once for each series of column 'id'; set dataset.series_col=id",
         "series:   2, separated by column 'id'",
     ]
-    assert not any("duplicates" in line or line.startswith("seasons") for line in told)
-    assert told[-1] == "  informer inspect long.csv dataset.series_col=id"
-    assert call("inspect", *told[-1].split()[2:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
+    assert not any("duplicates" in line or line.startswith("seasons") for line in lines)
+    assert lines[-1] == "  informer inspect long.csv dataset.series_col=id"
+    assert call("inspect", *lines[-1].split()[2:], "seq_len=24", "label_len=12", "pred_len=6").status == 0
     asked = call("inspect", "long.csv", "dataset.columns=[flag]").out.splitlines()[-1].split()[2:]
     assert set(asked) == {"long.csv", "'dataset.columns=[flag]'", "dataset.series_col=id"}
     rows[0].iloc[[*range(300), 7]].to_csv("long.csv", index=False)

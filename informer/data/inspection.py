@@ -25,7 +25,7 @@ from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.step_words import adjective
 from informer.data.read.table import Table, name_of
 from informer.data.read.value_columns import text_columns
-from informer.data.survey import common_fill, series_column
+from informer.data.survey import common_fill, dropped_columns, series_column
 from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded
 
@@ -141,19 +141,18 @@ def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig
         report.problems = _within_series(table, key, report)
     command: list[str] = []
     several = series is not None and len(series.columns) > 1
-    proposal = Proposal.of(table, settings.dataset, settings.target)
+    dataset = settings.dataset if key is None else replace(settings.dataset, series_col=key)
+    proposal = Proposal.of(table, dataset, settings.target)
     if key is None:
         advice, verdict = _advice(table, name, settings, report)
         if advice is not None and path is not None:
-            dataset = proposal.added(advice[0])
-            command = commands(path, dataset, advice[1], target=settings.target, several=several)
+            command = commands(path, proposal.added(advice[0]), advice[1], target=settings.target, several=several)
     else:
         advice, verdict = None, f"series:   {table.frame[key].nunique():,}, separated by column {key!r}"
-        known = replace(settings.dataset, series_col=key)
-        known = Proposal.of(table, known, settings.target).added(known)
+        dataset = proposal.added(dataset)
         command = [
-            *forecast_lines(str(path), known, settings.target, several=several),
-            *inspect_lines(str(path), known),
+            *forecast_lines(str(path), dataset, settings.target, several=several),
+            *inspect_lines(str(path), dataset),
         ]
     span = () if series is None else (*_ends(series.timestamps), series.frequency.code)
     return Finding(
@@ -271,8 +270,7 @@ def _advice(table: Table, name: str, settings: InspectConfig, report: Report) ->
     if found is None:
         return None, f"train:    {way_out(table)}"
     dataset, series = found
-    bad = (one.column for one in report.problems if one.column is not None)
-    dropped = [name for name in dict.fromkeys(bad) if name not in series.columns]
+    dropped = dropped_columns(report.problems, series)
     if settings.target in dropped:
         return None, f"train:    fix the cells of {settings.target}, and run this again"
     sizes = fitting_sizes(series, dataset, settings.sizes)

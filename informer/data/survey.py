@@ -114,15 +114,14 @@ def _survey(
         repairs=repairs,
         n_rows=len(table.frame),
         unused=_unused(table, dataset, panel),
-        dropped=_dropped(problems, panel),
+        dropped=dropped_columns(problems, panel[0]) if panel else [],
     )
 
 
-def _dropped(problems: Sequence[Problem], panel: Sequence[Series]) -> list[str]:
-    if not panel:
-        return []
+def dropped_columns(problems: Sequence[Problem], series: Series) -> list[str]:
+    """Columns with problems that a repaired series does not have."""
     named = (problem.column for problem in problems if problem.column is not None)
-    return [name for name in dict.fromkeys(named) if name not in panel[0].columns]
+    return [name for name in dict.fromkeys(named) if name not in series.columns]
 
 
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:

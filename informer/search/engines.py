@@ -17,7 +17,7 @@ from informer.config.engines import EngineName
 from informer.config.schema import TrainConfig
 from informer.data.sources import Source
 from informer.errors import InputError, counted
-from informer.inference.jobs.ray_engine import cluster
+from informer.inference.jobs.ray_engine import capacity, cluster
 from informer.progress import Status
 from informer.search.space import Values, cheapest
 from informer.search.trials import OutOfTime, TrialRunner
@@ -86,10 +86,8 @@ def trial_engine(settings: TrainConfig, device: torch.device) -> Iterator[TrialE
         yield Local()
         return
     with cluster(settings.workers):
-        import ray
-
         unit = "GPU" if device.type == "cuda" else "CPU"
-        most = max(1, int(ray.cluster_resources().get(unit, 1)))  # further actors would wait forever
+        most = capacity(unit)  # further actors would wait forever
         yield OnRay(min(settings.workers or most, most), unit)
 
 

@@ -238,19 +238,6 @@ class Frequency:
         return _rows(nanos, cycle)
 
     @property
-    def periods(self) -> tuple[int, ...]:
-        """Rows, more than 1, of the default season, a day, a week, and a year of 52 weeks and of 365 days."""
-        nanos = nanos_of(self.offset)
-        if nanos is None:
-            found = [self.season, *([260 // self.multiple] * (self.unit is Unit.business_day))]
-        elif self.unit is Unit.week:
-            found = [self.season]
-        else:
-            weeks = [7 * DAY // nanos] if 7 * DAY % nanos == 0 else []
-            found = [self.season, self.per_day or 1, *weeks, round(364 * DAY / nanos), round(365 * DAY / nanos)]
-        return tuple(sorted({period for period in found if period > 1}))
-
-    @property
     def per_day(self) -> int | None:
         """Rows per day; None if that is not a whole number."""
         nanos = nanos_of(self.offset)

@@ -71,7 +71,7 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
         report.add(
             f"{rows.name}: duplicates={duplicates.value} would drop {lost} of {len(rows)} rows; {known}if the file has "
             "many series, set dataset.series_col; if times of day are in a separate column, dataset.clock_col; to "
-            "drop them anyway, dataset.confirm=[duplicates]",
+            f"drop them anyway, {CONFIRM}",
             *([CONFIRM] if known else []),
         )
     first = rows.lines[again.argmax()]

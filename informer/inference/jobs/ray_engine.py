@@ -74,7 +74,7 @@ def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | Non
         import ray.data
 
         unit = "GPU" if device == "cuda" else "CPU"
-        size = workers or max(1, int(ray.cluster_resources().get(unit, 1)))
+        size = workers or capacity(unit)
         plain = [{"paths": [str(one.path) for one in chunk], "names": [one.name for one in chunk]} for chunk in chunks]
         data = ray.data.from_items(plain, override_num_blocks=len(plain))
         data.context.execution_options.preserve_order = True
@@ -88,6 +88,13 @@ def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | Non
         )
         for outcome in outcomes.iter_rows():
             yield Done([Row(**row) for row in outcome["rows"]], outcome["long"])
+
+
+def capacity(unit: str) -> int:
+    """Number of workers for which the connected cluster has one `unit` each, "CPU" or "GPU"; at least 1."""
+    import ray
+
+    return max(1, int(ray.cluster_resources().get(unit, 1)))
 
 
 @contextmanager
