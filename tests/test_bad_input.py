@@ -148,6 +148,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["attn.factr=3"], ["unknown key 'attn.factr'", "ProbAttention: factor, sample_factor"]),
         (["attn=taylor", "attn.factor=3"], ["TaylorAttention: it has none"]),
         (["loss=spectral", "loss.alpha=0"], ["loss.alpha: expected more than 0, found 0"]),
+        (["loss.training=quantile"], ["loss.training: expected null with loss.kind=mse, found quantile"]),
         (["optim.ema=1"], ["optim.ema: expected at least 0 and less than 1, found 1"]),
         (["trainer.calibration_blocks=1"], ["trainer.calibration_blocks: expected 0, or 2 to 50, found 1"]),
         (["decoder_attn.factor=3"], ["unknown key 'decoder_attn.factor'", "attn@decoder_attn=NAME"]),

@@ -100,7 +100,7 @@ class TrainConfig:
         problems += workers_problems(self.engine, self.workers)
         if not 0 <= self.seed < 2**32:
             problems.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")
-        if self.dataset.keeps_gaps and self.loss.kind is LossKind.spectral:
+        if self.dataset.keeps_gaps and LossKind.spectral in (self.loss.kind, self.loss.training):
             problems.append(
                 "loss=spectral: expected complete horizons, found dataset.fill=mask; use loss=mse, mae or huber"
             )
@@ -165,6 +165,7 @@ SEARCHED = (
     *(f"model.{name}" for name in ("patch_len", "channel_independent")),
     "optim.lr",
     "optim.ema",
+    "loss.training",
     *(f"trainer.{name}" for name in ("max_epochs", "max_steps", "patience")),
 )
 """Keys that a search can choose."""

@@ -1,6 +1,6 @@
 """How a network is trained: the nodes `trainer`, `optim` and `loss`, and the precision."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from informer.quantiles import level_problem
@@ -189,11 +189,20 @@ class LossConfig:
     """With kind=spectral: weight of the error of the spectrum."""
     quantiles: list[float] = field(default_factory=list)
     """With kind=quantile: levels to forecast; the median is the point forecast."""
+    training: LossKind | None = None
+    """Loss of the training steps, if it is another one than `kind`, by which epochs and models are compared."""
+
+    @property
+    def of_steps(self) -> "LossConfig":
+        """The loss of the training steps."""
+        return replace(self, kind=self.training or self.kind, training=None)
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         if not self.alpha > 0:
             return [f"loss.alpha: expected more than 0, found {self.alpha}"]
+        if self.training not in (None, self.kind) and LossKind.quantile in (self.training, self.kind):
+            return [f"loss.training: expected null with loss.kind={self.kind.value}, found {self.training.value}"]
         if self.kind is LossKind.quantile:
             problem = level_problem(self.quantiles)
             return [f"loss.quantiles: {problem}"] if problem else []

@@ -31,6 +31,7 @@ HEADINGS = {
     "model.channel_independent": "indep",
     "optim.lr": "lr",
     "optim.ema": "ema",
+    "loss.training": "loss",
 }
 """Columns of the table by configuration key; the other values follow from these."""
 

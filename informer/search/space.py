@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from informer.config.conversion import flat, to_plain
 from informer.config.dataset import Short
@@ -13,6 +13,7 @@ from informer.config.engines import EngineName
 from informer.config.lengths import WindowSizes
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import SEARCHED, TrainConfig, check
+from informer.config.training import LossKind
 from informer.data.panel import divide
 from informer.data.seasonality import bridged, find_seasons, usual_periods
 from informer.data.sources import Source
@@ -50,6 +51,7 @@ WIDTH, OTHER_WIDTHS = 32, (16, 64)
 RATE, OTHER_RATES = 5e-4, (1e-3, 2e-4)
 DROPOUT, OTHER_DROPOUTS = 0.2, (0.05, 0.4)
 EMA, OTHER_EMAS = 0.0, (0.99,)
+OTHER_LOSSES = (LossKind.mae.value,)
 EMBED, OTHER_EMBEDS = CalendarEmbed.none.value, (CalendarEmbed.timeF.value,)
 """First values, and the alternatives that are tried for the best shape."""
 
@@ -73,8 +75,14 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
 
 
 def _replaced(node: Any, values: Values) -> Any:
-    kinds = {name: type(getattr(node, name)) for name in values}
-    return replace(node, **{k: kinds[k](v) if issubclass(kinds[k], Enum) else v for k, v in values.items()})
+    kinds = get_type_hints(type(node))
+    return replace(node, **{name: _typed(value, kinds[name]) for name, value in values.items()})
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    """Text as a member of the Enum that the field expects; other values unchanged."""
+    enums = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Enum)]
+    return enums[0](value) if enums and isinstance(value, str) else value
 
 
 def left_open(settings: TrainConfig, values: Values) -> Values:
@@ -198,7 +206,7 @@ def variants(settings: TrainConfig, values: Values) -> list[Values]:
     """Networks that differ from this one in one choice."""
     widths = [_widths(width) for width in OTHER_WIDTHS] if "model.d_model" in settings.search else []
     others = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
-    others |= {"optim.ema": OTHER_EMAS}
+    others |= {"optim.ema": OTHER_EMAS, "loss.training": OTHER_LOSSES}
     changes = [*widths, *({key: value} for key, choices in others.items() for value in choices)]
     changed = _sound(settings, [{**values, **left_open(settings, change)} for change in changes])
     return [other for other in changed if other != values]
@@ -233,6 +241,7 @@ def _network(settings: TrainConfig, seq_len: int, patch: int, channel_independen
         "model.channel_independent": channel_independent,
         "optim.lr": RATE,
         "optim.ema": EMA,
+        "loss.training": settings.loss.kind.value,
     }
     return left_open(settings, values)
 

@@ -155,7 +155,7 @@ def validate(session: Session) -> float:
 
     with autocast(session.settings.precision, session.device):
         return mean_loss(
-            session.state.scored, session.data.val, session.loss, session.settings.trainer.eval_batch_size,
+            session.state.scored, session.data.val, session.val_loss, session.settings.trainer.eval_batch_size,
             processes=session.processes, pause=pause,
         )  # fmt: skip
 

@@ -33,6 +33,9 @@ class Session:
     network: nn.Module
     """The state's model as called in training steps: compiled, and averaging gradients over processes, if so set."""
     loss: Loss
+    """Loss of a training step."""
+    val_loss: Loss
+    """Loss of the validation windows."""
     tracker: Tracker
     checkpointer: Checkpointer
     processes: Processes
@@ -74,7 +77,8 @@ class Session:
             data=data,
             state=state,
             network=Compiled(network, data.train.starts.device) if settings.compile else network,
-            loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
+            loss=build_loss(settings.loss.of_steps, has_gaps=data.train.store.has_gaps),
+            val_loss=build_loss(settings.loss, has_gaps=data.train.store.has_gaps),
             tracker=tracker,
             checkpointer=checkpointer,
             processes=processes,

@@ -88,7 +88,7 @@ def test_the_linear_forecast_then_fewer_networks_for_longer(folder: Path, monkey
     search, trial = world.search(folder / "search.csv", None)
     assert world.made[0] == (48, 0, 0.0, 0)
     rounds = [[made for made in world.made if made[3] == steps] for steps in (96, 288, 864, 2592)]
-    assert [len(one) for one in rounds] == [9, 3, 1, 1], "3 shapes and 6 variants, of which a third goes on"
+    assert [len(one) for one in rounds] == [10, 4, 2, 1], "3 shapes and 7 variants, of which a third goes on"
     assert {seq_len for seq_len, *_ in rounds[0]} == {48}, "the history of the linear forecast"
     assert (trial.values["optim.lr"], trial.steps, trial.val_loss) == (1e-3, 864, 1.0 - 0.1152)
     assert search.not_tried == []

@@ -38,7 +38,7 @@ def test_a_run_leaves_what_was_chosen_and_why(folder: Path) -> None:
     assert "kept as given: model.d_model=8 trainer.max_steps=2" in outcome.out
     assert outcome.out.count("\nchosen: ") == 1
     heads = next(line for line in outcome.out.splitlines() if "val loss" in line)
-    assert " ".join(heads.split()) == "seq_len dropout marks patch indep lr ema steps val loss s"
+    assert " ".join(heads.split()) == "seq_len dropout marks patch indep lr ema loss steps val loss s"
     saved = yaml.safe_load(Path("runs/one/config.yaml").read_text())
     facts = json.loads(Path("runs/one/run.json").read_text())
     chosen = facts["search"]["chosen"]

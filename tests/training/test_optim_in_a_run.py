@@ -1,8 +1,9 @@
-"""What the optimiser is given step by step in a run: the scheduled rate, the clipped gradient."""
+"""What the optimiser gets step by step in a run: the scheduled rate, the clipped gradient, the loss of the steps."""
 
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from entry_points import SMALL, call
@@ -49,6 +50,19 @@ def test_each_step_has_the_clipped_gradient(
     given = [] if clip_norm is None else [f"optim.clip_norm={clip_norm}"]
     assert call("train", *SAMPLE, *given, "trainer.max_steps=3").status == 0
     assert (max(seen) <= 0.01 * (1 + 1e-5)) == (clip_norm is not None), seen
+
+
+def test_steps_may_have_another_loss_than_validation(folder: Path) -> None:
+    """Fails if `loss.training` does not change the gradient, or changes the loss by which epochs are compared."""
+    steps = ("trainer.max_steps=1", "trainer.max_epochs=1", "optim.lr=1e-12")
+    rows = {}
+    for name, losses in {"mse": ("mse", "null"), "mae": ("mae", "null"), "mixed": ("mse", "mae")}.items():
+        kind, training = losses
+        keys = [f"loss={kind}", f"loss.training={training}", f"run_dir={name}", *steps]
+        assert call("train", *SAMPLE, *keys).status == 0
+        rows[name] = pd.read_csv(f"{name}/losses.csv").iloc[-1]
+    assert rows["mixed"].train_loss == rows["mae"].train_loss
+    assert rows["mixed"].val_loss == rows["mse"].val_loss
 
 
 def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

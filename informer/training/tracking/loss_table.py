@@ -31,9 +31,11 @@ def units_of(loss: LossConfig) -> str:
 
 
 def note_of(loss: LossConfig) -> str:
-    """Note on the baselines' losses, for a chart."""
+    """Note on the losses, for a chart."""
     if loss.quantiles:
         return "a baseline has one forecast, which is scored as every quantile"
+    if loss.training not in (None, loss.kind):
+        return f"the training loss is the {NAMES[loss.training]}, and not on the same scale"
     return "" if loss.kind is LossKind.mse else "ridge is fitted for MSE, and scored by the same loss as the model"
 
 
