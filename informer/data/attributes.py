@@ -180,12 +180,12 @@ class KnownAttributes:
 
     def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
         """See `Attributes.joined`; a file that `config` names is read once and has priority."""
-        found, path = self._recorded, config.attributes
+        attributes, path = self._recorded, config.attributes
         if path is not None:
             if path not in self._read and (given := read_attributes(config)) is not None:
                 self._read[path] = given.over(self._recorded)
-            found = self._read[path]
-        return table if found is None else found.joined(table, config.series_col, name, self._labels)
+            attributes = self._read[path]
+        return table if attributes is None else attributes.joined(table, config.series_col, name, self._labels)
 
 
 def read_attributes(config: DatasetConfig) -> Attributes | None:
@@ -204,9 +204,9 @@ def read_attributes(config: DatasetConfig) -> Attributes | None:
 def given_attributes(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
     """The same for a table in memory, or the path or address of a file."""
     if isinstance(attributes, str):
-        found = read_attributes(replace(config, attributes=attributes))
-        assert found is not None, "the file is named"
-        return found
+        from_file = read_attributes(replace(config, attributes=attributes))
+        assert from_file is not None, "the file is named"
+        return from_file
     return attributes_of(table_of_frame(attributes, "attributes"), config, "attributes")
 
 
@@ -251,11 +251,11 @@ def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[
     others = [column for column in table.columns if column != key]
     if repeated := [column for column in table.repeated if column in others]:
         raise InputError(f"{table.name}, row 1: column names repeat: {listed(repeated)}; rename them")
-    found = [column for column in others if column in config.static_covariates or not config.static_covariates]
-    if not found:
+    columns = [column for column in others if column in config.static_covariates or not config.static_covariates]
+    if not columns:
         wanted = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
         raise InputError(f"{where}: expected columns {wanted}, found {listed(others)}; add one")
-    return found
+    return columns
 
 
 def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str]:

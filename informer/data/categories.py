@@ -32,13 +32,13 @@ NUMBERS_ONLY = Trained((), {})
 
 def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Labels) -> dict[str, tuple[str, ...]]:
     """Sorted categories in the training rows, by column; `labels` are the categories of the codes in the panel."""
-    found: dict[str, tuple[str, ...]] = {}
-    for name, own in labels.items():
+    trained: dict[str, tuple[str, ...]] = {}
+    for name, categories in labels.items():
         place = panel[0].columns.index(name)
         parts = (one.values[split.train.start : split.train.stop] for one, split in zip(panel, splits, strict=True))
         numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
-        found[name] = tuple(sorted(own[number - 1] for number in numbers if number))
-    return found
+        trained[name] = tuple(sorted(categories[number - 1] for number in numbers if number))
+    return trained
 
 
 def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) -> None:

@@ -72,8 +72,8 @@ class Roles:
         past = [name for name in names if name not in self.covariates]
         return replace(self, past_covariates=[*self.past_covariates, *past])
 
-    def choose(self, found: Sequence[str], *, name: str) -> Columns:
-        """Roles of the columns `found`, in their order.
+    def choose(self, available: Sequence[str], *, name: str) -> Columns:
+        """Roles of the `available` columns, in their order.
 
         Args:
             name: name of the table in errors.
@@ -81,11 +81,11 @@ class Roles:
         Raises:
             InputError: a missing column or one with two roles, or no column to forecast.
         """
-        self._check(found, name)
+        self._check(available, name)
         covariates = set(self.covariates)
-        free = [column for column in found if column not in covariates]
+        free = [column for column in available if column not in covariates]
         if not free:
-            raise InputError(f"{name}: no column left to forecast, all of {listed(found)} are covariates")
+            raise InputError(f"{name}: no column left to forecast, all of {listed(available)} are covariates")
         if self.targets is not None:
             targets = read = set(self.targets)
         else:
@@ -93,14 +93,14 @@ class Roles:
             targets = set(free) if self.features is Features.M else {target}
             read = targets if self.features is Features.S else set(free)
         return Columns(
-            inputs=tuple(column for column in found if column in read | covariates),
-            targets=tuple(column for column in found if column in targets),
-            future_covariates=tuple(column for column in found if column in self.future_covariates),
-            static_covariates=tuple(column for column in found if column in self.static_covariates),
+            inputs=tuple(column for column in available if column in read | covariates),
+            targets=tuple(column for column in available if column in targets),
+            future_covariates=tuple(column for column in available if column in self.future_covariates),
+            static_covariates=tuple(column for column in available if column in self.static_covariates),
             main=self.target if self.target in targets else None,
         )
 
-    def _check(self, found: Sequence[str], name: str) -> None:
+    def _check(self, available: Sequence[str], name: str) -> None:
         if self.targets is not None and not self.targets:
             raise InputError("targets: expected at least one column, found []")
         named = {
@@ -112,8 +112,8 @@ class Roles:
         }
         for role, columns in named.items():
             for column in columns:
-                if column not in found:
-                    raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(found)}")
+                if column not in available:
+                    raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(available)}")
         if self.features is Features.M:  # forecasts all columns, for any target
             named["target"] = []
         given = [(column, role) for role, columns in named.items() for column in columns]

@@ -44,10 +44,10 @@ def gap_columns(panel: Sequence[Series], splits: Sequence[Split]) -> tuple[int, 
 
     Other columns have no mask: a network cannot learn from a mask that is constant in training.
     """
-    found = np.zeros(len(panel[0].columns), dtype=bool)
+    has_gap = np.zeros(len(panel[0].columns), dtype=bool)
     for series, split in zip(panel, splits, strict=True):
-        found |= np.isnan(series.values[split.train.start : split.train.stop]).any(axis=0)
-    return tuple(int(place) for place in np.flatnonzero(found))
+        has_gap |= np.isnan(series.values[split.train.start : split.train.stop]).any(axis=0)
+    return tuple(int(place) for place in np.flatnonzero(has_gap))
 
 
 def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, "rows"]:

@@ -126,12 +126,12 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
         seasons = find_seasons(bridged(values), usual=usual_periods(frequency))
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
-    for each in alike.values():
-        if len(each) <= FEW_ALIKE:
-            found = [(name, "repeats", {name: own}) for name, own in each.items()]
+    for group in alike.values():
+        if len(group) <= FEW_ALIKE:
+            entries = [(name, "repeats", {name: seasons}) for name, seasons in group.items()]
         else:
-            found = [(listed(list(each), MOST_ALIKE), "repeat", each)]
-        yield from (f"{what} {names} {repeat} every {_in_words(own, frequency)}" for names, repeat, own in found)
+            entries = [(listed(list(group), MOST_ALIKE), "repeat", group)]
+        yield from (f"{what} {names} {repeat} every {_in_words(each, frequency)}" for names, repeat, each in entries)
 
 
 def _in_words(alike: Mapping[str, Sequence[Season]], frequency: Frequency) -> str:

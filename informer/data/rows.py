@@ -77,9 +77,9 @@ def rows_dataset(trained: DatasetConfig, path: Path, like: Written, split: Split
     usual = DatasetConfig()
     written = ("clock_col", "time_format", "separator", "decimal", "thousands", "encoding", "sort", "duplicates")
     repairs = ("fill", "max_gap", "confirm", "exclude", "exclude_files", "memmap", "packaged")
-    found = replace(trained, **{name: getattr(usual, name) for name in (*PLACES, *written, *repairs)})
+    base = replace(trained, **{name: getattr(usual, name) for name in (*PLACES, *written, *repairs)})
     return replace(
-        found,
+        base,
         path=str(path),
         series_col=like.series_col,
         short=Short.error,

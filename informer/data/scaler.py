@@ -34,8 +34,8 @@ class Scaler:
         plain = cls._fit(kind, tables)
         if power is None:
             return plain
-        found = cls._fit(kind, [_powered(table, power) for table in tables])
-        return replace(found, power=power, plain=plain.scale)
+        scaler = cls._fit(kind, [_powered(table, power) for table in tables])
+        return replace(scaler, power=power, plain=plain.scale)
 
     @classmethod
     def _fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
@@ -61,15 +61,15 @@ class Scaler:
     @classmethod
     def _fit_observed(cls, kind: ScalerKind, tables: Sequence[Table], gaps: Bool[np.ndarray, "c"]) -> "Scaler":
         """Fit columns with gaps one at a time, on their observed values."""
-        found = cls(kind, np.full(len(gaps), np.nan), np.full(len(gaps), np.nan))
+        scaler = cls(kind, np.full(len(gaps), np.nan), np.full(len(gaps), np.nan))
         groups = [np.flatnonzero(~gaps), *np.flatnonzero(gaps)[:, None]]
         for group in filter(len, groups):
-            own = [table[:, group] for table in tables]
-            own = [rows[~np.isnan(rows).any(axis=1)] for rows in own]
-            if any(map(len, own)):
-                part = cls._fit(kind, own)
-                found.center[group], found.scale[group] = part.center, part.scale
-        return found
+            selected = [table[:, group] for table in tables]
+            selected = [rows[~np.isnan(rows).any(axis=1)] for rows in selected]
+            if any(map(len, selected)):
+                part = cls._fit(kind, selected)
+                scaler.center[group], scaler.scale[group] = part.center, part.scale
+        return scaler
 
     @property
     def unknown(self) -> list[int]:
@@ -186,8 +186,8 @@ class PanelScaler:
         if name in self.own:
             return self.own[name]
         known = next(iter(self.own.values()))
-        found = Scaler.fit(self.kind, [rows], known.power).without(self.codes)
-        return found.taking([*self.static, *found.unknown], known)
+        scaler = Scaler.fit(self.kind, [rows], known.power).without(self.codes)
+        return scaler.taking([*self.static, *scaler.unknown], known)
 
     def root(self, place: int) -> str:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
@@ -225,21 +225,21 @@ class PanelScaler:
             raise InputError(f"checkpoint: scaler: expected kind, shared and own, found {reason_of(error)}") from error
         if (shared is None) != bool(own) or not all(isinstance(one, dict) for one in [shared or {}, *own.values()]):
             raise InputError("checkpoint: scaler: expected one that is shared, or one for each series")
-        found = cls(
+        restored = cls(
             kind=kind,
             shared=None if shared is None else Scaler.from_state(shared),
             own={str(name): Scaler.from_state(one) for name, one in own.items()},
             codes=codes,
             static=static,
         )
-        n_columns = len((found.shared or next(iter(found.own.values()))).center)
+        n_columns = len((restored.shared or next(iter(restored.own.values()))).center)
         if not all(0 <= place < n_columns for place in (*codes, *static)):
             raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
-        for one in [*([found.shared] if found.shared else []), *found.own.values()]:
+        for one in [*([restored.shared] if restored.shared else []), *restored.own.values()]:
             places = [place for place in codes if place < one.center.size]  # the number of columns is checked elsewhere
             if (one.center[places] != 0).any() or (one.scale[places] != 1).any():
                 raise InputError("checkpoint: scaler: expected the numbers of categories unscaled, found them scaled")
-        return found
+        return restored
 
 
 def _power(transform: Transform, tables: Sequence[Table], targets: Sequence[int]) -> Float64[np.ndarray, "c"] | None:

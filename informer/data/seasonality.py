@@ -63,18 +63,18 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequenc
     # further lags show whether the correlation falls again after the longest season
     correlation = _correlation(rest, min(longest + round(NEARBY * longest) + 1, len(rest) - 1))
     lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(rest)) for period in _proposed(rest)})
-    found: list[Season] = []
+    candidates: list[Season] = []
     for lag in lags:
-        shorter = max((season.period for season in found if WITHIN * season.period <= lag), default=1)
+        shorter = max((season.period for season in candidates if WITHIN * season.period <= lag), default=1)
         if not _is_hill(_averaged(correlation, shorter), lag):
             continue
         near = (one for one in usual if one <= longest and abs(len(rest) / one - len(rest) / lag) < SAME_LINE)
         period = next((one for one in near if correlation[one] >= ALIKE * correlation[lag]), lag)
         strength = float(correlation[period])
         if strength > max(WEAKEST, correlation[:lag].min() + RISE):
-            found.append(Season(period, strength))
+            candidates.append(Season(period, strength))
     selected: list[Season] = []
-    for season in sorted(found, key=lambda season: -season.strength):
+    for season in sorted(candidates, key=lambda season: -season.strength):
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
     return selected[:most]

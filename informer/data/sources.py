@@ -81,11 +81,11 @@ def _attributed(
 ) -> tuple[DatasetConfig, Roles, Attributes | None]:
     """The configuration with the columns of the attributes, the roles of all columns, and the attributes."""
     roles, given = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
-    found = known if given is None else given.over(known)
-    if found is None:
+    attributes = known if given is None else given.over(known)
+    if attributes is None:
         return dataset, roles, None
-    dataset = found.named_in(dataset)
-    return dataset, replace(roles, static_covariates=dataset.static_covariates), found
+    dataset = attributes.named_in(dataset)
+    return dataset, replace(roles, static_covariates=dataset.static_covariates), attributes
 
 
 def table_source(
@@ -123,9 +123,11 @@ def _source(
     cache: Cache | None,
     attributes: Attributes | None,
 ) -> Source:
-    found = panel[0].columns
+    available = panel[0].columns
     give_back(sum(series.values.nbytes for series in panel))
-    columns = roles.with_categories([name for name in labels if name in found]).choose(found, name=panel[0].name)
+    columns = roles.with_categories([name for name in labels if name in available]).choose(
+        available, name=panel[0].name
+    )
     check_static(panel, columns.static_covariates, labels)
     return Source(
         panel=narrowed(panel, columns.inputs, cache),

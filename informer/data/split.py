@@ -153,13 +153,13 @@ def _date_borders(timestamps: pd.DatetimeIndex, config: SplitConfig) -> tuple[in
     return rows[0], rows[1], rows[2]
 
 
-def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, found: str) -> pd.Timestamp:
-    """The date in the time zone of the timestamps, if it has none itself; `found` starts the error message."""
+def _in_zone(date: pd.Timestamp, timestamps: pd.DatetimeIndex, prefix: str) -> pd.Timestamp:
+    """The date in the time zone of the timestamps, if it has none itself; `prefix` starts the error message."""
     if date.tz is None:
         # at clock changes: nonexistent times move forward, of ambiguous ones take the first
         return date.tz_localize(timestamps.tz, nonexistent="shift_forward", ambiguous=True)
     if timestamps.tz is None:
-        raise InputError(f"{found}, expected a date without a time zone, like the data; remove the zone")
+        raise InputError(f"{prefix}, expected a date without a time zone, like the data; remove the zone")
     return date.tz_convert(timestamps.tz)
 
 

@@ -74,8 +74,8 @@ def calendar_parts(columns: Sequence[str]) -> list[str]:
 
 def month_columns(columns: Sequence[str]) -> list[str]:
     """The columns named after the twelve months, if there is one for each in their order; else none."""
-    found = [column for column in columns if column.strip().lower() in _MONTHS]
-    return found if [_MONTHS[column.strip().lower()] for column in found] == list(RANGES["month"]) else []
+    months = [column for column in columns if column.strip().lower() in _MONTHS]
+    return months if [_MONTHS[column.strip().lower()] for column in months] == list(RANGES["month"]) else []
 
 
 def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, str]:
@@ -85,23 +85,27 @@ def find_calendar_columns(table: Table, excluded: Collection[str]) -> dict[str, 
         table: a table without a column of dates.
         excluded: columns with other roles.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for column in table.columns:
         part = _part(column)
         if part is not None and column not in excluded:
-            if part in found:  # which of the two?
+            if part in columns:  # which of the two?
                 return {}
-            found[part] = column
+            columns[part] = column
     parts = ["year"]
     for part in _FINER:
-        if part not in found:
+        if part not in columns:
             break
         parts.append(part)
-    if parts == ["year"] and "quarter" in found:
+    if parts == ["year"] and "quarter" in columns:
         parts.append("quarter")
-    if "year" not in found or len(parts) == 1 or any(part in found for part in ("day", "hour") if part not in parts):
+    if (
+        "year" not in columns
+        or len(parts) == 1
+        or any(part in columns for part in ("day", "hour") if part not in parts)
+    ):
         return {}
-    return {part: found[part] for part in parts}
+    return {part: columns[part] for part in parts}
 
 
 def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
@@ -147,8 +151,8 @@ def _written(times: np.ndarray, as_quarters: bool) -> pd.Series:
 def _check_days(table: Table, column: str, wrong: np.ndarray) -> None:
     if wrong.any():
         row = int(wrong.argmax())
-        found = shown(table.frame[column].iloc[row])
-        raise InputError(f"{table.at(row, column)}: expected a day of its month, found {found}; fix it")
+        cell = shown(table.frame[column].iloc[row])
+        raise InputError(f"{table.at(row, column)}: expected a day of its month, found {cell}; fix it")
 
 
 def _part(column: str) -> str | None:

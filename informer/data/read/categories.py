@@ -37,9 +37,9 @@ def labelled(cells: pd.Series) -> tuple[np.ndarray, list[str]]:
 
 def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, "t"]:
     """Code of each cell's category; 0 if it is not in `labels`."""
-    numbers = {one: number for number, one in enumerate(labels, start=1)}
-    places, found = labelled(cells)
-    return np.array([numbers.get(one, 0) for one in found], dtype=np.float64)[places]
+    numbers = {category: number for number, category in enumerate(labels, start=1)}
+    indices, categories = labelled(cells)
+    return np.array([numbers.get(category, 0) for category in categories], dtype=np.float64)[indices]
 
 
 def coded(table: Table, labels: Labels) -> Table:
@@ -50,8 +50,8 @@ def coded(table: Table, labels: Labels) -> Table:
 
 def unknown(table: Table, labels: Labels) -> dict[str, list[str]]:
     """Categories of a table that are not in `labels`, by column."""
-    found = {name: labelled(table.frame[name])[1] for name in labels if name in table.columns}
-    return {name: more for name, own in found.items() if (more := sorted(set(own) - set(labels[name])))}
+    categories = {name: labelled(table.frame[name])[1] for name in labels if name in table.columns}
+    return {name: new for name, present in categories.items() if (new := sorted(set(present) - set(labels[name])))}
 
 
 @dataclass(slots=True)

@@ -67,7 +67,7 @@ def _has_day_above_12(cells: pd.Series) -> bool:
     dates: set[str] = set()
     for begin in range(0, len(texts), PIECE):
         dates.update(str(text)[:10] for text in texts.iloc[begin : begin + PIECE].tolist())
-    parts = [(int(found[1]), int(found[2])) for found in map(_ISO_DATE.match, dates) if found]
+    parts = [(int(match[1]), int(match[2])) for match in map(_ISO_DATE.match, dates) if match]
     return any(last > 12 for _, last in parts) and not any(middle > 12 for middle, _ in parts)
 
 
@@ -77,7 +77,7 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
     Raises:
         InputError: there is none: day and month are swapped between rows.
     """
-    read: dict[str, np.ndarray] = {one: np.asarray(found.notna()) for one, found in times.items()}
+    read: dict[str, np.ndarray] = {one: np.asarray(parsed.notna()) for one, parsed in times.items()}
     readable = np.logical_or.reduce(list(read.values()))
     holding = [one for one, mask in read.items() if (mask == readable).all()]
     if holding:
@@ -91,14 +91,14 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
     )
 
 
-def _as_trained(table: Table, column: str, found: str, formats: Sequence[str], trained: str | None) -> str:
-    """`found`; an InputError if the training dates had another order."""
-    if trained in formats and trained != found:
+def _as_trained(table: Table, column: str, time_format: str, formats: Sequence[str], trained: str | None) -> str:
+    """`time_format`; an InputError if the training dates had another order."""
+    if trained in formats and trained != time_format:
         raise InputError(
-            f"{table.name}, column {column!r}: expected dates like {trained} as in training, found dates like {found}; "
-            f"if that is right, set dataset.time_format='{found}'"
+            f"{table.name}, column {column!r}: expected dates like {trained} as in training, found dates like "
+            f"{time_format}; if that is right, set dataset.time_format='{time_format}'"
         )
-    return found
+    return time_format
 
 
 def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -> str:
@@ -108,7 +108,7 @@ def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -
         InputError: the order is ambiguous.
     """
     usual, two_digits = next(iter(times)), any("%y" in one for one in times)
-    regular = [one for one, found in times.items() if not two_digits and has_equal_steps(found)]
+    regular = [one for one, parsed in times.items() if not two_digits and has_equal_steps(parsed)]
     # eight digits may start or end with their year
     year_first = order(usual) == ("year", "month", "day") and all(order(one)[0] == "year" for one in times)
     if year_first and not two_digits and (usual in regular or not regular):

@@ -66,11 +66,11 @@ def date_formats(text: str) -> tuple[str, ...]:
         (_NAMED_MONTH, _named_month),
         (_MONTH_ONLY, _month_only),
         (_QUARTER, _quarter),
-        (_WEEK, lambda found: (f"%G{found['mark']}%V",)),
+        (_WEEK, lambda match: (f"%G{match['mark']}%V",)),
     ):
-        found = pattern.fullmatch(text)
-        if found is not None:
-            return formats(found)
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return formats(match)
     return ()
 
 
@@ -88,13 +88,13 @@ def order(time_format: str) -> tuple[str, ...]:
 
 def _swapped(text: str) -> str:
     """The format of an ISO date with day and month swapped."""
-    found = _NUMERIC.fullmatch(text)
-    return "%Y-%d-%m" + (_time(found) if found is not None else "")
+    match = _NUMERIC.fullmatch(text)
+    return "%Y-%d-%m" + (_time(match) if match is not None else "")
 
 
-def _numeric(found: re.Match[str]) -> tuple[str, ...]:
-    one, three = len(found["one"]), len(found["three"])
-    sep, rest = found["sep"], found["end"] + _time(found)
+def _numeric(match: re.Match[str]) -> tuple[str, ...]:
+    one, three = len(match["one"]), len(match["three"])
+    sep, rest = match["sep"], match["end"] + _time(match)
     if one == 4 and three <= 2:
         orders = ["Ymd", "Ydm"]
     elif one <= 2 and three == 4:
@@ -103,75 +103,75 @@ def _numeric(found: re.Match[str]) -> tuple[str, ...]:
         orders = ["dmy", "mdy", "ymd"]
     else:
         return ()
-    before = _weekday(found)
+    before = _weekday(match)
     return tuple(before + sep.join(f"%{letter}" for letter in letters) + rest for letters in orders)
 
 
-def _eight(found: re.Match[str]) -> tuple[str, ...]:
+def _eight(match: re.Match[str]) -> tuple[str, ...]:
     """Formats of eight digits with a time of day; without one they may be any number."""
-    if found["gap"] is None:
+    if match["gap"] is None:
         return ()
-    first, last = int(found["digits"][:4]), int(found["digits"][4:])
+    first, last = int(match["digits"][:4]), int(match["digits"][4:])
     dates = ["%Y%m%d", "%Y%d%m"] * (first in _YEARS) + ["%d%m%Y", "%m%d%Y"] * (last in _YEARS)
-    return tuple(date + _time(found) for date in dates)
+    return tuple(date + _time(match) for date in dates)
 
 
-def _named(found: re.Match[str]) -> tuple[str, ...]:
-    before, rest = _weekday(found), _time(found)
-    if found["name"] is not None:
-        first, second, month = found["j1"], found["j2"], _month(found["name"])
-        if len(found["year"]) == 4:
+def _named(match: re.Match[str]) -> tuple[str, ...]:
+    before, rest = _weekday(match), _time(match)
+    if match["name"] is not None:
+        first, second, month = match["j1"], match["j2"], _month(match["name"])
+        if len(match["year"]) == 4:
             return (f"{before}%d{first}{month}{second}%Y{rest}",)
         return tuple(f"{before}%{a}{first}{month}{second}%{b}{rest}" for a, b in ("dy", "yd"))
-    if found["name3"] is not None:
-        return (f"{before}{_month(found['name3'])}{found['j5']}%d{found['j6']}%Y{rest}",)
-    return (f"{before}%Y{found['j7']}{_month(found['name4'])}{found['j8']}%d{rest}",)
+    if match["name3"] is not None:
+        return (f"{before}{_month(match['name3'])}{match['j5']}%d{match['j6']}%Y{rest}",)
+    return (f"{before}%Y{match['j7']}{_month(match['name4'])}{match['j8']}%d{rest}",)
 
 
-def _named_month(found: re.Match[str]) -> tuple[str, ...]:
-    if found["name"] is not None:
-        return (f"{_month(found['name'])}{found['j1']}%Y",)
-    return (f"%Y{found['j2']}{_month(found['name2'])}",)
+def _named_month(match: re.Match[str]) -> tuple[str, ...]:
+    if match["name"] is not None:
+        return (f"{_month(match['name'])}{match['j1']}%Y",)
+    return (f"%Y{match['j2']}{_month(match['name2'])}",)
 
 
-def _month_only(found: re.Match[str]) -> tuple[str, ...]:
-    lengths = len(found["one"]), len(found["two"])
+def _month_only(match: re.Match[str]) -> tuple[str, ...]:
+    lengths = len(match["one"]), len(match["two"])
     if lengths[0] == 4 and lengths[1] <= 2:
-        return (f"%Y{found['sep']}%m",)
-    return (f"%m{found['sep']}%Y",) if lengths[0] <= 2 and lengths[1] == 4 else ()
+        return (f"%Y{match['sep']}%m",)
+    return (f"%m{match['sep']}%Y",) if lengths[0] <= 2 and lengths[1] == 4 else ()
 
 
-def _quarter(found: re.Match[str]) -> tuple[str, ...]:
-    return (f"%Y{found['after']}Q%q" if found["after"] is not None else f"Q%q{found['before']}%Y",)
+def _quarter(match: re.Match[str]) -> tuple[str, ...]:
+    return (f"%Y{match['after']}Q%q" if match["after"] is not None else f"Q%q{match['before']}%Y",)
 
 
 def _month(name: str) -> str:
     return "%B" if re.fullmatch(_LONG_NAMES, name, re.IGNORECASE) and name.lower() != "may" else "%b"
 
 
-def _weekday(found: re.Match[str]) -> str:
-    if found["weekday"] is None:
+def _weekday(match: re.Match[str]) -> str:
+    if match["weekday"] is None:
         return ""
-    return ("%A" if found["weekday"].title() in calendar.day_name else "%a") + found["after"]
+    return ("%A" if match["weekday"].title() in calendar.day_name else "%a") + match["after"]
 
 
-def _time(found: re.Match[str]) -> str:
+def _time(match: re.Match[str]) -> str:
     """The format of the time of day and zone after the date."""
-    if found["gap"] is None:
+    if match["gap"] is None:
         return ""
-    return found["gap"] + _clock(found) + _zone(found["zone"] or "")
+    return match["gap"] + _clock(match) + _zone(match["zone"] or "")
 
 
-def _clock(found: re.Match[str]) -> str:
-    if found["compact"] is not None:
-        return "%H%M%S" if len(found["compact"]) == 6 else "%H%M"
-    half = found["half"] or ""
+def _clock(match: re.Match[str]) -> str:
+    if match["compact"] is not None:
+        return "%H%M%S" if len(match["compact"]) == 6 else "%H%M"
+    half = match["half"] or ""
     hour, half = ("%I", half[:-2] + "%p") if half else ("%H", "")
-    if found["mark"] is None:
+    if match["mark"] is None:
         return hour + half
-    mark = found["mark"]
-    seconds = f"{mark}%S" if found["seconds"] else ""
-    fraction = f"{found['point']}%f" if found["point"] else ""
+    mark = match["mark"]
+    seconds = f"{mark}%S" if match["seconds"] else ""
+    fraction = f"{match['point']}%f" if match["point"] else ""
     return f"{hour}{mark}%M{seconds}{fraction}{half}"
 
 

@@ -33,13 +33,13 @@ class Dialect:
 
     def uncommon(self) -> str:
         """Differences from the common format, for the log; empty if there are none."""
-        found = [
+        differences = [
             f"separator {self.separator!r}" if self.separator != COMMON.separator else "",
             f"decimal mark {self.decimal!r}" if self.decimal != COMMON.decimal else "",
             f"thousands separator {self.thousands!r}" if self.thousands else "",
             f"encoding {self.encoding}" if self.encoding not in (COMMON.encoding, "utf-8-sig") else "",
         ]
-        return ", ".join(filter(None, found))
+        return ", ".join(filter(None, differences))
 
 
 COMMON = Dialect()

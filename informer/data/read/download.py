@@ -70,18 +70,18 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
     if is_partitioned(path):
         return None
     if path.is_dir():
-        found = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
+        files = [file for file in path.iterdir() if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."]
         expected = f"files ending in {', '.join(SUFFIXES)}"
     elif has_magic(str(path)) and not path.exists():
         names = set(glob(str(path), recursive=True))  # **/** finds a file more than once
-        found = [Path(name) for name in names if not Path(name).is_dir()]  # reading reports other non-files
+        files = [Path(name) for name in names if not Path(name).is_dir()]  # reading reports other non-files
         expected = "files that match the pattern"
     else:
         return None
-    found = [one for one in found if one.name not in excluded]
-    if not found:
+    files = [file for file in files if file.name not in excluded]
+    if not files:
         raise InputError(f"{setting}={path}: expected {expected}, found none")
-    return sorted(found)
+    return sorted(files)
 
 
 def check_input(wanted: str) -> None:

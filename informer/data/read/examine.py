@@ -34,7 +34,7 @@ class KnownTimes:
     _last: tuple[pd.Series, tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
     """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
 
-    def times_of(self, table: Table, column: str, demands: "ReadSpec") -> tuple[str | None, pd.DatetimeIndex]:
+    def times_of(self, table: Table, column: str, spec: "ReadSpec") -> tuple[str | None, pd.DatetimeIndex]:
         """Format and times of a column, from the cache if its cells are equal.
 
         Raises:
@@ -42,11 +42,11 @@ class KnownTimes:
         """
         cells = table.frame[column]
         is_text = isinstance(cells.dtype, pd.StringDtype) and len(cells) <= MOST_KEPT
-        settings, last = (demands.time_format, demands.trained_format, demands.timezone), self._last
+        settings, last = (spec.time_format, spec.trained_format, spec.timezone), self._last
         if is_text and last is not None and last[1] == settings and last[0].array.equals(cells.array):
             return last[2]
-        time_format = find_format(table, column, demands.time_format, trained=demands.trained_format)
-        read = time_format, parse_timestamps(table, column, time_format, timezone=demands.timezone)
+        time_format = find_format(table, column, spec.time_format, trained=spec.trained_format)
+        read = time_format, parse_timestamps(table, column, time_format, timezone=spec.timezone)
         if is_text:
             self._last = cells, settings, read
         return read
@@ -92,20 +92,20 @@ class Examined:
     n_rows: int
 
 
-def examine(table: Table, time_col: str, columns: Sequence[str], demands: ReadSpec, report: Report) -> Examined | None:
+def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec, report: Report) -> Examined | None:
     """Read, repair and check the rows, which are valid if the report has no problems; None if times cannot be read."""
     # repairs may move rows, or fill from older ones
-    recent = table if demands.history is None or demands.repairs else table.end(demands.history)
+    recent = table if spec.history is None or spec.repairs else table.end(spec.history)
     with report.gathering():
         # from all rows, since the last ones may be ambiguous
-        time_format, times = demands.known.times_of(table, time_col, demands)
+        time_format, times = spec.known.times_of(table, time_col, spec)
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
         rows, text = read_cells(recent, time_col, columns, times[len(times) - len(recent.frame) :])
         lines = rows.lines if recent is table else table.lines
-        whole = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
-        return _examine_rows(rows, whole, unread, text, demands, time_format, report)
+        all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
+        return _examine_rows(rows, all_rows, unread, text, spec, time_format, report)
     rows, text = read_cells(recent, time_col, columns, timeless(len(recent.frame)))
-    check_cells(rows, text, demands.repairs.for_cells, report)
+    check_cells(rows, text, spec.repairs.for_cells, report)
     return None
 
 
@@ -125,10 +125,10 @@ def read_cells(
 
 def _examine_rows(
     rows: Rows,
-    whole: Rows,
+    all_rows: Rows,
     unread: pd.Series,
     text: Mapping[str, pd.Series],
-    demands: ReadSpec,
+    spec: ReadSpec,
     time_format: str | None,
     report: Report,
 ) -> Examined:
@@ -138,20 +138,20 @@ def _examine_rows(
         whole: all rows of the table, without values.
         unread: cells that are not times, by line number.
     """
-    read = repair(rows.timed, demands.repairs, demands.frequency, report)
+    read = repair(rows.timed, spec.repairs, spec.frequency, report)
     check_times(rows.name, unread, time_format, report)
     # the last rows are the latest only if all are sorted
-    every = read if len(rows) == len(whole) else whole.timed
+    every = read if len(rows) == len(all_rows) else all_rows.timed
     changes = check_clock_changes(every, report)
     if not changes:
         check_order(every, report)
-    if demands.history is not None:
-        read = read.end(demands.history)
+    if spec.history is not None:
+        read = read.end(spec.history)
     ordered, frequency = read.in_order(), None
     with report.gathering():
         if len(ordered):
-            frequency = choose_step(ordered, demands.frequency)
+            frequency = choose_step(ordered, spec.frequency)
             if not changes:
-                check_steps(ordered, frequency, unread.index.to_numpy(), demands.repairs.advice, report)
-    check_cells(read, text, demands.repairs.for_cells, report)
+                check_steps(ordered, frequency, unread.index.to_numpy(), spec.repairs.advice, report)
+    check_cells(read, text, spec.repairs.for_cells, report)
     return Examined(ordered, frequency, time_format, len(read) + len(unread))

@@ -41,16 +41,16 @@ def frame_of(data: Given, name: str) -> pd.DataFrame:
     return _pandas(_arrow(data, name))
 
 
-def like(data: Given, found: pd.DataFrame) -> Any:
-    """Convert `found` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
+def like(data: Given, frame: pd.DataFrame) -> Any:
+    """Convert `frame` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
     pyarrow for all others."""
     if isinstance(data, pd.DataFrame | pd.Series | str | Path):
-        return found
+        return frame
     import narwhals
     import pyarrow
 
     table = _narwhal(data)
-    result = pyarrow.Table.from_pandas(found, preserve_index=False).replace_schema_metadata()
+    result = pyarrow.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
     if table is None or not table.implementation.is_polars():
         return result
     return narwhals.from_arrow(result, backend="polars").to_native()
@@ -80,10 +80,10 @@ def _narwhal(data: Given) -> Any:
     import narwhals  # not needed for pandas tables
 
     try:
-        found = narwhals.from_native(data, pass_through=True)
+        frame = narwhals.from_native(data, pass_through=True)
     except narwhals.exceptions.DuplicateError as error:
         raise InputError(f"column names repeat ({' '.join(str(error).split())}); rename them") from error
-    return found if isinstance(found, narwhals.DataFrame | narwhals.LazyFrame) else None
+    return frame if isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame) else None
 
 
 def _streams(data: Given) -> bool:

@@ -77,7 +77,7 @@ class _Seen:
     def add(self, number: str) -> None:
         grouped = _GROUPED.fullmatch(number)
         if grouped is None or number.startswith("0"):
-            self.decimals |= {found["decimal"] for found in [_DECIMAL.fullmatch(number)] if found}
+            self.decimals |= {match["decimal"] for match in [_DECIMAL.fullmatch(number)] if match}
         elif grouped["decimal"] == grouped["mark"]:
             return  # 1.011.01 is not a number
         elif grouped["decimal"] or grouped["more"] or grouped["mark"] not in ".,":
@@ -133,11 +133,11 @@ def _seen_in_shapes(text: str, separator: str) -> _Seen | None:
     shapes = "".join(rows).encode("utf-8", "surrogatepass").translate(_SHAPES)
     mark = separator.encode()
     cells = set(shapes.replace(b"\r", mark).replace(b"\n", mark).decode("utf-8", "surrogatepass").split(separator))
-    found, times = _Seen(), _Seen()
-    for number in [one[1] for one in map(_NUMBER.fullmatch, cells) if one]:
-        (times if _TIME_SHAPE.fullmatch(number) else found).add(number)
-    settled = times.decimals <= found.decimals and times.groups <= found.groups and times.either <= found.either
-    return found if settled else None
+    seen, times = _Seen(), _Seen()
+    for number in [match[1] for match in map(_NUMBER.fullmatch, cells) if match]:
+        (times if _TIME_SHAPE.fullmatch(number) else seen).add(number)
+    settled = times.decimals <= seen.decimals and times.groups <= seen.groups and times.either <= seen.either
+    return seen if settled else None
 
 
 def without_thousands(cells: pd.Series, thousands: str, decimal: str) -> pd.Series:
@@ -154,11 +154,11 @@ def may_be_thousands(frame: pd.DataFrame) -> list[int]:
 
     Empty if a value of any column shows that the character is the decimal mark.
     """
-    found: list[int] = []
-    for place, dtype in enumerate(frame.dtypes):
+    indices: list[int] = []
+    for index, dtype in enumerate(frame.dtypes):
         if not (isinstance(dtype, np.dtype) and dtype.kind == "f"):
             continue
-        values = np.abs(frame.iloc[:, place].to_numpy(dtype=np.float64))
+        values = np.abs(frame.iloc[:, index].to_numpy(dtype=np.float64))
         values = values[np.isfinite(values)]
         broken = values[values != np.floor(values)]
         if len(broken) and _may_be_times(values):
@@ -167,20 +167,20 @@ def may_be_thousands(frame: pd.DataFrame) -> list[int]:
         if ((broken < 1) | (broken >= 1000)).any() or (np.abs(thousandths - np.rint(thousandths)) > 1e-6).any():
             return []
         if len(values) and values.max() < 1000:
-            found.append(place)
-    return found
+            indices.append(index)
+    return indices
 
 
 def find_doubts(text: pd.DataFrame, decimal: str) -> dict[str, Doubt]:
     """Text columns in which every separator has one to three digits before and three digits after it."""
     mark = re.escape(decimal)
-    found: dict[str, Doubt] = {}
+    doubts: dict[str, Doubt] = {}
     for column, cells in text.items():
         marked = cells[cells.str.contains(decimal, regex=False, na=False)]
         shaped = marked.str.fullmatch(rf"\s*[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}\s*")
         if len(marked) and shaped.all():
-            found[str(column)] = Doubt(marked.iloc[0].strip(), int(marked.index[0]))
-    return found
+            doubts[str(column)] = Doubt(marked.iloc[0].strip(), int(marked.index[0]))
+    return doubts
 
 
 def are_smoother_as_thousands(values: np.ndarray, marked: np.ndarray) -> bool:
@@ -217,7 +217,7 @@ def _numbers(text: str, separator: str) -> Iterator[str]:
     """Cells of only digits and separators, without signs, except in columns that may be times."""
     rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))[1:]
     for column in zip_longest(*rows, fillvalue=""):
-        cells = [found[1] for found in map(_NUMBER.fullmatch, column) if found]
+        cells = [match[1] for match in map(_NUMBER.fullmatch, column) if match]
         if not all(map(_TIME.fullmatch, cells)):
             yield from cells
 

@@ -29,19 +29,19 @@ def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "
     """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some."""
     frame = table.frame
     if 0 < len(columns) <= FEW_COLUMNS and len(frame) <= FEW_ROWS:
-        own = [frame[column] for column in columns]
-        arrays = [cells.to_numpy() for cells in own] if all(map(_is_plain, own)) else []
+        series = [frame[column] for column in columns]
+        arrays = [cells.to_numpy() for cells in series] if all(map(_is_plain, series)) else []
         # of a small file each column is an array of its own; those of a long one are in one array, which is not copied
-        if arrays and all(one.strides == (one.itemsize,) for one in arrays):
+        if arrays and all(array.strides == (array.itemsize,) for array in arrays):
             return np.column_stack(arrays).astype(np.float64, copy=False), {}
     if are_plain(table, columns):
         places = {column: place for place, column in enumerate(frame.columns)}
         chosen = [places[column] for column in columns]
         return np.ascontiguousarray(frame.iloc[:, chosen].to_numpy(dtype=np.float64)), {}
-    found = {column: frame[column] for column in columns}
-    values = np.stack([_to_numbers(cells, table.dialect) for cells in found.values()], axis=1)
+    selected = {column: frame[column] for column in columns}
+    values = np.stack([_to_numbers(cells, table.dialect) for cells in selected.values()], axis=1)
     texts: dict[str, np.ndarray] = {}
-    for i, (column, cells) in enumerate(found.items()):
+    for i, (column, cells) in enumerate(selected.items()):
         if not _is_plain(cells):
             positions = np.flatnonzero(np.isnan(values[:, i]) & cells.notna().to_numpy())
             texts |= {column: positions} if len(positions) else {}

@@ -41,8 +41,8 @@ def files_of(path: Path) -> list[Path]:
 
 def partition_files(folder: Path) -> list[Path]:
     """The parquet files of a partitioned folder, in reading order."""
-    found = [path for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path.relative_to(folder))]
-    return sorted(found, key=lambda path: [_place(part) for part in path.relative_to(folder).parts])
+    files = [path for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path.relative_to(folder))]
+    return sorted(files, key=lambda path: [_place(part) for part in path.relative_to(folder).parts])
 
 
 def _is_hidden(path: Path) -> bool:
@@ -78,22 +78,24 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
     keys = _keys(folder, files)
     names = dataset.partitioning(pyarrow.schema([(key, pyarrow.string()) for key in keys]), flavor="hive")
     try:
-        about = [pyarrow.parquet.read_metadata(path) for path in files]
-        inside = pyarrow.unify_schemas([one.schema.to_arrow_schema() for one in about], promote_options="permissive")
+        metadata = [pyarrow.parquet.read_metadata(path) for path in files]
+        inside = pyarrow.unify_schemas(
+            [file.schema.to_arrow_schema() for file in metadata], promote_options="permissive"
+        )
         if repeated := [key for key in keys if key in inside.names]:
             raise InputError(
                 f"{folder}: {listed(repeated)}: a column of its files and a key of its partitions; rename one"
             )
-        n_rows = sum(one.num_rows for one in about)
+        n_rows = sum(file.num_rows for file in metadata)
         check_size(folder, n_rows * (len(inside) + len(keys)) * 8, limits)
-        found = dataset.dataset(
+        partitioned = dataset.dataset(
             [str(path) for path in files],
             schema=pyarrow.unify_schemas([inside, names.schema]),
             format="parquet",
             partitioning=names,
             partition_base_dir=str(folder),
         )
-        frame: pd.DataFrame = found.to_table().to_pandas()
+        frame: pd.DataFrame = partitioned.to_table().to_pandas()
         check_lengths(folder, frame, limits)
     except pyarrow.ArrowException as error:
         raise InputError(f"{folder}: cannot be read as one partitioned table ({reason_of(error)})") from error
@@ -102,11 +104,11 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
 
 def _keys(folder: Path, files: Sequence[Path]) -> list[str]:
     """The partition keys, which must be the same for all files."""
-    found = {tuple(part.partition("=")[0] for part in path.relative_to(folder).parts[:-1]): path for path in files}
-    first, *others = found
+    paths = {tuple(part.partition("=")[0] for part in path.relative_to(folder).parts[:-1]): path for path in files}
+    first, *others = paths
     if others:
         raise InputError(
-            f"{folder}: expected the same keys in all partitions, found {listed(first)} in {found[first].parent}, "
-            f"{listed(others[0])} in {found[others[0]].parent}"
+            f"{folder}: expected the same keys in all partitions, found {listed(first)} in {paths[first].parent}, "
+            f"{listed(others[0])} in {paths[others[0]].parent}"
         )
     return list(first)

@@ -51,16 +51,16 @@ def without_query(wanted: str) -> str:
     Raises:
         InputError: it contains a user name or a password.
     """
-    found = _ADDRESS.fullmatch(wanted)
-    if found is None:
+    match = _ADDRESS.fullmatch(wanted)
+    if match is None:
         return wanted
-    place, _, path = found[2].partition("/")
+    place, _, path = match[2].partition("/")
     if "@" in place:
         raise InputError(
-            f"{found[1]}://...@{place.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
+            f"{match[1]}://...@{place.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
             "name and password; set them in the store's own environment variables or files"
         )
-    if found[1] not in WEB or "?" not in wanted:
+    if match[1] not in WEB or "?" not in wanted:
         return wanted
     shown = wanted.partition("?")[0]
     _full[shown] = wanted
@@ -121,9 +121,9 @@ def _copied(setting: str, shown: str, limits: Limits) -> str:
     with reaching(shown):
         if _ADDRESS.fullmatch(shown)[1] not in WEB:  # type: ignore[index]
             if has_magic(shown):
-                found = [name for name in store.glob(path) if not store.isdir(name)]
+                names = [name for name in store.glob(path) if not store.isdir(name)]
                 fixed = re.split(r"[*?\[]", shown)[0].rpartition("/")[0]
-                return str(_copy_all(setting, store, shown, found, fixed, limits) / shown[len(fixed) + 1 :])
+                return str(_copy_all(setting, store, shown, names, fixed, limits) / shown[len(fixed) + 1 :])
             if store.isdir(path):
                 return str(_copy_all(setting, store, shown, _tables(store, path), shown, limits))
         folder, _, name = shown.rpartition("/")
@@ -140,11 +140,11 @@ def _tables(store: Any, folder: str) -> list[str]:
     return [path for path, name in inside.items() if not name.startswith(".")]
 
 
-def _copy_all(setting: str, store: Any, shown: str, found: Sequence[str], top: str, limits: Limits) -> Path:
-    if not found:
+def _copy_all(setting: str, store: Any, shown: str, names: Sequence[str], top: str, limits: Limits) -> Path:
+    if not names:
         raise InputError(f"{setting}={shown}: expected files there, found none")
     folder, (_, path) = new_folder(top), store_of(top)
-    for name in sorted(found):
+    for name in sorted(names):
         if not store.isdir(name):
             inside = name.strip("/").removeprefix(path.strip("/")).strip("/")
             address = f"{top.rstrip('/')}/{inside}"
