@@ -114,7 +114,7 @@ class RidgeForecast:
     def __call__(self, batch: Batch) -> Float[Tensor, "b pred_len n"]:
         """Forecast in scaled units."""
         history, steps = batch.enc_x[:, :, list(self.positions)], self.weight.shape[1]
-        if not self.known.found:
+        if not self.known.nonzero:
             return self._mapped(history)
         # missing values of the horizon are set to the training mean
         ahead = self.known(batch.dec_x[:, -steps:].nan_to_num(0.0), batch.dec_mark[:, -steps:])
@@ -195,8 +195,8 @@ def fit_ridge(
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
         f"penalty {best:g} chosen on validation, fitted on {fitted.windows} of {len(train)} training windows"
     )
-    if known.found:
-        note += f", with the effects of {counted(len(known.found), 'known covariate')}"
+    if known.nonzero:
+        note += f", with the effects of {counted(len(known.nonzero), 'known covariate')}"
     return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 

@@ -96,8 +96,8 @@ def effects_of(data: Data) -> KnownEffects:
             codes=data.known_codes,
             lag=data.frequency.season,
         )
-    found: KnownEffects = data.choices[EFFECTS]
-    return found
+    effects: KnownEffects = data.choices[EFFECTS]
+    return effects
 
 
 def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
@@ -136,8 +136,8 @@ def known_in_words(known: KnownEffects, data: Data) -> str:
     names = [data.inputs[place] for place in known.columns] + [fields[place] for place in known.marks]
     columns = [(data.inputs[place], code) for place, code in known.codes if code]
     names += [f"{name}={data.categories[name][code - 1]}" for name, code in columns]
-    found = [names[place] for place in known.found]
-    return f"known ahead, with an effect on held-out blocks: {', '.join(found) or 'none'} of {', '.join(names)}"
+    chosen = [names[place] for place in known.nonzero]
+    return f"known ahead, with an effect on held-out blocks: {', '.join(chosen) or 'none'} of {', '.join(names)}"
 
 
 def all_runs(data: Data) -> list[Run]:

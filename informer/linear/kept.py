@@ -148,10 +148,14 @@ def bytes_of(fit: LinearFit, strengths: Sequence[Strengths]) -> int:
 
 
 def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[Strengths]:
-    found = [Strengths.from_plain(one) for one in plain if isinstance(one, dict)]
-    if not found or len(found) < len(plain) or not all(0 < one.lookback <= of.sizes.seq_len for one in found):
+    strengths = [Strengths.from_plain(one) for one in plain if isinstance(one, dict)]
+    if (
+        not strengths
+        or len(strengths) < len(plain)
+        or not all(0 < one.lookback <= of.sizes.seq_len for one in strengths)
+    ):
         raise InputError(f"{where}: strengths: expected those of a linear fit, found others")
-    return found
+    return strengths
 
 
 def _features(plain: Mapping[str, Any], of: Reads, where: str) -> OriginFeatures:
@@ -164,11 +168,13 @@ def _features(plain: Mapping[str, Any], of: Reads, where: str) -> OriginFeatures
         raise InputError(f"{where}: features: expected names and whole numbers, found others")
     try:
         kind = CalendarEmbed(plain["kind"])
-        found = OriginFeatures(plain["n_columns"], plain["recent"], tuple(cycles), tuple(fields), kind, tuple(left_out))
-        found.groups  # noqa: B018 (raises KeyError for an unknown cycle)
+        features = OriginFeatures(
+            plain["n_columns"], plain["recent"], tuple(cycles), tuple(fields), kind, tuple(left_out)
+        )
+        features.groups  # noqa: B018 (raises KeyError for an unknown cycle)
     except (ValueError, KeyError) as error:
         raise InputError(f"{where}: features: expected those of a linear fit, found {plain!r:.80}") from error
-    return found
+    return features
 
 
 def _check(plain: Any, entries: Mapping[str, Any], where: str) -> None:

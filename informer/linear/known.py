@@ -55,7 +55,7 @@ class KnownEffects:
     codes: Sequence[tuple[int, int]] = ()
 
     @property
-    def found(self) -> list[int]:
+    def nonzero(self) -> list[int]:
         """Positions of the covariates of training that have an effect: columns, then marks, then categories."""
         n = len(self.weight) - sum(not code for _, code in self.codes)
         return [int(place) for place in np.flatnonzero(self.weight[:n].any(axis=1))]
@@ -74,7 +74,7 @@ class KnownEffects:
 
     def without(self, store: Store, positions: Sequence[int]) -> Store:
         """The store with the effects subtracted from the targets, whose positions are given."""
-        if not self.found:
+        if not self.nonzero:
             return store
         values = store.values.clone()
         ends = [*store.first_rows.tolist()[1:], len(values)]
@@ -134,14 +134,14 @@ def fit_known(
 
 def _counts(windows: Windows, runs: Sequence[Run], places: Sequence[int]) -> dict[int, dict[int, int]]:
     """By position, the number of rows of each category in some windows, the most frequent category first."""
-    found = {}
+    counts = {}
     for place in places:
-        own: Counter[int] = Counter()
+        counter: Counter[int] = Counter()
         for run in runs:
             rows = windows.store.values[run.first : run.stop + windows.sizes.rows - 1, place].cpu().numpy()
-            own.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
-        found[place] = {code: n for code, n in own.most_common() if code and n}
-    return found
+            counter.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
+        counts[place] = {code: n for code, n in counter.most_common() if code and n}
+    return counts
 
 
 def _usual(counts: Mapping[int, Mapping[int, int]]) -> list[tuple[int, int]]:
@@ -170,8 +170,8 @@ def _changes(
     values = store.values[run.first : last].cpu()
     known = effects.known(values, _marks(store, run.series, run.first, last))
     rows = torch.cat([known, values[:, list(positions)]], dim=1).double().numpy()
-    found = rows[lag:] - rows[:-lag]
-    return found[np.isfinite(found).all(axis=1)]
+    changes = rows[lag:] - rows[:-lag]
+    return changes[np.isfinite(changes).all(axis=1)]
 
 
 def _marks(store: Store, series: int, first: int, stop: int) -> Tensor:
@@ -212,20 +212,20 @@ def _products_of(rows: Float64[np.ndarray, "t z"], k: int) -> _Products:
 
 def _chosen(blocks: Sequence[_Products]) -> list[int]:
     """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant."""
-    whole, chosen = reduce(add, blocks), list[int]()
-    usual = whole.losses([], np.zeros((0, whole.sums.shape[1] - whole.k)))
+    total, chosen = reduce(add, blocks), list[int]()
+    usual = total.losses([], np.zeros((0, total.sums.shape[1] - total.k)))
     usual = np.where(usual > 0, usual, 1.0)
 
     def losses(tried: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
         """Mean over targets of the squared error, relative to the target's mean squared change."""
-        return np.array([(one.losses(tried, (whole - one).solved(tried)) / usual).mean() for one in blocks])
+        return np.array([(block.losses(tried, (total - block).solved(tried)) / usual).mean() for block in blocks])
 
     loss = losses(chosen)
-    while rest := [place for place in range(whole.k) if place not in chosen]:
-        found, place = min(((losses([*chosen, place]), place) for place in rest), key=lambda one: one[0].mean())
-        gain = loss - found
+    while rest := [place for place in range(total.k) if place not in chosen]:
+        best, place = min(((losses([*chosen, place]), place) for place in rest), key=lambda one: one[0].mean())
+        gain = loss - best
         error = gain.std(ddof=1) / len(gain) ** 0.5
         if gain.mean() <= max(SURE * error, LEAST_GAIN * loss.mean()):
             break
-        chosen, loss = [*chosen, place], found
+        chosen, loss = [*chosen, place], best
     return chosen

@@ -179,8 +179,8 @@ class MomentSource:
             z = np.hstack([z, self._features(part).numpy()[chosen]])
             total += z.T @ z
             windows, counts = windows + len(chosen), counts + observed
-        found = Moments(total, windows, counts)
-        return found if found.is_known else Moments(np.zeros_like(total), 0)
+        moments = Moments(total, windows, counts)
+        return moments if moments.is_known else Moments(np.zeros_like(total), 0)
 
     def _rows_of(self, column: int, runs: Sequence[Run]) -> ObservedRows | None:
         """Rows of a column, of the series of `runs`; None if nothing is missing."""
@@ -218,10 +218,10 @@ class MomentSource:
         """Conjugate Fourier transform of a run's features along its windows, cached for other columns."""
         if part in self._spectra:
             return self._spectra[part]
-        found = np.fft.rfft(self._features(part).numpy(), self._size, axis=0).conj()
-        if (len(self._spectra) + 1) * found.nbytes <= _KEPT_BYTES:
-            self._spectra[part] = found
-        return found
+        spectrum = np.fft.rfft(self._features(part).numpy(), self._size, axis=0).conj()
+        if (len(self._spectra) + 1) * spectrum.nbytes <= _KEPT_BYTES:
+            self._spectra[part] = spectrum
+        return spectrum
 
     def _rows(self, run: Run, column: int) -> Float64[np.ndarray, "t"]:
         """All rows of one column that the windows of a run contain."""

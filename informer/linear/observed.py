@@ -83,6 +83,6 @@ def scaled_up(
     """
     factor = np.ones(len(products))
     factor[first : first + len(observed)] = windows / observed
-    found = products * factor * factor[:, None]
-    np.fill_diagonal(found, products.diagonal() * factor)
-    return found
+    scaled = products * factor * factor[:, None]
+    np.fill_diagonal(scaled, products.diagonal() * factor)
+    return scaled

@@ -150,7 +150,7 @@ class Layout:
 @lru_cache(maxsize=1024)  # the search asks several times for each map, which took a quarter of its time
 def _read(features: OriginFeatures, column: int | None, used: frozenset[Group]) -> np.ndarray:
     origin = features.column_of
-    found = np.array(
+    positions = np.array(
         [
             place
             for place, group in enumerate(features.groups)
@@ -158,8 +158,8 @@ def _read(features: OriginFeatures, column: int | None, used: frozenset[Group]) 
         ],
         dtype=int,
     )
-    found.setflags(write=False)
-    return found
+    positions.setflags(write=False)
+    return positions
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -162,10 +162,10 @@ class Linear(ForecastModel):
     def _effects(self, x: Float[Tensor, "b l c"], mark: Float[Tensor, "b l m"]) -> Float[Tensor, "b l c"]:
         assert self.effects is not None, "see `without_effects`"
         known = torch.cat([x[:, :, list(self.regressors)], mark[:, :, list(self.holidays)].to(x)], dim=2)
-        found = known @ self.effects[: known.shape[2]]
+        effects = known @ self.effects[: known.shape[2]]
         for place, rows in self.code_rows.items():
-            found = found + self.effects[rows.start : rows.stop][x[:, :, place].long()]
-        return found
+            effects = effects + self.effects[rows.start : rows.stop][x[:, :, place].long()]
+        return effects
 
     def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
         features = self._calendar(enc_mark[:, -1])

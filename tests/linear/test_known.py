@@ -54,7 +54,7 @@ def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
     data = known_store()
     train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
     found = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], codes=[], lag=SEASON)
-    assert found.found == [0]
+    assert found.nonzero == [0]
     changes = pd.DataFrame(data.values.double().numpy()[: 400 + 9 + 4 - 1]).diff(SEASON).dropna()
     expected = LinearRegression(fit_intercept=False).fit(changes[[2]], changes[[0, 1]]).coef_[:, 0]
     np.testing.assert_allclose(found.weight[0], expected, rtol=1e-4)
@@ -70,7 +70,7 @@ def test_rows_without_a_value_do_not_count() -> None:
         fit_known(*(windows_of(one, part) for part in parts), [0, 1], columns=[2, 3], marks=[], codes=[], lag=SEASON)
         for one in (replace(data, values=holes), data)
     )
-    assert found.found == [0]
+    assert found.nonzero == [0]
     np.testing.assert_allclose(found.weight, whole.weight, atol=0.1)
 
 
@@ -90,7 +90,7 @@ def test_effects_of_categories_are_those_of_dummy_variables() -> None:
     data, codes = with_category(known_store())
     train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
     found = fit_known(train, val, [0, 1], columns=[2], marks=[], codes=[5], lag=SEASON)
-    assert (found.codes, found.found) == ([(5, 2), (5, 1), (5, 0)], [0, 1])
+    assert (found.codes, found.nonzero) == ([(5, 2), (5, 1), (5, 0)], [0, 1])
     rows = 400 + 9 + 4 - 1
     dummies = pd.get_dummies(codes[:rows])[[2]].astype(float).to_numpy()
     changes = pd.DataFrame(np.column_stack([data.values.double().numpy()[:rows, :3], dummies])).diff(SEASON).dropna()
