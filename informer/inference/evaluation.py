@@ -142,11 +142,11 @@ class Evaluation:
             below = ", ".join(f"{name} {part['coverage']:.1f} %" for name, part in parts.items())
             remarks.append(f"pinball loss {self.mean_pinball:.4g} in scaled units ({losses}); not above: {below}")
         for name, interval in self.intervals.items():
-            found = interval.overall()
+            scores = interval.overall()
             what = f"intervals of {name} %" if name.isdigit() else f"quantiles {name.replace('_', ' to ')}"
             remarks.append(
-                f"{what} cover {found['coverage']:.1f} % of actual values ({self._by_column(interval)}), "
-                f"{found['width']:.3g} wide in scaled units"
+                f"{what} cover {scores['coverage']:.1f} % of actual values ({self._by_column(interval)}), "
+                f"{scores['width']:.3g} wide in scaled units"
             )
         if self.series:
             remarks.append(worst_series(self.errors, self.series, self.owners, self.model))

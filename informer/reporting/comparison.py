@@ -20,13 +20,13 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
     """
     if settings.output:
         check_run_stays([Path(settings.output)], "output")
-    found = compare_runs(resolve_latest(run) for run in settings.runs)
-    console.print(found.table())
-    for line in found.notes:
+    comparison = compare_runs(resolve_latest(run) for run in settings.runs)
+    console.print(comparison.table())
+    for line in comparison.notes:
         say(console, line)
-    if found.differences:
-        console.print(found.differences_table())
+    if comparison.differences:
+        console.print(comparison.differences_table())
     if settings.output:
-        write_atomic(Path(settings.output), to_html(found.content()))
+        write_atomic(Path(settings.output), to_html(comparison.content()))
         say(console, f"page: {settings.output}")
-    return found
+    return comparison

@@ -19,10 +19,10 @@ MOST = 12
 
 def data_problems(data: Data) -> list[str]:
     """One sentence per problem, worst first."""
-    found = sorted((each for one in _all(data) for each in one), key=lambda each: -each[0])
-    lines = [line for _, line in found[:MOST]]
-    if len(found) > MOST:
-        lines.append(f"and {len(found) - MOST} more")
+    problems = sorted((each for group in _all(data) for each in group), key=lambda each: -each[0])
+    lines = [line for _, line in problems[:MOST]]
+    if len(problems) > MOST:
+        lines.append(f"and {len(problems) - MOST} more")
     return lines
 
 

@@ -30,8 +30,8 @@ def holds_forecasts(path: Path) -> bool:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS)]
-        return found or [each for each in [path / LONG_FILE] if each.exists()]
+        files = [each for each in sorted(path.rglob("*")) if each.name.endswith(ENDINGS)]
+        return files or [each for each in [path / LONG_FILE] if each.exists()]
     is_forecast = path.name.endswith(ENDINGS) or path.name == LONG_FILE
     return [path] if is_forecast and path.exists() else []
 
@@ -99,8 +99,8 @@ def _histories(path: Path, files: list[Path], given: str | None) -> dict[Path, P
         return {}
     with summary.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row.get("output")]
-    found = {path / row["output"]: Path(row["file"]) for row in rows}
-    return {output: source for output, source in found.items() if output in files and source.exists()}
+    sources = {path / row["output"]: Path(row["file"]) for row in rows}
+    return {output: source for output, source in sources.items() if output in files and source.exists()}
 
 
 def _of_file(

@@ -126,8 +126,8 @@ def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: 
 def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None) -> list[ScoreRow]:
     best = _number(scores[rival][units]["overall"]["mse"]) if rival else math.nan
     rows = []
-    for name, found in scores.items():
-        overall = {metric: _number(found[units]["overall"].get(metric)) for metric in METRICS}
+    for name, by_units in scores.items():
+        overall = {metric: _number(by_units[units]["overall"].get(metric)) for metric in METRICS}
         skill = 1.0 - overall["mse"] / best if best > 0 else math.nan
         rows.append(ScoreRow(name=name, metrics=overall, skill=skill))
     return rows

@@ -98,7 +98,7 @@ def gather_tracks(
     lines = 1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)
     choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, data)
     skill = _skill(mse, name)
-    found = Tracks(why=choice.why)
+    gathered = Tracks(why=choice.why)
     columns: dict[int, list[int]] = {}
     for s, c in choice.pairs:
         columns.setdefault(s, []).append(c)
@@ -109,12 +109,12 @@ def gather_tracks(
         ahead = _ahead(model, data, s, end, name)
         lines_of, bands_of = _forecasts(model, data, indices, baselines, name)
         starts = data.test.starts[indices].cpu().numpy() - int(data.test.store.first_rows[s]) + data.sizes.first
-        found.times.append(iso(data.panel[s].timestamps[begin:end]))
+        gathered.times.append(iso(data.panel[s].timestamps[begin:end]))
         for c in own:
             tracks[s, c] = Track(
                 series=data.panel[s].name if len(data.panel) > 1 else "",
                 column=data.targets[c],
-                times=len(found.times) - 1,
+                times=len(gathered.times) - 1,
                 actual=data.panel[s].values[begin:end, data.inputs.index(data.targets[c])].tolist(),
                 origins=[
                     *(_origin(int(at) - begin, i, c, lines_of, bands_of) for i, at in enumerate(starts) if at >= begin),
@@ -123,9 +123,9 @@ def gather_tracks(
                 mse=float(mse[name][s, c]),
                 skill=float(skill[s, c]),
             )
-    found.tracks = [tracks[pair] for pair in choice.pairs]
-    found.table = _table(data, choice, mse[name], skill, series_windows)
-    return found
+    gathered.tracks = [tracks[pair] for pair in choice.pairs]
+    gathered.table = _table(data, choice, mse[name], skill, series_windows)
+    return gathered
 
 
 def _that_fit(mse: Float64[np.ndarray, "s n"], per_origin: int, data: Data) -> tuple[Choice, int]:
@@ -231,14 +231,14 @@ def _forecasts(
 
 def paired_bands(ends: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Pair interval ends by suffix, `lo80` with `hi80` and `q10` with `q90`; widest first."""
-    found: dict[float, tuple[str, np.ndarray, np.ndarray]] = {}
+    by_level: dict[float, tuple[str, np.ndarray, np.ndarray]] = {}
     for suffix, low in ends.items():
         if suffix.startswith("lo") and f"hi{suffix[2:]}" in ends:
-            found[float(suffix[2:])] = (f"{suffix[2:]} %", low, ends[f"hi{suffix[2:]}"])
+            by_level[float(suffix[2:])] = (f"{suffix[2:]} %", low, ends[f"hi{suffix[2:]}"])
         elif suffix.startswith("q") and float(suffix[1:]) < 50:
             mirrored = (key for key in ends if key[0] == "q" and math.isclose(float(key[1:]), 100 - float(suffix[1:])))
             other = next(mirrored, None)
             if other is not None:
                 level = 100 - 2 * float(suffix[1:])
-                found[level] = (f"{level:g} %", low, ends[other])
-    return {name: (low, high) for _, (name, low, high) in sorted(found.items(), reverse=True)}
+                by_level[level] = (f"{level:g} %", low, ends[other])
+    return {name: (low, high) for _, (name, low, high) in sorted(by_level.items(), reverse=True)}

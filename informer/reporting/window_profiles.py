@@ -20,7 +20,7 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
         axes.append(("weekday", "Error by weekday", "weekday", WEEKDAYS))  # type: ignore[arg-type]
     else:
         axes.append(("month", "Error by month", "month", MONTHS))  # type: ignore[arg-type]
-    found = []
+    profiles = []
     for key, title, axis, labels in axes:
         kept = np.flatnonzero(done.slot_counts[key])
         if len(kept) < 2:
@@ -29,10 +29,10 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
             {name: done.by_slot(name, power, key)[kept].tolist() for name in done.names if name != START}
             for power in (2, 1)
         )
-        found.append(
+        profiles.append(
             Profile(key=key, title=title, axis=axis, labels=[labels[i] for i in kept], mse=mse, mae=mae, note=note)
         )
-    return found
+    return profiles
 
 
 def contribution(model: str, done: TestPass, note: str) -> Profile:

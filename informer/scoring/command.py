@@ -26,14 +26,14 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
     with logging_to(console, quiet=True):
         forecasts, actuals, history = (read_tidy(path, settings.dataset) for path in paths)
         units = gather_units(forecasts, actuals, history)
-        found = score_units(units, settings.season or _season(history))
-    console.print(found.table())
-    for line in [*found.notes, *(each.sentence for each in found.differences)]:
+        scoreboard = score_units(units, settings.season or _season(history))
+    console.print(scoreboard.table())
+    for line in [*scoreboard.notes, *(each.sentence for each in scoreboard.differences)]:
         say(console, line)
     if settings.output:
-        found.save(Path(settings.output))
+        scoreboard.save(Path(settings.output))
         say(console, f"scores: {settings.output}")
-    return found
+    return scoreboard
 
 
 def _season(history: Tidy) -> int:

@@ -65,15 +65,15 @@ def quantile_forecasts(forecast: Cells, bands: Mapping[str, Cells]) -> dict[floa
 
     Empty if there are neither intervals nor quantiles.
     """
-    found: dict[float, Cells] = {}
+    by_level: dict[float, Cells] = {}
     for name, cells in bands.items():
         end, number = re.fullmatch(r"(lo|hi|q)(.*)", name).groups()  # type: ignore[union-attr]
         share = float(number) / 100
         level = {"q": share, "lo": (1 - share) / 2, "hi": (1 + share) / 2}[end]
-        found.setdefault(round(level, 8), cells)
-    if found:
-        found.setdefault(0.5, forecast)
-    return dict(sorted(found.items()))
+        by_level.setdefault(round(level, 8), cells)
+    if by_level:
+        by_level.setdefault(0.5, forecast)
+    return dict(sorted(by_level.items()))
 
 
 def weighted_quantile_loss(quantiles: Mapping[float, Cells], actual: Cells, mean: Mean) -> Float64[np.ndarray, "_"]:

@@ -76,8 +76,8 @@ class Scoreboard:
 
     def rows(self) -> Iterator[tuple[str, str, str, str | int, str, float]]:
         """Tidy rows (see `ROW`)."""
-        for name, found in self.overall.items():
-            for metric, value in found.items():
+        for name, by_metric in self.overall.items():
+            for metric, value in by_metric.items():
                 yield name, "all", "all", "all", metric, value
                 for step, each in enumerate(self.by_step[name][metric], start=1):
                     yield name, "all", "all", step, metric, each
@@ -120,13 +120,13 @@ class Scoreboard:
 
     def table(self) -> Table:
         """Table of the overall scores, the forecast first."""
-        metric_names = list(dict.fromkeys(metric for found in self.overall.values() for metric in found))
+        metric_names = list(dict.fromkeys(metric for by_metric in self.overall.values() for metric in by_metric))
         table = Table(box=SIMPLE_HEAD, padding=0)
         table.add_column("forecaster")
         for metric in metric_names:
             table.add_column(HEADINGS.get(metric, metric.replace("coverage", "in ") + " %"), justify="right")
-        for name, found in self.overall.items():
-            cells = (_shown(found.get(metric, math.nan)) for metric in metric_names)
+        for name, by_metric in self.overall.items():
+            cells = (_shown(by_metric.get(metric, math.nan)) for metric in metric_names)
             table.add_row(name, *cells, style="bold" if name == OWN else "")
         return table
 
@@ -170,42 +170,42 @@ def score_units(units: Units, season: int) -> Scoreboard:
 def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndarray]:
     """Forecasts by name, including baselines; adds remarks about them to `notes`."""
     steps = units.forecast.shape[1]
-    found = {OWN: units.forecast, "seasonal naive": seasonal_naive(units.histories, season, steps)}
+    forecasts = {OWN: units.forecast, "seasonal naive": seasonal_naive(units.histories, season, steps)}
     fitted = ridge(units.histories, season, steps)
     if fitted is None:
         notes.append("no ridge baseline: a history is too short for it, or too little is observed")
     else:
-        found["ridge"], note = fitted
+        forecasts["ridge"], note = fitted
         notes.append(note)
-    found[NAIVE2] = naive2(units.histories, season, steps)
-    return found
+    forecasts[NAIVE2] = naive2(units.histories, season, steps)
+    return forecasts
 
 
 def _averaged(
     units: Units, known: np.ndarray, cells: Mapping[str, Mapping[str, np.ndarray]], mean: metrics.Mean
 ) -> dict[str, dict[str, list[float]]]:
     """Every metric of every forecaster, one value per group."""
-    found = {name: {metric: mean(part) for metric, part in own.items()} for name, own in cells.items()}
-    for name, own in found.items():
-        own["owa"] = metrics.owa(own, found[NAIVE2])
+    means = {name: {metric: mean(part) for metric, part in by_metric.items()} for name, by_metric in cells.items()}
+    for name, by_metric in means.items():
+        by_metric["owa"] = metrics.owa(by_metric, means[NAIVE2])
         if name == OWN:
-            own |= _spread(units, known, mean)
-    return {name: {metric: each.tolist() for metric, each in own.items()} for name, own in found.items()}
+            by_metric |= _spread(units, known, mean)
+    return {name: {metric: each.tolist() for metric, each in by_metric.items()} for name, by_metric in means.items()}
 
 
 def _spread(units: Units, known: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
     """Coverage of each interval, and weighted quantile loss."""
-    found = {
+    coverage = {
         f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], known))
         for level in metrics.levels_of(list(units.bands))
     }
     quantiles = metrics.quantile_forecasts(units.forecast, units.bands)
-    return found | ({"wql": metrics.weighted_quantile_loss(quantiles, known, mean)} if quantiles else {})
+    return coverage | ({"wql": metrics.weighted_quantile_loss(quantiles, known, mean)} if quantiles else {})
 
 
 def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Difference]:
     """Skill compared with each baseline; resamples units, or blocks of steps if there is only one unit."""
-    found = []
+    differences = []
     for name in (each for each in cells if each not in (OWN, NAIVE2)):
         for metric in DIFFERENCES:
             own, other = cells[OWN][metric], cells[name][metric]
@@ -213,17 +213,17 @@ def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Differen
                 pair, block = (_mean(own), _mean(other)), 1
             else:
                 pair, block = (own[0], other[0]), math.isqrt(own.shape[1])
-            kept = ~(np.isnan(pair[0]) | np.isnan(pair[1]))
-            errors, others = (each[kept] for each in pair)
+            valid = ~(np.isnan(pair[0]) | np.isnan(pair[1]))
+            errors, others = (each[valid] for each in pair)
             if not len(errors) or others.mean() == 0:
                 continue
             skill = 1.0 - float(errors.mean() / others.mean())
-            found.append(
+            differences.append(
                 Difference(
                     baseline=name, metric=metric, skill=skill, interval=skill_interval(errors, others, block=block)
                 )
             )
-    return found
+    return differences
 
 
 def _mean(values: np.ndarray) -> np.ndarray:

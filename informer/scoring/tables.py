@@ -104,8 +104,8 @@ def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) 
     if config.time_format is None and pd.api.types.is_integer_dtype(cells) and int(cells.abs().max()) < 10**7:
         return cells, _Kind(timed=False, in_utc=False)
     groups = table.frame.groupby(list(by), sort=False).ngroup().to_numpy() if by and config.timezone else None
-    found = find_format(table, column, config.time_format)
-    times = parse_timestamps(table, column, found, timezone=config.timezone, groups=groups)
+    time_format = find_format(table, column, config.time_format)
+    times = parse_timestamps(table, column, time_format, timezone=config.timezone, groups=groups)
     if times.hasnans:
         row = int(np.flatnonzero(times.isna())[0])
         raise InputError(f"{table.at(row, column)}: expected a time, found {cells.iloc[row]!r}")
@@ -138,7 +138,7 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
 def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy:
     others = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
     # in forecasts of many series the bands are named after the target: y_lo80 next to y
-    bands = {name: found["end"] + found["level"] for name in others if (found := BAND.fullmatch(name))}
+    bands = {name: match["end"] + match["level"] for name in others if (match := BAND.fullmatch(name))}
     # columns of a file written by this package are in this order: [series], origin, step, time; or series, time, column
     leading = _before(table.columns, "origin" if "origin" in table.columns else time)
     is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
@@ -176,12 +176,12 @@ def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
             f"{zone_advice(zone)}"
         )
     values = list(number_columns(table, [name for name in others if name != series]))
-    bands = {name: found for name in values if (found := BAND.fullmatch(name)) and found["target"] in values}
+    bands = {name: match for name in values if (match := BAND.fullmatch(name)) and match["target"] in values}
     targets = [name for name in values if name not in bands]
     if not targets:
         raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
     cells = _numbers(table, values)
-    suffixes = list(dict.fromkeys(found["end"] + found["level"] for found in bands.values()))
+    suffixes = list(dict.fromkeys(match["end"] + match["level"] for match in bands.values()))
     parts = []
     for target in targets:
         part = pd.DataFrame({"time": times, "value": cells[target]})
@@ -220,7 +220,7 @@ def named_alike(forecasts: Tidy, other: Tidy) -> Tidy:
     """`other` with the series (or column) name of `forecasts`, if both have only one."""
     frame = other.frame
     for key in ("series", "column"):
-        own, found = forecasts.frame[key].unique(), frame[key].unique()
-        if len(own) == len(found) == 1 and own[0] != found[0]:
-            frame = frame.assign(**{key: own[0]})
+        names, other_names = forecasts.frame[key].unique(), frame[key].unique()
+        if len(names) == len(other_names) == 1 and names[0] != other_names[0]:
+            frame = frame.assign(**{key: names[0]})
     return replace(other, frame=frame)

@@ -169,9 +169,9 @@ class _Past:
                 "or add the rows in between"
             )
         places = np.concatenate([[0], np.cumsum(strides)])
-        found = np.full(int(places[-1]), np.nan)
-        found[places[:-1]] = self.values[:n]
-        return _from_first_known(found)
+        values = np.full(int(places[-1]), np.nan)
+        values[places[:-1]] = self.values[:n]
+        return _from_first_known(values)
 
 
 def _from_first_known(values: Float64[np.ndarray, "_"]) -> Float64[np.ndarray, "_"]:

@@ -124,8 +124,8 @@ def seasons(settings: TrainConfig, source: Source) -> list[int]:
     for values in _training_columns(settings, source):
         for season in find_seasons(bridged(values), usual=usual):
             strengths[season.period] += season.strength
-    found = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
-    return list(dict.fromkeys([*found, source.panel[0].frequency.season]))
+    strongest = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
+    return list(dict.fromkeys([*strongest, source.panel[0].frequency.season]))
 
 
 def _training_columns(settings: TrainConfig, source: Source) -> Iterator[Any]:

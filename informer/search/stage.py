@@ -173,8 +173,8 @@ def _run(
 ) -> Evaluation | None:
     with run_context(settings, folder, console) as context, resumable(folder):
         if settings.search:
-            settings, source, found = search_first(settings, context, read, budget)
-            return train_and_score(settings, context, source, last, found)
+            settings, source, searched = search_first(settings, context, read, budget)
+            return train_and_score(settings, context, source, last, searched)
         source = read(settings.sizes)
         return train_and_score(with_static(settings, source), context, source, last)
 

@@ -174,8 +174,8 @@ class TrialRunner:
 
     def maps(self, settings: TrainConfig) -> FittedMaps | None:
         """The maps with which a run with these settings begins, if they were fitted."""
-        _, found = self._fitted.get((settings.seq_len, settings.model.marks), (None, None))
-        return found if found is not None and found.weights else None
+        _, maps = self._fitted.get((settings.seq_len, settings.model.marks), (None, None))
+        return maps if maps is not None and maps.weights else None
 
     def _of_length(self, seq_len: int) -> TrainConfig:
         return with_values(self.settings, cheapest(self.settings, seq_len))

@@ -51,11 +51,11 @@ class Body:
         """
         header = Message()
         header["Content-Type"] = content_type
-        found = header.get_content_type() if content_type else "none"
-        if found not in (CSV, JSON):
-            raise UnknownType(f"Content-Type: expected {CSV} or {JSON}, found {found}")
+        media_type = header.get_content_type() if content_type else "none"
+        if media_type not in (CSV, JSON):
+            raise UnknownType(f"Content-Type: expected {CSV} or {JSON}, found {media_type}")
         charset = header.get_param("charset")
-        return cls(content=content, type=found, charset=charset if isinstance(charset, str) else None)
+        return cls(content=content, type=media_type, charset=charset if isinstance(charset, str) else None)
 
 
 def read_tasks(
@@ -102,30 +102,30 @@ def _encoded(written: InputFormat, body: Body) -> InputFormat:
 
 def _json_tables(content: bytes) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     try:
-        found = json.loads(content)
+        body = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"body: expected JSON, found: {error or 'too many levels'}") from error
-    if not isinstance(found, dict) or FRAME not in found or not set(found) <= {FRAME, FUTURE}:
-        keys = listed(list(found)) if isinstance(found, dict) else f"a {type(found).__name__}"
+    if not isinstance(body, dict) or FRAME not in body or not set(body) <= {FRAME, FUTURE}:
+        keys = listed(list(body)) if isinstance(body, dict) else f"a {type(body).__name__}"
         raise InputError(f'body: expected {{"{FRAME}": TABLE}} and, if needed, "{FUTURE}", found {keys}')
-    future = found.get(FUTURE)
-    return _table(found[FRAME], FRAME), None if future is None else _table(future, FUTURE)
+    future = body.get(FUTURE)
+    return _table(body[FRAME], FRAME), None if future is None else _table(future, FUTURE)
 
 
-def _table(found: Any, name: str) -> pd.DataFrame:
+def _table(data: Any, name: str) -> pd.DataFrame:
     """A table from a mapping of columns or a list of rows."""
-    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        names = list(found[0])
-        odd = next((number for number, row in enumerate(found) if list(row) != names), None)
+    if isinstance(data, list) and data and all(isinstance(row, dict) for row in data):
+        names = list(data[0])
+        odd = next((number for number, row in enumerate(data) if list(row) != names), None)
         if odd is not None:
             raise InputError(
-                f"{name}, row {odd}: expected the columns {listed(names)}, found {listed(list(found[odd]))}"
+                f"{name}, row {odd}: expected the columns {listed(names)}, found {listed(list(data[odd]))}"
             )
-        found = {key: [row[key] for row in found] for key in names}
-    if not isinstance(found, dict) or not found or not all(isinstance(cells, list) for cells in found.values()):
+        data = {key: [row[key] for row in data] for key in names}
+    if not isinstance(data, dict) or not data or not all(isinstance(cells, list) for cells in data.values()):
         raise InputError(f"{name}: expected columns with a list of values each, or a list of rows")
-    _check_cells(found, name)
-    return pd.DataFrame(found)
+    _check_cells(data, name)
+    return pd.DataFrame(data)
 
 
 def _check_cells(columns: Mapping[str, Sequence[Any]], name: str) -> None:

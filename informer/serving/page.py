@@ -69,7 +69,7 @@ def _names(names: list[str], most: int = 12) -> str:
 
 def _routes(openapi: Mapping[str, Any]) -> str:
     """Every route with its parameters and responses."""
-    found = []
+    routes = []
     for path, methods in openapi["paths"].items():
         for method, route in methods.items():
             lines = [
@@ -81,8 +81,8 @@ def _routes(openapi: Mapping[str, Any]) -> str:
             lines += [(status, each["description"]) for status, each in route["responses"].items()]
             rows = "".join(f"<tr><th scope=row>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in lines)
             title = f"<code>{method.upper()} {html.escape(path)}</code> {html.escape(route['summary'])}"
-            found.append(f"<details><summary>{title}</summary><table>{rows}</table></details>")
-    return "".join(found)
+            routes.append(f"<details><summary>{title}</summary><table>{rows}</table></details>")
+    return "".join(routes)
 
 
 def _example(description: Mapping[str, Any]) -> str:

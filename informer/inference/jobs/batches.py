@@ -164,14 +164,14 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     shared = job.shared_future(model)
     for source in sources:
         with _noting(job, rows, source):
-            found = model.reader.file(source.path, job.written, source.name)
-            rows[source] = _read(rows[source], found)
-            histories[source] = History(found, _known_ahead(model, job, found, shared or job.own_future(model, source)))
+            panel = model.reader.file(source.path, job.written, source.name)
+            rows[source] = _read(rows[source], panel)
+            histories[source] = History(panel, _known_ahead(model, job, panel, shared or job.own_future(model, source)))
     written: dict[str, Forecast] = {}
-    for source, own in _forecasts_of(model, job, histories, rows).items():
+    for source, forecasts in _forecasts_of(model, job, histories, rows).items():
         with _noting(job, rows, source):
-            rows[source] = replace(rows[source], output=job.writer.write(source.name, own))
-            written |= {job.name_in_long(source, one.series): one for one in own}
+            rows[source] = replace(rows[source], output=job.writer.write(source.name, forecasts))
+            written |= {job.name_in_long(source, forecast.series): forecast for forecast in forecasts}
     return Done(list(rows.values()), to_long(written, job.writer.digits) if job.writer.format is Format.long else "")
 
 
@@ -206,17 +206,19 @@ def _forecasts_of(
 ) -> dict[InputFile, list[Forecast]]:
     """Forecasts of all files together; if that fails, file by file, since one may be the cause. Same numbers."""
     try:
-        together = [one for found in histories.values() for one in found.series]
-        forecasts = iter(_forecasts(model, job, together, [one for found in histories.values() for one in found.ahead]))
-        return {source: list(islice(forecasts, len(found.series))) for source, found in histories.items()}
+        together = [series for history in histories.values() for series in history.series]
+        forecasts = iter(
+            _forecasts(model, job, together, [known for history in histories.values() for known in history.ahead])
+        )
+        return {source: list(islice(forecasts, len(history.series))) for source, history in histories.items()}
     except Exception:
         if not job.many:
             raise
-    own: dict[InputFile, list[Forecast]] = {}
-    for source, found in histories.items():
+    by_file: dict[InputFile, list[Forecast]] = {}
+    for source, history in histories.items():
         with _noting(job, rows, source):
-            own[source] = list(_forecasts(model, job, found.series, found.ahead))
-    return own
+            by_file[source] = list(_forecasts(model, job, history.series, history.ahead))
+    return by_file
 
 
 def _known_ahead(model: TrainedModel, job: Job, series: Sequence[Series], futures: Futures | None) -> list[Future]:

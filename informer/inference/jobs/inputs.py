@@ -43,16 +43,16 @@ def match_futures(wanted: str, sources: Sequence[InputFile]) -> Path | dict[str,
     Raises:
         InputError: no such file, or an input file without one.
     """
-    found = list_files("future", wanted)
-    if found is None:
+    futures = list_files("future", wanted)
+    if futures is None:
         return expanded(wanted)
-    own = {future.name: future.path for future in name_sources(found)}
-    absent = [source.name for source in sources if source.name not in own]
+    by_name = {future.name: future.path for future in name_sources(futures)}
+    absent = [source.name for source in sources if source.name not in by_name]
     if absent:
         raise InputError(
             f"future={wanted}: expected a file for each input, with the same name; found none for {listed(absent)}"
         )
-    return {source.name: own[source.name] for source in sources}
+    return {source.name: by_name[source.name] for source in sources}
 
 
 def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:

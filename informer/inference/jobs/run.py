@@ -151,21 +151,21 @@ def _predict_many(engine: Engine, job: Job, sources: Sequence[InputFile], consol
             journal.add(rows)
             progress.advance(task, len(rows))
             worked += len(rows)
-    found = journal.finish(sources)
-    failed = [row for row in found if row.status == ERROR]
+    all_rows = journal.finish(sources)
+    failed = [row for row in all_rows if row.status == ERROR]
     for row in failed[:MOST]:
         # most messages begin with the path or name of the file
         reason = row.summed_up.removeprefix(f"{row.file}: ").removeprefix(f"{Path(row.file).name}: ")
         say(console, f"failed: {row.file}: {reason}")
     if len(failed) > MOST:
         say(console, f"failed: {len(failed) - MOST} more, see {SUMMARY}")
-    partial = [row for row in found if row.left_out]
+    partial = [row for row in all_rows if row.left_out]
     for row in partial[:MOST]:
         say(console, row.left_out[0])
-    before = f" ({len(found) - worked} of them already done)" if resume else ""
+    before = f" ({len(all_rows) - worked} of them already done)" if resume else ""
     say(
         console,
-        f"{counted(len(found) - len(failed), 'file')} forecast{before}, {len(failed)} failed: {folder / SUMMARY}",
+        f"{counted(len(all_rows) - len(failed), 'file')} forecast{before}, {len(failed)} failed: {folder / SUMMARY}",
     )
     return len(failed) + len(partial)
 

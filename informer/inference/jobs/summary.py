@@ -90,8 +90,8 @@ class Journal:
         _check_ours(folder / SUMMARY)
         remove_temporary(folder / output for output in (SUMMARY, JOURNAL, *outputs))
         self._job = job
-        found = [*_read(folder / SUMMARY, job), *_read(folder / JOURNAL, job)] if resume else []
-        self._rows = {row.file: row for row in found}
+        rows = [*_read(folder / SUMMARY, job), *_read(folder / JOURNAL, job)] if resume else []
+        self._rows = {row.file: row for row in rows}
         write_atomic(folder / JOURNAL, _encoded(self._text(self._rows.values(), header=True)))
         with writing(folder / SUMMARY):
             (folder / SUMMARY).unlink(missing_ok=True)
