@@ -136,10 +136,10 @@ def take_table(
 
 def with_static(config: TrainConfig, source: Source) -> TrainConfig:
     """`config` with the static covariates that a file of attributes added, so that a run contains their names."""
-    named, found = config.dataset.static_covariates, source.columns.static_covariates
-    if set(named) == set(found):
+    configured, columns = config.dataset.static_covariates, source.columns.static_covariates
+    if set(configured) == set(columns):
         return config
-    return replace(config, dataset=replace(config.dataset, static_covariates=list(found)))
+    return replace(config, dataset=replace(config.dataset, static_covariates=list(columns)))
 
 
 def _roles(config: TrainConfig) -> Roles:

@@ -87,9 +87,9 @@ def signed_percent(share: float) -> str:
     return f"{round(100 * share, 1) + 0.0:+.1f} %" if share > -MOST_TIMES / 100 else f"below -{MOST_TIMES:,} %"
 
 
-def one_of(what: str, found: object, allowed: list[str]) -> InputError:
+def one_of(what: str, value: object, allowed: list[str]) -> InputError:
     """The error for a name that is not among `allowed`."""
-    return InputError(f"unknown {what} {found!r}: expected one of {', '.join(allowed)}")
+    return InputError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

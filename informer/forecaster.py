@@ -238,9 +238,9 @@ class Forecaster:
         given, panels = by_name(frames), panels_of(reader_with(self.trained.reader, attributes), frames)
         series = [one for panel in panels.values() for one in panel]
         known = None if futures is None else known_ahead(self.trained.reader, panels, by_name(futures))
-        found = iter(self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=known))
+        predicted = iter(self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=known))
         forecasts = [
-            like(given[name], pd.concat([one.frame() for one in islice(found, len(panel))], ignore_index=True))
+            like(given[name], pd.concat([one.frame() for one in islice(predicted, len(panel))], ignore_index=True))
             for name, panel in panels.items()
         ]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts

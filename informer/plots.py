@@ -221,10 +221,10 @@ def png(figure: Figure, *, dpi: int = 130) -> bytes:
         warnings.filterwarnings("always", message=MISSING_SIGN)
         # `savefig` draws twice to find the layout, which drawing does by itself; the bytes are the same
         FigureCanvasAgg(figure).print_png(buffer, metadata={"Software": None})
-    absent = {found[1] for one in caught if (found := re.match(MISSING_SIGN, str(one.message)))}
-    for other in caught:
-        if not re.match(MISSING_SIGN, str(other.message)):
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    absent = {match[1] for warning in caught if (match := re.match(MISSING_SIGN, str(warning.message)))}
+    for warning in caught:
+        if not re.match(MISSING_SIGN, str(warning.message)):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if absent:
         signs = "".join(chr(int(code)) for code in sorted(absent, key=int))
         log.warning(f"no font for {signs} in a picture; install one that has them, such as Noto Sans CJK")

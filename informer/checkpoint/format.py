@@ -229,8 +229,8 @@ def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
     entries = {name: value for name, value in to_today(content, path).items() if name not in ("format", "digest")}
     expected = get_type_hints(Checkpoint)
     if set(entries) != set(expected):
-        found = sorted(map(str, entries))
-        raise InputError(f"checkpoint: {path}: expected the entries {sorted(expected)}, found {found}")
+        names = sorted(map(str, entries))
+        raise InputError(f"checkpoint: {path}: expected the entries {sorted(expected)}, found {names}")
     _check_types(path, {name: (entries[name], hint) for name, hint in expected.items()})
     check_plain(entries["config"], f"checkpoint: {path}")
     for part, needed in READ_DIRECTLY.items():

@@ -246,8 +246,8 @@ def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> 
     """Raise InputError if the weights do not fit the network, or its buffers need too much memory."""
     expected = skeleton.state_dict()
     if differ := differing_shape(expected, weights):
-        name, needed, found = differ
-        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {needed}, found {found}")
+        name, needed, actual = differ
+        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {needed}, found {actual}")
     check_numbers(expected, weights)
     computed = sum(
         buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected

@@ -14,7 +14,7 @@ def workers_problems(engine: EngineName, workers: int | None) -> list[str]:
     """One sentence for each value out of range."""
     if workers is None:
         return []
-    found = [f"workers: expected at least 1, found {workers}"] if workers < 1 else []
+    problems = [f"workers: expected at least 1, found {workers}"] if workers < 1 else []
     if engine is EngineName.local:
-        found.append(f"workers: only used with engine=ray, found workers={workers}")
-    return found
+        problems.append(f"workers: only used with engine=ray, found workers={workers}")
+    return problems

@@ -27,7 +27,7 @@ def written(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     # a backslash escapes only before a quote or the end
-    text = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), str(value))
+    text = re.sub(r"(\\*)('|$)", lambda match: match[1] * 2 + match[2].replace("'", "\\'"), str(value))
     return f"'{text}'"
 
 

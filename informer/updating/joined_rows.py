@@ -118,17 +118,18 @@ def joined(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None,
 
 
 def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: str) -> None:
-    expected, found = old.frequency.future(old.timestamps[-1], 1, like=old.timestamps[-2:][0])[0], new.timestamps[after]
-    if found == expected:
+    expected = old.frequency.future(old.timestamps[-1], 1, like=old.timestamps[-2:][0])[0]
+    actual = new.timestamps[after]
+    if actual == expected:
         return
-    if found < expected:
-        raise InputError(f"{where}: expected a row at {expected}, the next step after training, found one at {found}")
+    if actual < expected:
+        raise InputError(f"{where}: expected a row at {expected}, the next step after training, found one at {actual}")
     if fix is not None:
         raise InputError(
             f"{where}: rows are missing between {old.timestamps[-1]}, the last row the run was trained on, and "
-            f"{found}; expected {expected} next: {fix}"
+            f"{actual}; expected {expected} next: {fix}"
         )
-    log.warning(f"{where}: filling missing rows between {old.timestamps[-1]} and {found}")
+    log.warning(f"{where}: filling missing rows between {old.timestamps[-1]} and {actual}")
 
 
 def _of(series: Series, panel: Sequence[Series]) -> str:

@@ -83,10 +83,10 @@ def find_shift(
     for rows in windows:
         means = (sums[rows:] - sums[:-rows]) / rows
         noise = max(variance, rows * batch_variance(rest, rows)) * (1 / rows + 1 / len(before))
-        found = -norm.logsf(np.abs(means) / noise**0.5) - log(2 * len(windows) * len(after))
+        candidate = -norm.logsf(np.abs(means) / noise**0.5) - log(2 * len(windows) * len(after))
         ends = np.arange(rows - 1, len(after))
-        is_more = found > evidence[ends]
-        evidence[ends[is_more]], change[ends[is_more]] = found[is_more], means[is_more]
+        is_more = candidate > evidence[ends]
+        evidence[ends[is_more]], change[ends[is_more]] = candidate[is_more], means[is_more]
     above = np.flatnonzero(evidence > bound)
     if not len(above):
         return Level(None, float(evidence.max()), bound, 0.0)

@@ -40,8 +40,8 @@ class Display:
 
     def update(self, status: Status) -> None:
         """Update the fields that `status` sets."""
-        found = {name: getattr(status, name) for name in ("doing", "best", "baseline", "baseline_name")}
-        self.status = replace(self.status, **{name: value for name, value in found.items() if value is not None})
+        values = {name: getattr(status, name) for name in ("doing", "best", "baseline", "baseline_name")}
+        self.status = replace(self.status, **{name: value for name, value in values.items() if value is not None})
 
     @property
     def elapsed(self) -> float:
