@@ -204,11 +204,11 @@ class Line:
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """One line per value of each axis that has been run."""
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.configuration, []).append(row)
+        groups.setdefault(row.configuration, []).append(row)
     every = ((axis, value, name_of(change)) for axis, values in AXES.items() for value, change in values.items())
-    return [Line.of(axis, value, found[name]) for axis, value, name in every if name in found]
+    return [Line.of(axis, value, groups[name]) for axis, value, name in every if name in groups]
 
 
 def as_markdown(lines: Sequence[Line]) -> str:

@@ -85,8 +85,8 @@ def relative_error(inputs: Inputs, name: str, seed: int, factor: float = 1.0, **
     """Relative error of the mechanism's matrix compared with that of full attention."""
     q, k = inputs.draw(seed, factor=factor)
     full = build_attention("full", inputs.spec()).weights(q, k)
-    found = build_attention(name, inputs.spec(), **params).double().eval().weights(q, k)
-    return float((found - full).norm() / full.norm())
+    weights = build_attention(name, inputs.spec(), **params).double().eval().weights(q, k)
+    return float((weights - full).norm() / full.norm())
 
 
 def performer(inputs: Inputs) -> Iterator[Point]:
@@ -131,7 +131,7 @@ def cyclic(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     return q + cycles, k + cycles
 
 
-def found_by(sampling: str, q: Tensor, k: Tensor, factor: int = 5) -> float:
+def top_recall(sampling: str, q: Tensor, k: Tensor, factor: int = 5) -> float:
     """Share of the exact top queries among those that the sampling ranks highest."""
     length = k.shape[2]
     n_top = n_sample = log_count(factor, length)
@@ -143,11 +143,11 @@ def found_by(sampling: str, q: Tensor, k: Tensor, factor: int = 5) -> float:
         "lse": lambda: None,
     }
     centre = "zero_fill" if "zero_fill" in sampling else "sample"
-    best, found = (
+    exact, sampled = (
         sparsity(q, k, sample_index=index, causal=False, mean=mean).topk(n_top).indices
         for index, mean in ((torch.arange(length), "sample"), (samples[sampling](), centre))
     )
-    return float((best[..., None] == found[..., None, :]).any(-1).double().mean())
+    return float((exact[..., None] == sampled[..., None, :]).any(-1).double().mean())
 
 
 def prob(inputs: Inputs) -> Iterator[Point]:
@@ -159,7 +159,7 @@ def prob(inputs: Inputs) -> Iterator[Point]:
 
         def value(seed: int, kind: str = kind, sampling: str = sampling, length: int = length) -> float:
             q, k = inputs.draw(seed, length=length)
-            return found_by(sampling, *((q, k) if kind == "Gaussian" else cyclic(q, k)))
+            return top_recall(sampling, *((q, k) if kind == "Gaussian" else cyclic(q, k)))
 
         yield inputs.point(f"{kind}: share of exact top queries found", sampling, length, value)
 

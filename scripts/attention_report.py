@@ -61,12 +61,12 @@ def exponent(cells: list[Cell]) -> float:
 
 def crossover(cells: list[Cell]) -> int | None:
     """The shortest measured length from which on the mechanism takes less time than its rival."""
-    found = None
+    shortest = None
     for cell in sorted((cell for cell in cells if not math.isnan(cell.ratio)), key=lambda cell: -cell.length):
         if cell.ratio >= 1:
             break
-        found = cell.length
-    return found
+        shortest = cell.length
+    return shortest
 
 
 def markdown(cells: list[Cell]) -> str:
@@ -122,8 +122,8 @@ def _short(value: float) -> str:
 
 
 def _row(cells: list[Cell], lengths: list[int], show: Callable[[Cell], str]) -> list[str]:
-    found = {cell.length: cell.stopped or show(cell) for cell in cells}
-    return [found.get(length, "") for length in lengths]
+    texts = {cell.length: cell.stopped or show(cell) for cell in cells}
+    return [texts.get(length, "") for length in lengths]
 
 
 def _growth(cells: list[Cell]) -> list[str]:

@@ -64,24 +64,24 @@ def write_long(path: Path, *, series: int, length: int, columns: int) -> None:
 
 def made_files(given: argparse.Namespace, folder: Path) -> list[File]:
     """The requested files."""
-    found = []
+    files = []
     if given.series:
         path = folder / "series.csv"
         write_long(path, series=given.series, length=given.length, columns=given.long_columns)
         name = f"{given.series:,} series of {given.length:,} rows, {given.long_columns} columns"
         n = given.series * given.length * given.long_columns
-        found.append(File(name, path, n, ("pandas", "read", "step"), ("dataset.series_col=id",)))
+        files.append(File(name, path, n, ("pandas", "read", "step"), ("dataset.series_col=id",)))
     if given.rows:
         path = folder / "rows.csv"
         write_long(path, series=1, length=given.rows, columns=given.columns)
         name = f"{given.rows:,} rows, {given.columns} columns"
-        found.append(File(name, path, given.rows * given.columns, tuple(WAYS)))
+        files.append(File(name, path, given.rows * given.columns, tuple(WAYS)))
     if given.wide:
         path = folder / "wide.csv"
         write_long(path, series=1, length=given.wide_rows, columns=given.wide)
         name = f"{given.wide_rows:,} rows, {given.wide:,} columns"
-        found.append(File(name, path, given.wide * given.wide_rows, ("pandas", "read", "step")))
-    return found
+        files.append(File(name, path, given.wide * given.wide_rows, ("pandas", "read", "step")))
+    return files
 
 
 def memory(entry: str = "VmHWM") -> int:
@@ -139,8 +139,8 @@ def _measure_step(path: str, overrides: list[str]) -> None:
 
     def first(*given: Any, **named: Any) -> Any:
         step(*given, **named)
-        found = {"seconds": cpu(), "bytes": memory() - held, "wall": time.perf_counter() - began}
-        print(json.dumps(found), flush=True)
+        costs = {"seconds": cpu(), "bytes": memory() - held, "wall": time.perf_counter() - began}
+        print(json.dumps(costs), flush=True)
         os._exit(0)  # the rest of the run is not measured
 
     loop.train_step = first
@@ -151,28 +151,28 @@ def _measure_step(path: str, overrides: list[str]) -> None:
 
 def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
     """Medians for each way of reading."""
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in file.ways}
+    runs: dict[str, list[dict[str, float]]] = {way: [] for way in file.ways}
     for _ in range(rounds):
         for way in file.ways:
             command = [sys.executable, __file__, "--measure", way, str(file.path), *file.overrides]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise SystemExit(f"{WAYS[way]}: {done.stderr}")
-            found[way].append(json.loads(done.stdout.splitlines()[-1]))
-    return {way: {key: statistics.median(one[key] for one in all_) for key in all_[0]} for way, all_ in found.items()}
+            runs[way].append(json.loads(done.stdout.splitlines()[-1]))
+    return {way: {key: statistics.median(run[key] for run in all_) for key in all_[0]} for way, all_ in runs.items()}
 
 
 def report(file: File, rounds: int) -> None:
     """Table for one file."""
-    found = measured(file, rounds)
+    medians = measured(file, rounds)
     print(
         f"\n{file.name}: {file.path.stat().st_size / MIB:.0f} MiB of text, {4 * file.values / MIB:.0f} MiB as float32\n"
     )
     print("| | CPU s | times pandas | wall s | peak MiB | times float32 |")
     print("|---|---|---|---|---|---|")
-    for way, row in found.items():
+    for way, row in medians.items():
         wall = f"{row['wall']:.1f}" if "wall" in row else ""
-        ratio = "" if way == "step" else f"{row['seconds'] / found['pandas']['seconds']:.2f}"
+        ratio = "" if way == "step" else f"{row['seconds'] / medians['pandas']['seconds']:.2f}"
         size = f"{row['bytes'] / MIB:.0f} | {row['bytes'] / (4 * file.values):.1f}"
         print(f"| {WAYS[way]} | {row['seconds']:.2f} | {ratio} | {wall} | {size} |", flush=True)
 

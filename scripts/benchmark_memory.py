@@ -125,15 +125,15 @@ def in_fresh_process(setup: Setup, way: str, depth: int, distil: bool) -> Cell:
 
 def table(cells: list[Cell]) -> Table:
     """One row per depth, with activations and peak of each kind of layers."""
-    found = Table(title="MiB of activations / at the peak of a step, seconds of it")
+    rich_table = Table(title="MiB of activations / at the peak of a step, seconds of it")
     for name in ("distil", "depth", *WAYS):
-        found.add_column(name, justify="right")
+        rich_table.add_column(name, justify="right")
     for distil, depth in sorted({(cell.distil, cell.depth) for cell in cells}):
         row = {cell.way: cell for cell in cells if (cell.distil, cell.depth) == (distil, depth)}
         parts = (row[way] for way in WAYS)
         texts = (f"{cell.activations_mib:.0f} / {cell.peak_mib:.0f}  {cell.seconds:.1f} s" for cell in parts)
-        found.add_row(str(distil).lower(), str(depth), *texts)
-    return found
+        rich_table.add_row(str(distil).lower(), str(depth), *texts)
+    return rich_table
 
 
 def figure(cells: list[Cell]) -> Figure:

@@ -36,9 +36,9 @@ def serving(*arguments: str) -> Iterator[tuple[str, int]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            found = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
-            assert found, "the service did not start"
-            yield found[1], int(found[2])
+            match = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
+            assert match, "the service did not start"
+            yield match[1], int(match[2])
         finally:
             process.terminate()
 
@@ -73,8 +73,8 @@ def measure(host: str, port: int, clients: int, requests: int) -> tuple[list[flo
         running = [threads.submit(client, number) for number in range(clients)]
         together.wait()
         started = time.perf_counter()
-        found = [seconds for each in running for seconds in each.result()]
-    return found, time.perf_counter() - started
+        latencies = [seconds for each in running for seconds in each.result()]
+    return latencies, time.perf_counter() - started
 
 
 def main() -> None:

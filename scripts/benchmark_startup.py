@@ -49,13 +49,13 @@ def cpu_seconds(command: list[str], cwd: str) -> float:
 
 def medians(commands: dict[str, list[str]], rounds: int, cwd: str) -> dict[str, float]:
     """CPU seconds of each command, after one round to warm the file cache."""
-    found: dict[str, list[float]] = {name: [] for name in commands}
+    times: dict[str, list[float]] = {name: [] for name in commands}
     for number in range(rounds + 1):
         for name, command in commands.items():
             seconds = cpu_seconds(command, cwd)
             if number:
-                found[name].append(seconds)
-    return {name: statistics.median(values) for name, values in found.items()}
+                times[name].append(seconds)
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def commands_of(run_dir: Path, sample: Path) -> dict[str, list[str]]:

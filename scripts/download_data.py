@@ -35,15 +35,15 @@ def main() -> int:
         config = dataset_config(name)
         try:
             path = find_file(config, args.data_dir)
-            found = file_sha256(path)
+            digest = file_sha256(path)
         except (InputError, OSError) as error:
             print(error, file=sys.stderr)
             status = 2
             continue
         checked = (
-            "as published" if found == config.sha256 else "not the published file" if config.sha256 else "unchecked"
+            "as published" if digest == config.sha256 else "not the published file" if config.sha256 else "unchecked"
         )
-        print(f"{path}: sha256 {found} ({checked})")
+        print(f"{path}: sha256 {digest} ({checked})")
     return status
 
 

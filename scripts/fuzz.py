@@ -46,17 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run_part(name: str, *, seed: int, first: int, cases: int | None, until: float) -> tuple[int, list[str]]:
     """Run cases of a part until the time `until`; returns their number and the failures."""
-    wrong: list[str] = []
+    failures: list[str] = []
     number = first
     with tempfile.TemporaryDirectory() as scratch:
         while (cases is None or number < first + cases) and time.monotonic() < until:
             folder = Path(scratch, str(number))
             folder.mkdir()
-            found = _case(PARTS[name], np.random.default_rng([seed, number]), folder)
-            if found is not None:
-                wrong.append(f"--seed {seed} --first {number} --cases 1 --parts {name}: {found}")
+            failure = _case(PARTS[name], np.random.default_rng([seed, number]), folder)
+            if failure is not None:
+                failures.append(f"--seed {seed} --first {number} --cases 1 --parts {name}: {failure}")
             number += 1
-    return number - first, wrong
+    return number - first, failures
 
 
 def _case(part: Part, rng: np.random.Generator, folder: Path) -> str | None:

@@ -87,10 +87,10 @@ def flipped_bit(rng: np.random.Generator, folder: Path) -> str | None:
     path = folder / f"flipped{suffix}"
     path.write_bytes(mutations.flipped(whole(suffix, kind), rng))
     try:
-        found = checkpoint.load(path)
+        loaded = checkpoint.load(path)
     except InputError as error:
         return problem_of(error, suffix)
-    same = is_same(found, checkpoint.load(fuzz_runs.run(kind) / "best.pt"))
+    same = is_same(loaded, checkpoint.load(fuzz_runs.run(kind) / "best.pt"))
     return None if same else f"{kind}, {suffix}: other content was loaded"
 
 

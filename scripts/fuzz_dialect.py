@@ -52,9 +52,9 @@ def check(written: Written, folder: Path, rng: np.random.Generator) -> str | Non
     try:
         table = table_of_file(path, config)
         series = series_from_table(table, config, "written")
-        found = _difference(series, written, len(written.times))
-        if found is not None:
-            return found
+        difference = _difference(series, written, len(written.times))
+        if difference is not None:
+            return difference
         last = int(rng.integers(2, len(written.times) + 1))
         config = replace(config, frequency=series.frequency.code)
         later = series_from_table(table.end(last), config, "written", history=last, trained_format=series.time_format)

@@ -189,12 +189,12 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
 
 
 def _check_columns(data: Data, dims: ModelDims, csv: Path) -> None:
-    expected = (len(data.inputs), len(data.targets), len(data.mark_sizes))
-    found = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
-    if expected != found:
+    given = (len(data.inputs), len(data.targets), len(data.mark_sizes))
+    needed = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
+    if given != needed:
         raise InputError(
-            f"{csv}: gives {expected[0]} inputs, {expected[1]} targets and {expected[2]} calendar marks at "
-            f"{data.frequency.code}, the weights take {found[0]}, {found[1]} and {found[2]}; "
+            f"{csv}: gives {given[0]} inputs, {given[1]} targets and {given[2]} calendar marks at "
+            f"{data.frequency.code}, the weights take {needed[0]}, {needed[1]} and {needed[2]}; "
             "check --features, --freq and the file"
         )
 

@@ -63,8 +63,8 @@ def draw(content: Any, rng: np.random.Generator, *, texts: bool = False) -> tupl
         content: nested containers.
         texts: the copy will be written as text, so no value becomes a tensor.
     """
-    found = list(places(content))
-    return replaced(content, found[rng.integers(len(found))], rng, texts=texts)
+    candidates = list(places(content))
+    return replaced(content, candidates[rng.integers(len(candidates))], rng, texts=texts)
 
 
 def replaced(content: Any, keys: Keys, rng: np.random.Generator, *, texts: bool = False) -> tuple[Any, str]:

@@ -67,7 +67,7 @@ def trained(
 
 def effects(model: Forecaster, frame: pd.DataFrame) -> dict[str, float]:
     """Mean change of a day's forecast compared with no promotion, by kind; and of holidays, from the mean of a day."""
-    found: dict[str, list[float]] = {kind: [] for kind in RISE}
+    forecasts: dict[str, list[float]] = {kind: [] for kind in RISE}
     closed, changes = holidays.country_holidays(COUNTRY, years=[2023]), list[float]()
     days = np.sort(frame["date"].unique())
     for origin in range(ORIGINS):
@@ -81,8 +81,8 @@ def effects(model: Forecaster, frame: pd.DataFrame) -> dict[str, float]:
         for kind in RISE:
             changed = plan.assign(promo=plan["promo"].where(plan["date"] != day, kind))
             forecast = model.predict(history, future=changed[["date", "store", "promo"]])
-            found[kind].append(forecast.loc[forecast["date"] == day, "sales"].mean())
-    means = {kind: float(np.mean(values)) for kind, values in found.items()}
+            forecasts[kind].append(forecast.loc[forecast["date"] == day, "sales"].mean())
+    means = {kind: float(np.mean(values)) for kind, values in forecasts.items()}
     rises = {kind: mean - means["none"] for kind, mean in means.items() if kind != "none"}
     return rises | {"holiday": float(np.mean(changes))}
 
@@ -107,10 +107,10 @@ def main() -> None:
     model = trained(frame, model_name, epochs, seed, holidays_read=with_holidays, future_covariates=["promo"])
     print("| day | true effect | recovered | error |\n| --- | --- | --- | --- |")
     true = RISE | ({"holiday": given.holiday} if with_holidays else {})
-    for kind, found in effects(model, frame).items():
+    for kind, effect in effects(model, frame).items():
         if kind not in true:
             continue
-        print(f"| {kind} | {true[kind]:g} | {found:.2f} | {found / true[kind] - 1:+.1%} |")
+        print(f"| {kind} | {true[kind]:g} | {effect:.2f} | {effect / true[kind] - 1:+.1%} |")
     print("\n| promotions | test MSE |\n| --- | --- |")
     print(f"| known ahead | {test_mse(model):.1f} |")
     for words, roles in (("of the past", {"past_covariates": ["promo"]}), ("not read", {})):

@@ -154,15 +154,15 @@ class Job:
         Raises:
             InputError: there is such a run.
         """
-        found = self.command
+        command = self.command
         if self.row_file.exists():
-            found = json.loads(self.row_file.read_text())["command"]
+            command = json.loads(self.row_file.read_text())["command"]
         elif (self.run_dir / "run.json").exists():
             began = json.loads((self.run_dir / "run.json").read_text())["command"][1:]
-            found = written([key for key in began if not key.startswith("run_dir=")])
-        if found != self.command:
+            command = written([key for key in began if not key.startswith("run_dir=")])
+        if command != self.command:
             raise InputError(
-                f"{self.run_dir}: expected a run of `{self.command}`, found `{found}`; take another --output"
+                f"{self.run_dir}: expected a run of `{self.command}`, found `{command}`; take another --output"
             )
 
     def run(self) -> str:

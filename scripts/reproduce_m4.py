@@ -54,9 +54,9 @@ def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
         InputError: a file is missing, a step failed, or rows.csv is of other settings.
     """
     rows, command = folder / "rows.csv", shlex.join(["python", "-m", "informer.train", *KEYS, *extra])
-    if found := [row for row in read_rows(M4Row, rows) if row.command]:
-        if found[0].command != command:
-            raise InputError(f"{rows}: expected `{command}`, found `{found[0].command}`; take another --output")
+    if finished := [row for row in read_rows(M4Row, rows) if row.command]:
+        if finished[0].command != command:
+            raise InputError(f"{rows}: expected `{command}`, found `{finished[0].command}`; take another --output")
         console.print("1 run, finished before")
         return
     data, folder = Path(os.environ.get("INFORMER_DATA_DIR", "data")).absolute(), folder.absolute()

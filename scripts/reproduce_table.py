@@ -43,7 +43,7 @@ def columns(table: str) -> tuple[str, ...]:
     return (*PUBLISHED[table][0], *models, RIDGE, NAIVE)
 
 
-def found(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
+def scores_of(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
     """MSE and MAE of a column of the table in this cell, one per seed."""
     if column in (PAPER, PATCHTST):
         return [(cell.mse, cell.mae)]
@@ -74,7 +74,7 @@ def as_markdown(table: str, rows: list[Row]) -> str:
     names = columns(table)
     lines = []
     for cell in cells(table):
-        pairs = [found(rows, cell, column) for column in names]
+        pairs = [scores_of(rows, cell, column) for column in names]
         means = [f"{statistics.mean(mse for mse, _ in part):.3f}" if part else "" for part in pairs]
         texts = [as_text(part) for part in pairs]
         if any(means[len(PUBLISHED[table][0]) :]):
@@ -95,7 +95,7 @@ def as_figure(table: str, rows: list[Row]) -> Figure:
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for number, column in enumerate(columns(table)):
-            scores = {cell.pred_len: found(rows, cell, column) for cell in every if cell.dataset == name}
+            scores = {cell.pred_len: scores_of(rows, cell, column) for cell in every if cell.dataset == name}
             points = [(horizon, [mse for mse, _ in pairs]) for horizon, pairs in scores.items() if pairs]
             if points:
                 spread = [statistics.stdev(mse) if len(mse) > 1 else 0.0 for _, mse in points]

@@ -69,9 +69,9 @@ def opened(folder: Path, fixed: list[str]) -> optuna.Study:
     folder.mkdir(parents=True, exist_ok=True)
     storage = JournalStorage(JournalFileBackend(str(folder / "study.log")))
     study = optuna.create_study(study_name="informer", storage=storage, load_if_exists=True)
-    found = study.user_attrs.get("overrides", fixed)
-    if found != fixed:
-        raise InputError(f"{folder}: expected a search with {fixed}, found one with {found}; choose another --output")
+    saved = study.user_attrs.get("overrides", fixed)
+    if saved != fixed:
+        raise InputError(f"{folder}: expected a search with {fixed}, found one with {saved}; choose another --output")
     study.set_user_attr("overrides", fixed)
     study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))  # going on, other draws than the first time
     return study

@@ -139,14 +139,14 @@ def _kind(hint: Any) -> str:
 
 def _descriptions(schema: Any) -> dict[str, str]:
     """The docstring of each field, or its entry under `Args:`, parents included."""
-    found: dict[str, str] = {}
-    for one in (parent for parent in reversed(schema.__mro__) if "__dataclass_fields__" in vars(parent)):
-        (node,) = ast.parse(inspect.cleandoc(inspect.getsource(one))).body
+    descriptions: dict[str, str] = {}
+    for parent in (parent for parent in reversed(schema.__mro__) if "__dataclass_fields__" in vars(parent)):
+        (node,) = ast.parse(inspect.cleandoc(inspect.getsource(parent))).body
         assert isinstance(node, ast.ClassDef)
         for argument, text in re.findall(
             r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", ast.get_docstring(node) or "", re.M
         ):
-            found |= dict.fromkeys(argument.split(", "), " ".join(text.split()))
+            descriptions |= dict.fromkeys(argument.split(", "), " ".join(text.split()))
         for before, after in zip(node.body, node.body[1:], strict=False):
             if (
                 isinstance(before, ast.AnnAssign)
@@ -154,8 +154,10 @@ def _descriptions(schema: Any) -> dict[str, str]:
                 and isinstance(after.value, ast.Constant)
             ):
                 assert isinstance(before.target, ast.Name)
-                found[before.target.id] = " ".join(str(after.value.value).split())
-    return {name: text.replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;") for name, text in found.items()}
+                descriptions[before.target.id] = " ".join(str(after.value.value).split())
+    return {
+        name: text.replace("|", "\\|").replace("_<", "\\_<").replace("<", "&lt;") for name, text in descriptions.items()
+    }
 
 
 def commands_page() -> str:

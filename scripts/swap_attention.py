@@ -112,27 +112,27 @@ def swap(saved: Checkpoint, data: Data, name: str, asked: Asked) -> list[Row]:
     transfer = begin_with(model, settings, data, saved)
     rows, fresh = [], len(transfer.fresh)
     for steps, seconds in zip(asked.steps, trained_by(settings, model, data, asked.steps), strict=True):
-        found = scores_of(model, data, settings.trainer.eval_batch_size)
-        scores = {"mse": found["mse"], "mae": found["mae"]}
+        test_scores = scores_of(model, data, settings.trainer.eval_batch_size)
+        scores = {"mse": test_scores["mse"], "mae": test_scores["mae"]}
         rows.append(Row(attn=name, steps=steps, **scores, fresh=fresh, cpu_seconds=seconds, remark=remark))
     return rows
 
 
 def by_mechanism(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Rows of each mechanism, the lowest error after the last step first."""
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.attn, []).append(row)
-    return dict(sorted(found.items(), key=lambda item: item[1][-1].mse))
+        groups.setdefault(row.attn, []).append(row)
+    return dict(sorted(groups.items(), key=lambda item: item[1][-1].mse))
 
 
 def as_markdown(rows: Sequence[Row], own: str) -> str:
     """One line per mechanism; `own` is that of the checkpoint."""
     steps = sorted({row.steps for row in rows})
     lines = []
-    for name, found in by_mechanism(rows).items():
-        scores = [f"{row.mse:.3f} / {row.mae:.3f}" for row in found]
-        last = found[-1]
+    for name, group in by_mechanism(rows).items():
+        scores = [f"{row.mse:.3f} / {row.mae:.3f}" for row in group]
+        last = group[-1]
         title = f"**`{name}`** (its own)" if name == own else f"`{name}`"
         lines.append([title, *scores, str(last.fresh), f"{last.cpu_seconds:.0f}", last.remark])
     heading = ["`attn=`", *(f"{n} steps" for n in steps), "fresh tensors", "CPU s", "remark"]
@@ -146,10 +146,10 @@ def as_figure(rows: Sequence[Row], own: str) -> Figure:
     axes = figure.subplots()
     steps = sorted({row.steps for row in rows})
     marks = dict(zip(steps, "o^sDvP*X", strict=False))
-    for place, found in enumerate(groups.values()):
-        axes.plot([row.mse for row in found], [place] * len(found), color="0.8", zorder=1)
+    for place, group in enumerate(groups.values()):
+        axes.plot([row.mse for row in group], [place] * len(group), color="0.8", zorder=1)
     for number, n in enumerate(steps):
-        points = [(row.mse, place) for place, found in enumerate(groups.values()) for row in found if row.steps == n]
+        points = [(row.mse, place) for place, group in enumerate(groups.values()) for row in group if row.steps == n]
         x, y = zip(*points, strict=True)
         axes.scatter(x, y, marker=marks.get(n, "."), color=f"C{number}", label=f"{n} steps", zorder=2)
     if own in groups:
@@ -191,10 +191,10 @@ def run(asked: Asked, folder: Path, console: Console) -> None:
 
 def write_report(folder: Path, own: str) -> None:
     """Write swap.csv, swap.md and swap.png for all finished mechanisms."""
-    found = [row for name in attention_names() for row in finished(folder / f"{name}.json")]
-    write_rows(Row, found, folder / "swap.csv")
-    write_atomic(folder / "swap.md", as_markdown(found, own))
-    as_figure(found, own).savefig(folder / "swap.png", dpi=130)
+    rows = [row for name in attention_names() for row in finished(folder / f"{name}.json")]
+    write_rows(Row, rows, folder / "swap.csv")
+    write_atomic(folder / "swap.md", as_markdown(rows, own))
+    as_figure(rows, own).savefig(folder / "swap.png", dpi=130)
 
 
 def finished(path: Path) -> list[Row]:

@@ -60,10 +60,10 @@ def seen(model: Forecaster, values: np.ndarray) -> Findings:
     return findings(trained, watched(trained, panel, str(trained.checkpoint.data["trained_until"]), 256))
 
 
-def is_found(found: Findings) -> bool:
+def has_alarm(findings: Findings) -> bool:
     """Whether a test of errors or of the level raises an alarm within the rows after the shift."""
     begin = table(np.zeros(TRAINED + BEFORE + 1))["date"].iloc[-1]
-    raised = [one.at for one in (*found.alarms, *found.levels) if one.after]
+    raised = [one.at for one in (*findings.alarms, *findings.levels) if one.after]
     return any(begin <= pd.Timestamp(at) < begin + pd.Timedelta(hours=WITHIN) for at in raised)
 
 
@@ -87,9 +87,9 @@ def main() -> None:
             future = draw(rng, TRAINED + given.rows)[-given.rows :]
             for shift in given.shift:
                 values = np.concatenate([history, future + shift * (np.arange(given.rows) >= BEFORE)])
-                found = seen(model, values)
-                verdicts[shift][found.decide()[0].name] += 1
-                hits[shift] += is_found(found)
+                findings = seen(model, values)
+                verdicts[shift][findings.decide()[0].name] += 1
+                hits[shift] += has_alarm(findings)
         for shift, counts in verdicts.items():
             shown = ", ".join(f"{name} {n}" for name, n in counts.most_common())
             rest = f"; shift found in time: {hits[shift]}" if shift else ""

@@ -50,9 +50,9 @@ def test_recall_against_a_loop(script: ModuleType) -> None:
         soft = np.log(np.exp(products / 2).sum(1)) - products.mean(1) / 2
         top = [set(np.argsort(-measure)[:4]) for measure in (exact, soft)]
         shares.append(len(top[0] & top[1]) / 4)
-    assert script.found_by("lse", q, k, factor=1) == pytest.approx(np.mean(shares))
+    assert script.top_recall("lse", q, k, factor=1) == pytest.approx(np.mean(shares))
     torch.manual_seed(0)
-    assert 0 <= script.found_by("per_query", q, k, factor=1) <= 1
+    assert 0 <= script.top_recall("per_query", q, k, factor=1) <= 1
 
 
 def test_a_figure_is_computed_once(script: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
