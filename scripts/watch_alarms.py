@@ -63,7 +63,7 @@ def seen(model: Forecaster, values: np.ndarray) -> Findings:
 def has_alarm(findings: Findings) -> bool:
     """Whether a test of errors or of the level raises an alarm within the rows after the shift."""
     begin = table(np.zeros(TRAINED + BEFORE + 1))["date"].iloc[-1]
-    raised = [one.at for one in (*findings.alarms, *findings.levels) if one.after]
+    raised = [alarm.at for alarm in (*findings.alarms, *findings.levels) if alarm.after]
     return any(begin <= pd.Timestamp(at) < begin + pd.Timedelta(hours=WITHIN) for at in raised)
 
 

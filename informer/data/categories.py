@@ -35,7 +35,9 @@ def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Lab
     trained: dict[str, tuple[str, ...]] = {}
     for name, categories in labels.items():
         place = panel[0].columns.index(name)
-        parts = (one.values[split.train.start : split.train.stop] for one, split in zip(panel, splits, strict=True))
+        parts = (
+            series.values[split.train.start : split.train.stop] for series, split in zip(panel, splits, strict=True)
+        )
         numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
         trained[name] = tuple(sorted(categories[number - 1] for number in numbers if number))
     return trained

@@ -235,9 +235,10 @@ class PanelScaler:
         n_columns = len((restored.shared or next(iter(restored.own.values()))).center)
         if not all(0 <= place < n_columns for place in (*codes, *static)):
             raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
-        for one in [*([restored.shared] if restored.shared else []), *restored.own.values()]:
-            places = [place for place in codes if place < one.center.size]  # the number of columns is checked elsewhere
-            if (one.center[places] != 0).any() or (one.scale[places] != 1).any():
+        for scaler in [*([restored.shared] if restored.shared else []), *restored.own.values()]:
+            # the number of columns is checked elsewhere
+            places = [place for place in codes if place < scaler.center.size]
+            if (scaler.center[places] != 0).any() or (scaler.scale[places] != 1).any():
                 raise InputError("checkpoint: scaler: expected the numbers of categories unscaled, found them scaled")
         return restored
 

@@ -222,7 +222,7 @@ def _chosen(blocks: Sequence[_Products]) -> list[int]:
 
     loss = losses(chosen)
     while rest := [place for place in range(total.k) if place not in chosen]:
-        best, place = min(((losses([*chosen, place]), place) for place in rest), key=lambda one: one[0].mean())
+        best, place = min(((losses([*chosen, place]), place) for place in rest), key=lambda trial: trial[0].mean())
         gain = loss - best
         error = gain.std(ddof=1) / len(gain) ** 0.5
         if gain.mean() <= max(SURE * error, LEAST_GAIN * loss.mean()):

@@ -99,18 +99,18 @@ def gather_tracks(
     choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, data)
     skill = _skill(mse, name)
     gathered = Tracks(why=choice.why)
-    columns: dict[int, list[int]] = {}
+    by_series: dict[int, list[int]] = {}
     for s, c in choice.pairs:
-        columns.setdefault(s, []).append(c)
+        by_series.setdefault(s, []).append(c)
     tracks: dict[tuple[int, int], Track] = {}
-    for s, own in columns.items():
+    for s, columns in by_series.items():
         indices = _origins(data, s, n_origins)
         begin, end = _rows(data, s, indices, ROWS // len(choice.pairs))
         ahead = _ahead(model, data, s, end, name)
         lines_of, bands_of = _forecasts(model, data, indices, baselines, name)
         starts = data.test.starts[indices].cpu().numpy() - int(data.test.store.first_rows[s]) + data.sizes.first
         gathered.times.append(iso(data.panel[s].timestamps[begin:end]))
-        for c in own:
+        for c in columns:
             tracks[s, c] = Track(
                 series=data.panel[s].name if len(data.panel) > 1 else "",
                 column=data.targets[c],
@@ -237,8 +237,8 @@ def paired_bands(ends: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, 
             by_level[float(suffix[2:])] = (f"{suffix[2:]} %", low, ends[f"hi{suffix[2:]}"])
         elif suffix.startswith("q") and float(suffix[1:]) < 50:
             mirrored = (key for key in ends if key[0] == "q" and math.isclose(float(key[1:]), 100 - float(suffix[1:])))
-            other = next(mirrored, None)
-            if other is not None:
+            upper = next(mirrored, None)
+            if upper is not None:
                 level = 100 - 2 * float(suffix[1:])
-                by_level[level] = (f"{level:g} %", low, ends[other])
+                by_level[level] = (f"{level:g} %", low, ends[upper])
     return {name: (low, high) for _, (name, low, high) in sorted(by_level.items(), reverse=True)}

@@ -22,15 +22,15 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
         axes.append(("month", "Error by month", "month", MONTHS))  # type: ignore[arg-type]
     profiles = []
     for key, title, axis, labels in axes:
-        kept = np.flatnonzero(done.slot_counts[key])
-        if len(kept) < 2:
+        slots = np.flatnonzero(done.slot_counts[key])
+        if len(slots) < 2:
             continue
         mse, mae = (
-            {name: done.by_slot(name, power, key)[kept].tolist() for name in done.names if name != START}
+            {name: done.by_slot(name, power, key)[slots].tolist() for name in done.names if name != START}
             for power in (2, 1)
         )
         profiles.append(
-            Profile(key=key, title=title, axis=axis, labels=[labels[i] for i in kept], mse=mse, mae=mae, note=note)
+            Profile(key=key, title=title, axis=axis, labels=[labels[i] for i in slots], mse=mse, mae=mae, note=note)
         )
     return profiles
 

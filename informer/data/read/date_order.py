@@ -77,12 +77,12 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
     Raises:
         InputError: there is none: day and month are swapped between rows.
     """
-    read: dict[str, np.ndarray] = {one: np.asarray(parsed.notna()) for one, parsed in times.items()}
+    read: dict[str, np.ndarray] = {time_format: np.asarray(parsed.notna()) for time_format, parsed in times.items()}
     readable = np.logical_or.reduce(list(read.values()))
-    holding = [one for one, mask in read.items() if (mask == readable).all()]
+    holding = [time_format for time_format, mask in read.items() if (mask == readable).all()]
     if holding:
         return holding
-    best, other = sorted(read, key=lambda one: -int(read[one].sum()))[:2]
+    best, other = sorted(read, key=lambda time_format: -int(read[time_format].sum()))[:2]
     first, second = (int((read[a] & ~read[b]).argmax()) for a, b in ((best, other), (other, best)))
     row, before = max(first, second), min(first, second)
     raise InputError(
@@ -107,16 +107,18 @@ def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -
     Raises:
         InputError: the order is ambiguous.
     """
-    usual, two_digits = next(iter(times)), any("%y" in one for one in times)
-    regular = [one for one, parsed in times.items() if not two_digits and has_equal_steps(parsed)]
+    usual, two_digits = next(iter(times)), any("%y" in time_format for time_format in times)
+    regular = [time_format for time_format, parsed in times.items() if not two_digits and has_equal_steps(parsed)]
     # eight digits may start or end with their year
-    year_first = order(usual) == ("year", "month", "day") and all(order(one)[0] == "year" for one in times)
+    year_first = order(usual) == ("year", "month", "day") and all(
+        order(time_format)[0] == "year" for time_format in times
+    )
     if year_first and not two_digits and (usual in regular or not regular):
         return usual
     if len(regular) == 1 and not year_first:
         return regular[0]
     cell = shown(table.frame[column].iloc[0])
-    named = " or ".join(f"'{one}'" for one in times)
+    named = " or ".join(f"'{time_format}'" for time_format in times)
     raise InputError(
         f"{table.name}, column {column!r}: the order of day, month and year is ambiguous in all rows, such as {cell}; "
         f"set dataset.time_format={named}"

@@ -93,13 +93,13 @@ def _swapped(text: str) -> str:
 
 
 def _numeric(match: re.Match[str]) -> tuple[str, ...]:
-    one, three = len(match["one"]), len(match["three"])
+    n_first, n_third = len(match["one"]), len(match["three"])
     sep, rest = match["sep"], match["end"] + _time(match)
-    if one == 4 and three <= 2:
+    if n_first == 4 and n_third <= 2:
         orders = ["Ymd", "Ydm"]
-    elif one <= 2 and three == 4:
+    elif n_first <= 2 and n_third == 4:
         orders = ["dmY", "mdY"]
-    elif one <= 2 and three == 2:
+    elif n_first <= 2 and n_third == 2:
         orders = ["dmy", "mdy", "ymd"]
     else:
         return ()
