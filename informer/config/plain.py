@@ -9,6 +9,8 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,11 @@ def read_saved_yaml(path: Path) -> dict[str, Any]:
         InputError: the file cannot be read, is too large or too deep, contains references, tags or aliases (which can
             expand without end), or names code.
     """
-    text = read_text(path)
+    return deepcopy(_saved_content(read_text(path), path))
+
+
+@lru_cache(maxsize=4)  # a resumed run reads its configuration four times
+def _saved_content(text: str, path: Path) -> dict[str, Any]:
     with _refusing(path, "the configuration of a run"):
         _check_tokens(text, path)
         content = _mapping(yaml.load(text, Loader=_Loader))

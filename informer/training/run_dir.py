@@ -31,6 +31,7 @@ from informer.config import conversion
 from informer.config.dataset import PLACES
 from informer.config.plain import read_saved_yaml
 from informer.config.schema import TrainConfig
+from informer.config.training import TrainerConfig
 from informer.data.recorded import Recorded
 from informer.errors import InputError
 from informer.files import refuse_link, remove_temporary, write_atomic
@@ -193,14 +194,16 @@ class RunFolder:
         self._write_facts(began | {"resumed": [*began.get("resumed", []), facts]})
 
     def _extend(self, settings: TrainConfig) -> None:
-        now, saved = conversion.flat(conversion.to_plain(settings)), self._saved()
-        length = {key: now[key] for key in LENGTH}
-        if length.items() <= conversion.flat(conversion.to_plain(self.settings())).items():
+        saved = self._saved()
+        before = conversion.node_of(TrainerConfig, saved.get("trainer", {}))
+        names = [key.removeprefix("trainer.") for key in LENGTH]
+        length = {name: getattr(settings.trainer, name) for name in names}
+        if all(getattr(before, name) == length[name] for name in names):
             return
         for name in (*REPORT, BY_SERIES, REFIT):  # first: with them the run would count as finished
             (self.path / name).unlink(missing_ok=True)
-        trainer = saved.get("trainer", {}) | {key.partition(".")[2]: value for key, value in length.items()}
-        write_atomic(self.path / CONFIG, conversion.plain_to_yaml(saved | {"trainer": trainer}))
+        longer = saved | {"trainer": saved.get("trainer", {}) | length}
+        write_atomic(self.path / CONFIG, conversion.plain_to_yaml(longer))
 
     def finish(self) -> None:
         """Record the digests of the final checkpoints, read from their files."""
