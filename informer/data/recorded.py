@@ -67,10 +67,10 @@ class Recorded:
 
     @property
     def absolute_path(self) -> str | None:
-        """`path` from any working directory; None unless both are recorded and one is the end of the other."""
-        if not self.path or not self.absolute:
+        """`where` from any working directory; None unless both are recorded and one is the end of the other."""
+        if not self.where or not self.absolute:
             return None
-        ending, whole = Path(self.path).parts, Path(self.absolute).parts
+        ending, whole = Path(self.where).parts, Path(self.absolute).parts
         return self.absolute if whole[-len(ending) :] == ending else None
 
     def not_found(self, *, can_differ: bool) -> InputError:
@@ -135,10 +135,13 @@ def find_again(
     here = recorded if named is None else replace(recorded, data_dir=named)
     if here.path is None and here.where is not None and here.is_still_at(here.where):
         return replace(_placed(dataset, shipped), file=here.file), here.data_dir or default
-    if shipped is not None:
-        return _placed(dataset, shipped), default
     far = recorded.absolute_path
-    if far is not None and recorded.is_still_at(far, dataset.exclude_files):
+    if far is not None and not recorded.is_still_at(far, dataset.exclude_files):
+        far = None
+    if shipped is not None:
+        is_elsewhere = far is not None and Path(far).name == shipped.file
+        return _placed(dataset, shipped), str(Path(far or "").parent) if is_elsewhere else default
+    if far is not None:
         return replace(dataset, path=far), named or default
     raise here.not_found(can_differ=can_differ)
 
