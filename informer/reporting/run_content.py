@@ -22,7 +22,7 @@ from informer.inference.evaluate import ForecastFunction, fit_baselines, score
 from informer.inference.predictor import TrainedModel
 from informer.inference.trained_data import trained_data
 from informer.inference.without_network import forecast_without_network
-from informer.models.base import model_forecast
+from informer.models.base import ForecastModel, model_forecast
 from informer.models.informer import Informer
 from informer.reporting.content import (
     START,
@@ -41,6 +41,12 @@ log = logging.getLogger(__name__)
 
 MOST_NAMED = 5
 """Series named in a sentence."""
+
+IDLE = (
+    "the network adds nothing to the forecast that it starts from, because no training epoch reduced the validation "
+    "loss; its attention maps are left out"
+)
+"""A remark on a run whose best state is that before the first step."""
 
 MAP_CELLS = 48
 """Maximum number of cells per side of an attention map."""
@@ -89,7 +95,11 @@ def run_content(
         if data is not None:
             content.problems = [*listed_lines(notes), *data_problems(data)]
             _add_windows(content, model, data, batch_size)
-            _add_attention(content, model, data)
+            probe = data.test.batch(torch.tensor([0]))
+            if _has_start(model.model, probe) and not _adds_to_a_start(model.model, probe):
+                content.remarks.append(IDLE)
+            else:
+                _add_attention(content, model, data)
     return content
 
 
@@ -132,8 +142,8 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     model.model.eval()
     baselines: dict[str, ForecastFunction] = {each.name: each for each in bounded(fit_baselines(data), model.model)}
     network = model.model
-    has_start = isinstance(network, Informer) and _adds_to_a_start(network, data.test.batch(torch.tensor([0])))
-    if isinstance(network, Informer) and has_start:
+    adds = _adds_to_a_start(network, data.test.batch(torch.tensor([0])))
+    if isinstance(network, Informer) and adds:
         baselines[START] = partial(forecast_without_network, network)
     indices = chosen_windows(len(data.test), values=data.sizes.pred_len * len(data.targets))
     done = TestPass(data, [content.model, *baselines])
@@ -156,7 +166,7 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
         bias_by_step=(done.residual_sum.sum(axis=1) / done.cell_counts.sum(axis=1)).tolist(),
         bias_by_column=(done.residual_sum.sum(axis=0) / done.cell_counts.sum(axis=0)).tolist(),
     )
-    if has_start:
+    if adds:
         content.profiles.append(contribution(content.model, done, note))
 
 
@@ -171,10 +181,17 @@ def _what_is_missing(data: Data, n_measured: int) -> Iterator[str]:
 
 
 @torch.inference_mode()
-def _adds_to_a_start(network: Informer, probe: Batch) -> bool:
-    """Whether the forecast without the network is not zero, and the network changes it (an untrained head is zero)."""
-    start = forecast_without_network(network, probe)
-    return bool((start != 0).any() and (start != model_forecast(network, probe)).any())
+def _has_start(network: ForecastModel, probe: Batch) -> bool:
+    """Whether the forecast without the network is not zero."""
+    return isinstance(network, Informer) and bool((forecast_without_network(network, probe) != 0).any())
+
+
+@torch.inference_mode()
+def _adds_to_a_start(network: ForecastModel, probe: Batch) -> bool:
+    """Whether the network changes a linear start (an untrained head is zero)."""
+    if not (isinstance(network, Informer) and _has_start(network, probe)):
+        return False
+    return bool((forecast_without_network(network, probe) != model_forecast(network, probe)).any())
 
 
 def _add_attention(content: Content, model: TrainedModel, data: Data) -> None:

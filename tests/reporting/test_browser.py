@@ -239,6 +239,8 @@ def test_nothing_moves_and_nothing_is_wider_than_a_phone(browser: Any, page: Ope
         opened.until("document.querySelector('#explorer .main-svg') !== null")
         assert opened.run("window.shift") < 0.01
         assert opened.run("document.documentElement.scrollWidth") == 390
+        table = "document.getElementById('all')"
+        assert opened.run(f"{table}.scrollWidth <= {table}.parentNode.clientWidth"), "its buttons are off screen"
 
 
 def test_a_page_of_5000_series_is_small_and_draws_one_chart_first(browser: Any, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from informer.models.base import model_forecast
 from informer.reporting.content import Content, Tone
 from informer.reporting.description import command_of
 from informer.reporting.forecast_content import forecast_content
-from informer.reporting.run_content import _adds_to_a_start, _what_is_missing, run_content
+from informer.reporting.run_content import IDLE, _adds_to_a_start, _what_is_missing, run_content
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import CYCLES, chosen_windows
 
@@ -193,6 +193,23 @@ def test_without_the_network_the_linear_start_is_left(panel_run: Path) -> None:
     for weight in model.model.head.parameters():
         torch.nn.init.zeros_(weight)  # as in a run without steps: a curve of its contribution would show nothing
     assert not _adds_to_a_start(model.model, batch)
+
+
+def test_a_network_that_adds_nothing_is_named_and_has_no_maps(panel_run: Path, folder: Path) -> None:
+    """Red if the maps of a network whose output is not used are shown, or the page does not say so."""
+    shutil.copytree(panel_run, "run")
+    with_network = run_content(Path("run"))
+    assert with_network.attention
+    assert IDLE not in with_network.remarks
+    outcome = call(
+        "train", "dataset=csv", f"dataset.path={panel_run.parent / 'data.csv'}", "dataset.series_col=store",
+        "model=tiny", "model.skip=ridge", "seq_len=48", "pred_len=6", "trainer.max_steps=0", "run_dir=start",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    content = run_content(Path("start"))
+    assert content.attention == []
+    assert IDLE in content.remarks
+    assert "contribution" not in {each.key for each in content.profiles}
 
 
 @pytest.mark.parametrize("n", [1, 9_999, 10_001, 480_000, 7_777_777])

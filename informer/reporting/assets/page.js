@@ -48,6 +48,7 @@ function layout(c, more) {
   const axis = {
     gridcolor: c("grid"), linecolor: c("line"), zerolinecolor: c("line"), tickcolor: c("line"), automargin: true,
     tickfont: { color: c("soft") }, title: { font: { color: c("soft"), size: 12 }, standoff: 8 }, fixedrange: true,
+    minexponent: 6, separatethousands: true, // 0.0008 and 20,000 instead of 800µ and 20k
   };
   const base = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -263,11 +264,13 @@ function drawResiduals() {
     hovertemplate: "%{text}: %{y:.2f} %<extra></extra>", name: "share",
   }], layout(c, { showlegend: false, hovermode: "closest", bargap: 0.05, xaxis: { title: "forecast − actual value, scaled" }, yaxis: { title: "percent of values" } }));
 }
+const LEAST_BIAS = 0.05; // the axis reaches this far, so that a negligible bias looks like one
 function drawBias() {
-  const found = report.residuals, c = colours();
+  const found = report.residuals, c = colours(), known = found.bias_by_step.filter((value) => value !== null);
+  const most = Math.max(LEAST_BIAS, ...known.map(Math.abs)) * 1.1;
   draw("chart-bias", [{
     x: found.bias_by_step.map((_, i) => i + 1), y: found.bias_by_step, mode: "lines", line: { color: c("model"), width: 2.4 }, hovertemplate: "%{y:.4~g}", name: "mean residual",
-  }], layout(c, { showlegend: false, xaxis: { title: "steps ahead" }, yaxis: { title: "scaled units", rangemode: "normal", zeroline: true } }));
+  }], layout(c, { showlegend: false, xaxis: { title: "steps ahead" }, yaxis: { title: "scaled units", rangemode: "normal", zeroline: true, range: [-most, most] } }));
 }
 
 function drawLosses() {
@@ -328,11 +331,11 @@ function fillTable() {
   const several = report.series.some((row) => row.series !== "");
   const found = report.series.filter((row) => `${row.series} ${row.column}`.toLowerCase().includes(wanted));
   const names = several ? ["Series", "Column"] : ["Column"];
-  document.querySelector("#all thead tr").replaceChildren(...[...names, "MSE, scaled", "Skill", "Windows", ""].map((name, i) => cell("th", name, i < names.length ? "text" : "")));
+  document.querySelector("#all thead tr").replaceChildren(...[...names, "MSE, scaled", "Skill", "Windows", ""].map((name, i) => cell("th", name, i < names.length ? "text" : name === "Windows" ? "windows" : "")));
   document.querySelector("#all tbody").replaceChildren(...found.slice(0, MOST_ROWS).map((row) => {
     const line = document.createElement("tr");
     if (several) line.append(cell("td", row.series, "text"));
-    line.append(cell("td", row.column, "text"), cell("td", digits(row.mse)), cell("td", percent(row.skill)), cell("td", String(row.windows)));
+    line.append(cell("td", row.column, "text"), cell("td", digits(row.mse)), cell("td", percent(row.skill)), cell("td", row.windows.toLocaleString("en"), "windows"));
     const last = cell("td", "");
     if (row.track >= 0) {
       const button = cell("button", "Show");
