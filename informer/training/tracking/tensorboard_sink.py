@@ -12,6 +12,7 @@ from typing import Any, ClassVar, final
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.summary import custom_scalars, hparams
 
@@ -22,7 +23,7 @@ LAYOUT = {
         "training and validation, with the baselines": ["Multiline", ["^train/loss$", "^val/loss.*$"]],
     },
     "intervals on validation rows": {
-        "coverage in percent (right: 80 and 95)": ["Multiline", ["^val/coverage_.*$"]],
+        "coverage in percent (nominal: 80 and 95)": ["Multiline", ["^val/coverage_.*$"]],
         "pinball loss": ["Multiline", ["^val/pinball_.*$"]],
         "width in scaled units": ["Multiline", ["^val/width_.*$"]],
     },
@@ -30,15 +31,19 @@ LAYOUT = {
 """Charts of several curves, in the tab Custom Scalars: category, title, kind and patterns of tags."""
 
 SLOTS = ("attn", "cross_attn", "decoder_attn")
-IGNORED = ("run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_reason", "device", "compile")
+IGNORED = (
+    "run_dir", "data_dir", "resume", "init_from", "search", "decoder_attn_reason", "device", "compile", "engine",
+    "workers",
+)  # fmt: skip
 """Keys left out of the table of hyper-parameters."""
+SHOWN = ("attn", "dataset", "model.family", "pred_len", "seq_len")
+"""Hyper-parameters in the table at first. TensorBoard shows five: those marked as different between runs, by name."""
 
 
 def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
     """The settings that distinguish runs.
 
-    TensorBoard sorts the columns by name and shows the first five. Mechanisms are shown by short name, and their
-    parameters are prefixed with it instead of `attn`, so that they do not fill these five.
+    Mechanisms are shown by short name, and their parameters are prefixed with it instead of `attn`.
     """
     names = {slot: str(settings.get(f"{slot}._target_", "")).split(".")[-2:-1] for slot in SLOTS}
     hparams_by_name = {slot: name[0] for slot, name in names.items() if name} | {
@@ -52,6 +57,16 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
             hparams_by_name[key] = value
     known = {key: value for key, value in hparams_by_name.items() if value not in (None, [], "")}
     return {key: value if isinstance(value, bool | int | float) else str(value) for key, value in known.items()}
+
+
+def _ordered(experiment: Summary) -> Summary:
+    """The description of the table with `SHOWN` as its first columns."""
+    plugin = experiment.value[0].metadata.plugin_data
+    content = HParamsPluginData.FromString(plugin.content)
+    for each in content.experiment.hparam_infos:
+        each.differs = each.name in SHOWN
+    plugin.content = content.SerializeToString()
+    return experiment
 
 
 @final
@@ -77,7 +92,8 @@ class EventFile(AppendedFile):
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Add the table of hyper-parameters, and the scores as curves with one point."""
-        for summary in hparams(_hparams(settings), dict(metrics)):
+        experiment, *session = hparams(_hparams(settings), dict(metrics))
+        for summary in (_ordered(experiment), *session):
             self.summary(summary, step)
         for tag, value in metrics.items():
             self.scalar(tag, value, step)
