@@ -140,7 +140,7 @@ def provenance() -> dict[str, Any]:
     import torch
 
     return {
-        "command": [Path(sys.argv[0]).name, *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
+        "command": [*_program(Path(sys.argv[0])), *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in LIBRARIES},
@@ -149,6 +149,12 @@ def provenance() -> dict[str, Any]:
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
         "platform": platform.platform(),
     }
+
+
+def _program(path: Path) -> list[str]:
+    """The first words of a command: a script that calls the package as `python NAME`, a command by its name."""
+    is_script = path.suffix == ".py" and PACKAGE.resolve() not in path.resolve().parents
+    return ["python", path.name] if is_script else [path.name]
 
 
 def _version(name: str) -> str | None:

@@ -229,6 +229,7 @@ class Content:
         tone: colour of the verdict.
         model: name of the model among the forecasters.
         cards: figures at the top.
+        scored: heading of the first column of the score tables.
         scaled, original: score tables in both units.
         tables: further tables.
         remarks: notes on the scores.
@@ -256,6 +257,7 @@ class Content:
     tone: Tone = Tone.neutral
     model: str = "informer"
     cards: list[Card] = field(default_factory=list)
+    scored: str = "Forecaster"
     scaled: list[ScoreRow] = field(default_factory=list)
     original: list[ScoreRow] = field(default_factory=list)
     tables: list[TextTable] = field(default_factory=list)

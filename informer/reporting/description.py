@@ -14,10 +14,11 @@ from informer.config.plain import read_saved_yaml
 from informer.data.read.frequency import Frequency
 from informer.data.read.step_words import adjective, lasting
 from informer.data.read.table import name_of
-from informer.errors import counted
+from informer.errors import counted, listed
 from informer.inference.predictor import TrainedModel
 from informer.linear.shares import Shares
 from informer.reporting.content import Content, LossCurves, written
+from informer.training.saved_frame import NAME
 from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
 
@@ -28,7 +29,10 @@ def described(folder: Path, source: Path, model: TrainedModel) -> Content:
     facts = read_facts(run)
     name = str(config["dataset"]["name"])
     if name == "csv":  # the type of dataset, not its name
-        name = name_of(Path(str(model.checkpoint.data.get("path", name))))
+        path = Path(str(model.checkpoint.data.get("path", name)))
+        name = name_of(path)
+        if name == NAME and path.parent.name == run.resolve().name:  # a table from Python, saved in the run directory
+            name = listed(model.columns.targets, 2)
     frequency = Frequency.parse(model.checkpoint.frequency)
     n_parameters = sum(parameter.numel() for parameter in model.model.parameters())
     content = Content(
@@ -102,13 +106,16 @@ def _settings(run: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def command_of(words: Sequence[str]) -> str:
-    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`.
+    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`; of a
+    run from Python its script, of one in a notebook nothing.
 
     Args:
         words: with the keys that commands give to Hydra in place of paths and of `model=`.
     """
-    if not words:
+    if not words or "ipykernel_launcher.py" in words[:2]:
         return ""
+    if words[0] == "python":
+        return command_line(words)
     script, _, command = words[0].rpartition(" ")
     name = Path(words[0]).stem
     start = ["python", "-m", f"informer.{name}"] if not name.startswith("informer") else [name]

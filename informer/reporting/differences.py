@@ -36,7 +36,7 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     Args:
         settings: values by dotted key, one mapping per run.
     """
-    named = [_with_short_names(one) for one in settings]
+    named = [with_short_names(one) for one in settings]
     keys = sorted({key for one in named for key in one})
     found = [Difference(key=key, values=_grouped([one.get(key, NO_VALUE) for one in named])) for key in keys]
     differing = [each for each in found if sum(value != NO_VALUE for value, _ in each.values) > 1]
@@ -49,7 +49,7 @@ def rows_of(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:
     return [(each.key, value, _ranges(runs)) for each in differences for value, runs in each.values]
 
 
-def _with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
+def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
     """Mechanisms by the names of the command line: `attn=prob`, not `attn._target_=...prob.ProbAttention`."""
     found = dict(settings)
     for slot in SLOTS:

@@ -181,7 +181,7 @@ def _scores(content: Content) -> str:
     both = [("In scaled units", content.scaled, PERCENT), ("In the units of the data", content.original, ())]
     if len(content.columns) == 1:  # units of several columns cannot be compared
         both.reverse()
-    tables = [_score_table(title, rows, content.model, without) for title, rows, without in both if rows]
+    tables = [_score_table(title, rows, content, without) for title, rows, without in both if rows]
     return "".join([*tables, *map(_text_table, content.tables)])
 
 
@@ -222,7 +222,7 @@ def _losses_note(content: Content) -> str:
     return f"{note}; {content.losses.note}." if content.losses.note else f"{note}."
 
 
-def _score_table(title: str, rows: Sequence[ScoreRow], model: str, without: Sequence[str]) -> str:
+def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without: Sequence[str]) -> str:
     known = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
     names = [name for name in known if name not in without]
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
@@ -230,9 +230,9 @@ def _score_table(title: str, rows: Sequence[ScoreRow], model: str, without: Sequ
     for row in rows:
         cells = "".join(f'<td data-label="{HEADINGS[name]}">{_shown(row.metrics[name])}</td>' for name in names)
         skill = "" if math.isnan(row.skill) else signed(row.skill)
-        kind = ' class="own"' if row.name == model else ""
+        kind = ' class="own"' if row.name == content.model else ""
         body += f'<tr{kind}><th scope="row">{escape(row.name)}</th>{cells}<td data-label="Skill">{skill}</td></tr>'
-    head = f'<th scope="col">Forecaster</th>{head}<th scope="col">Skill</th>'
+    head = f'<th scope="col">{content.scored}</th>{head}<th scope="col">Skill</th>'
     n = len(names) + 1
     across = n if n <= PHONE_COLUMNS else -(-n // 2)
     return (

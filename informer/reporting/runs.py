@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,8 @@ from informer.config.conversion import flat
 from informer.config.plain import read_saved_yaml
 from informer.errors import InputError, counted, listed, printable, signed_percent
 from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, written
-from informer.reporting.differences import HEAD, Difference, find_differences, rows_of
+from informer.reporting.differences import HEAD, Difference, find_differences, rows_of, with_short_names
+from informer.training.tracking.mlflow_sink import ARTIFACTS, DATABASE
 
 OWN_KEYS = {"run_dir", "defaults", "resume", "device", "data_dir"}
 """Configuration keys that do not affect training."""
@@ -28,6 +30,8 @@ MOST_NAMED = 5
 MOST_LINES = 8
 """Maximum number of runs in the plot."""
 SHOWN = ("mse", "mae", "mase")
+TIMED = re.compile(r"\d{4}-\d\d-\d\d_")
+"""How the names of run directories begin that the commands choose; they contain model and target."""
 MOST_CELL = 200
 """Maximum length of a value on the terminal."""
 
@@ -38,7 +42,7 @@ class Run:
 
     Args:
         folder: run directory.
-        name: name of its folder.
+        name: name of its folder; if the user chose it, followed by model and target, as in the names of the commands.
         skill: skill against its best baseline.
         rival: name of that baseline.
         metrics: overall scores, scaled.
@@ -121,6 +125,7 @@ class Comparison:
             verdict=verdict,
             tone=Tone.neutral,
             model=names[0],
+            scored="Run",
             scaled=[
                 ScoreRow(name=name, metrics=run.metrics, skill=run.skill)
                 for name, run in zip(names, self.runs, strict=True)
@@ -132,14 +137,16 @@ class Comparison:
 
 
 def compare_runs(paths: Iterable[Path]) -> Comparison:
-    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once.
+    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once. What MLflow
+    writes next to them is no run.
 
     Runs without scores and damaged ones are left out and named in the notes.
 
     Raises:
         InputError: none of them has scores.
     """
-    folders = {path.resolve(): path for path in reversed([run for path in paths for run in _runs_of(path)])}
+    given = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
+    folders = {path.resolve(): path for path in reversed(given)}
     found: list[Run] = []
     left_out: dict[str, list[str]] = {}
     for folder in sorted(folders):
@@ -220,7 +227,7 @@ def _parsed(folder: Path) -> Run:
     data = str(read_facts(folder).get("data", {}).get("sha256", ""))
     return Run(
         folder=folder,
-        name=folder.name,
+        name=folder.name if TIMED.match(folder.name) else f"{folder.name} ({_made_of(settings, scores['by_column'])})",
         skill=_number(saved.get("skill")),
         rival=str(saved.get("best_baseline") or ""),
         metrics={metric: _number(scores["overall"].get(metric)) for metric in SHOWN},
@@ -228,6 +235,13 @@ def _parsed(folder: Path) -> Run:
         settings=settings,
         task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
     )
+
+
+def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
+    """Family of the model, mechanism and target, or the number of columns."""
+    family, targets = settings["model.family"], list(columns)
+    attention = [with_short_names(settings)["attn"]] if family == "informer" else []
+    return ", ".join([family, *attention, targets[0] if len(targets) == 1 else counted(len(targets), "column")])
 
 
 def _number(value: Any) -> float:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from entry_points import Trained, call
 
+from informer import Forecaster
 from informer.config.arguments import split_positional
 from informer.config.overrides import written
 from informer.reporting.differences import NO_VALUE, find_differences, rows_of
@@ -28,6 +31,8 @@ def runs(trained: Trained, folder: Path) -> Path:
         (line,) = [each for each in text.splitlines() if each.startswith("  lr:")]
         config.write_text(text.replace(line, f"  lr: {lr}"))
     (folder / "runs" / "latest").write_text("a\n")
+    (folder / "runs" / "mlflow.db").touch()
+    (folder / "runs" / "mlartifacts" / "0123").mkdir(parents=True)
     (folder / "runs" / "unfinished").mkdir()
     return folder / "runs"
 
@@ -44,7 +49,9 @@ def test_runs_are_sorted_by_skill_and_say_what_differs(runs: Path) -> None:
     lines = outcome.out.splitlines()
     assert ranked(outcome.out) == ["b", "a", "c"]
     assert [line.split() for line in lines[-3:-1]] == [["optim.lr", "0.002", "1"], ["0.001", "2,", "3"]]
-    assert any("skipped, without metrics.json and config.yaml: runs/unfinished" in line for line in lines)
+    assert [line for line in lines if "skipped" in line] == [
+        "skipped, without metrics.json and config.yaml: runs/unfinished"
+    ]
     assert "cannot be compared" not in outcome.out
     assert "lowest MSE" not in outcome.out  # copies of one run
 
@@ -55,7 +62,7 @@ def test_a_lower_error_with_a_lower_skill_is_explained(runs: Path) -> None:
     saved = json.loads(path.read_text())
     saved["scores"][saved["model"]]["scaled"]["overall"]["mse"] *= 0.5
     path.write_text(json.dumps(saved))
-    assert "a has the lowest MSE" in call("compare", "runs/a", "runs/b").out
+    assert "a (informer, prob, 4 columns) has the lowest MSE" in call("compare", "runs/a", "runs/b").out
 
 
 def test_other_data_are_said(runs: Path) -> None:
@@ -72,6 +79,19 @@ def test_the_page_and_names_with_signs(runs: Path) -> None:
     page = Path("page.html").read_text()
     assert "a, &#x27;b&#x27; &lt;i&gt;" in page
     assert "<i>" not in page
+
+
+def test_a_run_from_python_is_named_by_model_and_target(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if the only name of such a run is that of its folder, of its table `frame`, or its command is one of ours."""
+    monkeypatch.setattr("sys.argv", [str(folder / "my_fit.py"), "7"])
+    frame = pd.DataFrame({"date": pd.date_range("2021-01-01", periods=320, freq="h"), "load": np.arange(320.0) % 24})
+    Forecaster.fit(frame, target="load", model="linear", seq_len=48, pred_len=6, run_dir="runs/first")
+    assert "1 first (linear, load)" in call("compare", "runs", "output=page.html").out
+    assert '<th scope="col">Run</th>' in Path("page.html").read_text()
+    assert call("report", "runs/first").status == 0
+    page = Path("runs/first/report.html").read_text()
+    assert "<title>load: 6 hours ahead</title>" in page
+    assert '<pre id="command">python my_fit.py 7</pre>' in page
 
 
 @pytest.mark.parametrize("given", [[], ["runs/unfinished"], ["elsewhere"]])
@@ -182,7 +202,8 @@ def test_the_tables_keep_to_the_width_and_long_names_are_whole(
     assert max(map(len, rows)) <= width
     column = slice(rows[1].index("run"), rows[1].index("skill") - len("+ "))  # "+30.0 %" is that much wider
     start, stop = (next(i for i, row in enumerate(rows) if row.split()[:1] == [n]) for n in ("1", "2"))
-    assert "".join(row[column].strip() for row in rows[start:stop]) == name
+    shown = "".join(row[column].strip() for row in rows[start:stop])
+    assert shown.replace(" ", "") == f"{name}(informer,prob,4columns)"
 
 
 def test_paths_are_told_from_keys(folder: Path) -> None:
