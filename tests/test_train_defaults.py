@@ -84,18 +84,27 @@ def test_a_run_elsewhere_leaves_no_link(my_csv: Path) -> None:
     assert not Path("latest").exists()
 
 
-def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "steps", "hours"), [(0.2, WARM + MEASURED, "0.6"), (1.0, 10, "2.8"), (6.0, 2, "16.7")]
+)
+def test_a_run_of_many_hours_says_so_and_piped_output_has_lines(
+    seconds: float, steps: int, hours: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Red if the warning comes later than after these steps: about ten seconds, however slow a step is."""
     now = [0.0]
     console = Console(file=io.StringIO())
     caplog.set_level(logging.INFO, "informer")
     with Tracker({}, n_steps=10_000, console=console, clock=lambda: now[0]) as tracker:
-        for _ in range(WARM + MEASURED + 10):
-            now[0] += 1.0
+        for step in range(1, WARM + MEASURED + 10):
+            now[0] += seconds
             tracker.advance()
+            warned = any(record.levelno == logging.WARNING for record in caplog.records)
+            assert warned == (step >= steps)
     (warning,) = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
-    assert warning.startswith("training may take up to about 2.8 hours; model=auto")
+    assert warning.startswith(f"training may take up to about {hours} hours; model=auto")
     lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("step ")]
-    assert lines == [f"step {EVERY:.0f} of 10000"]
+    assert lines[:1] == [f"step {EVERY / seconds:.0f} of 10000"][: len(lines)]
+    assert len(lines) == (WARM + MEASURED + 9) * seconds // EVERY
 
 
 def test_an_overwritten_forecast_is_announced(my_csv: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from informer import checkpoint
-from informer.checkpoint.paths import check_run_stays, resolve_latest
+from informer.checkpoint.paths import CONFIG, check_run_stays, resolve_latest, resume_advice
 from informer.config.reports import ReportConfig
 from informer.console import logging_to, say
 from informer.data.read.download import SUFFIXES
@@ -49,6 +49,8 @@ def _content(path: Path, settings: ReportConfig) -> Content:
         )
     folder = path if path.is_dir() else path.parent
     if not any((place / checkpoint.BEST).exists() for place in (folder, folder.parent)) and path.is_dir():
+        if (path / CONFIG).exists():
+            raise InputError(f"input={path}: interrupted before its first epoch ended; {resume_advice(path)}")
         raise InputError(
             f"input={path}: expected a run directory, the folder of an evaluation, or forecasts "
             f"(*.forecast.csv, *.rolling.csv, forecasts.csv), found none of them"

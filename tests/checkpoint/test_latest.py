@@ -67,5 +67,6 @@ def test_a_run_without_an_epoch_says_how_it_goes_on(folder: Path) -> None:
     Path("runs/latest").write_text("one\n")
     outcome = call("eval")
     assert outcome.status == 2
-    expected = "runs/one was interrupted before its first epoch ended; continue with: informer train resume=runs/one"
-    assert expected in outcome.err
+    expected = "interrupted before its first epoch ended; continue with: informer train resume=runs/one"
+    assert f"runs/one was {expected}" in outcome.err
+    assert call("report", "runs/latest").err == f"error: input=runs/one: {expected}\n"

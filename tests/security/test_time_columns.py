@@ -1,5 +1,6 @@
 """Times in two columns or as a spreadsheet's days, columns left out by name, and repairs that would lose rows."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -70,12 +71,15 @@ def test_inspect_proposes_nothing_that_loses_rows(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("duplicates", Duplicates)
-def test_many_rows_are_only_left_out_by_name(duplicates: Duplicates) -> None:
+def test_many_rows_are_only_left_out_by_name(duplicates: Duplicates, caplog: pytest.LogCaptureFixture) -> None:
+    """Red also if a repair that is refused is reported as done."""
+    caplog.set_level(logging.INFO, "informer")
     rows = pd.DataFrame({"date": TIMES, "a": LOAD})
     few, many = (pd.concat([rows, rows[:n]]).sort_values("date", kind="stable", ignore_index=True) for n in (10, 11))
     assert len(series_from_frame(few, DatasetConfig(duplicates=duplicates), "few")) == 400
     with pytest.raises(InputError, match=r"would drop 11 of 411 rows; .*dataset\.confirm=\[duplicates\]"):
         series_from_frame(many, DatasetConfig(duplicates=duplicates), "many")
+    assert "many: duplicates" not in caplog.text
     confirmed = DatasetConfig(duplicates=duplicates, confirm=["duplicates"])
     assert len(series_from_frame(many, confirmed, "many")) == 400
     assert DatasetConfig(confirm=["all"]).problems() == [

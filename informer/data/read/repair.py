@@ -74,6 +74,7 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
             f"drop them anyway, {CONFIRM}",
             *([CONFIRM] if known else []),
         )
+        return rows.take(~again)
     first = rows.lines[again.argmax()]
     report.repairs.append(f"{rows.name}: duplicates={duplicates.value} dropped {again.sum()} rows, first row {first}")
     kept = rows.take(~again)

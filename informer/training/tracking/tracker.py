@@ -23,6 +23,8 @@ TRAINING = "training"
 
 WARM, MEASURED = 5, 20
 """Warm-up steps, and measured steps, before the time of a run is estimated."""
+SOON = 5.0
+"""Seconds after which slow steps end the warm-up, and after which they have been measured."""
 
 LONG = 0.5
 """Estimated hours above which a warning is logged."""
@@ -59,6 +61,8 @@ class Tracker(AbstractContextManager["Tracker"]):
         self.what, self._n_steps, self._done, self._first = what, n_steps, done, done
         self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
         self._spoke = self._began = clock()
+        self._warm: int | None = None
+        self._is_estimated = False
         self._sinks = sinks
         self.references: Callable[[], Mapping[str, float]] = dict
         """Returns the validation losses of the baselines by name; called after each epoch."""
@@ -116,18 +120,23 @@ class Tracker(AbstractContextManager["Tracker"]):
     def _speak(self) -> None:
         """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
         now, own = self._clock(), self._done - self._first
-        if own == WARM:
-            self._began = now
-        if own == WARM + MEASURED:
-            hours = (now - self._began) / MEASURED * (self._n_steps - self._done) / 3600
-            if hours > LONG and self.what == TRAINING:
-                log.warning(
-                    f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 keeps "
-                    "to a budget, trainer.steps_per_epoch=500 shortens epochs"
-                )
+        if self._warm is None and (own >= WARM or now - self._began >= SOON):
+            self._warm, self._began = own, now
+        elif self._warm is not None and not self._is_estimated:
+            measured = own - self._warm
+            if measured >= MEASURED or now - self._began >= SOON:
+                self._is_estimated = True
+                self._warn((now - self._began) / measured * (self._n_steps - self._done) / 3600)
         if self._is_piped and now - self._spoke >= EVERY:
             self._spoke = now
             log.info(f"step {self._done} of {self._n_steps}")
+
+    def _warn(self, hours: float) -> None:
+        if hours > LONG and self.what == TRAINING:
+            log.warning(
+                f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 keeps "
+                "to a budget, trainer.steps_per_epoch=500 shortens epochs"
+            )
 
     def steps(self, first: int, records: Sequence[StepRecord]) -> None:
         """Record loss and gradient norm of the steps from `first` on."""
