@@ -85,8 +85,17 @@ def _routes(openapi: Mapping[str, Any]) -> str:
     return "".join(routes)
 
 
+MOST_COLUMNS = 8
+"""Columns in the example of a request."""
+
+
 def _example(description: Mapping[str, Any]) -> str:
-    """A shortened example of a JSON body."""
-    columns = {description["time_column"]: ["2024-01-01 00:00", "..."]}
-    columns |= {name: [1.0, "..."] for name in description["inputs"][:3]}
+    """A shortened example of a JSON body: every column that a request needs, or the first of many, targets first."""
+    columns: dict[str, list[Any]] = {description["time_column"]: ["2024-01-01 00:00", "..."]}
+    if description["series_column"] is not None:
+        columns[description["series_column"]] = [*description["series"][:1], "..."]
+    names = dict.fromkeys([*description["targets"], *description["inputs"]])
+    columns |= {name: [1.0, "..."] for name in [*names][:MOST_COLUMNS]}
+    if len(names) > MOST_COLUMNS:
+        columns["..."] = ["..."]
     return html.escape(json.dumps({"frame": columns}))

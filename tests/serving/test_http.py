@@ -1,5 +1,6 @@
 """The service over HTTP: answers equal the Python API's, errors are one line, limits hold, it ends cleanly."""
 
+import html
 import json
 import re
 import signal
@@ -16,6 +17,7 @@ from entry_points import ROOT, SMALL, Trained, call
 
 from informer import Forecaster
 from informer.data.read.source import read_series
+from informer.serving.page import _example
 
 pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")
 pytest.importorskip("uvicorn", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")
@@ -178,6 +180,16 @@ def test_the_page_loads_nothing_from_elsewhere(served: Served) -> None:
         assert set(re.findall(r"https?://[^\"' <]+", content)) <= {"http://www.w3.org/2000/svg"}
         assert not re.search(r"<(script|link|img|iframe)[^>]* (src|href)=\"(?!data:)", content)
         assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_the_example_of_a_request_names_every_column(served: Served) -> None:
+    """Red if the command on the page, with a user's numbers, is refused because the target is missing."""
+    described = served.ask("GET", "/describe").json
+    (example,) = re.findall(r"curl -d '(.*?)'", html.unescape(served.ask("GET", "/").body.decode()))
+    names = {described["time_column"], *described["targets"], *described["inputs"]}
+    assert set(json.loads(example)["frame"]) == names
+    many = {"time_column": "t", "series_column": "id", "series": ["a"], "targets": ["z"], "inputs": [*"bcdefghijz"]}
+    assert [*json.loads(html.unescape(_example(many)))["frame"]] == ["t", "id", *"zbcdefgh", "..."]
 
 
 def test_a_body_that_never_ends_is_given_up(trained: Trained) -> None:
