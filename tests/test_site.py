@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from entry_points import script
+from entry_points import ROOT, script
 
 from informer.build import attention_names
 from informer.config import conversion
@@ -29,3 +29,9 @@ def test_every_mechanism_is_in_the_gallery() -> None:
 def test_links_that_leave_the_site_are_text() -> None:
     kept = "[plot](a.png) [table](../results/M/table.md) [site](https://arxiv.org)"
     assert site_pages.on_page_markdown(f"{kept} [`a.py`](../informer/a.py)") == f"{kept} `a.py`"
+
+
+def test_pages_open_from_disk() -> None:
+    """Red if links lead to folders, of which a browser shows a listing where no server adds index.html."""
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert re.search(r"^use_directory_urls: false\b", settings, re.M)
