@@ -176,8 +176,8 @@ def _has_content(path: Path) -> bool:
 @cache
 def _shipped() -> dict[str, DatasetConfig]:
     """`conf/dataset`, by name."""
-    found = {}
+    datasets = {}
     for path in sorted(resource("conf/dataset").glob("*.yaml")):
-        own = node_of(DatasetConfig, read_saved_yaml(path))
-        found[own.name] = own
-    return found
+        dataset = node_of(DatasetConfig, read_saved_yaml(path))
+        datasets[dataset.name] = dataset
+    return datasets

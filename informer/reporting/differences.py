@@ -38,8 +38,8 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     """
     named = [with_short_names(one) for one in settings]
     keys = sorted({key for one in named for key in one})
-    found = [Difference(key=key, values=_grouped([one.get(key, NO_VALUE) for one in named])) for key in keys]
-    differing = [each for each in found if sum(value != NO_VALUE for value, _ in each.values) > 1]
+    differences = [Difference(key=key, values=_grouped([one.get(key, NO_VALUE) for one in named])) for key in keys]
+    differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
     by_key = {each.key: each.values for each in differing}
     return [each for each in differing if by_key.get(_followed(each.key)) != each.values]
 
@@ -51,12 +51,12 @@ def rows_of(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:
 
 def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
     """Mechanisms by the names of the command line: `attn=prob`, not `attn._target_=...prob.ProbAttention`."""
-    found = dict(settings)
+    renamed = dict(settings)
     for slot in SLOTS:
-        target = found.pop(f"{slot}._target_", None)
+        target = renamed.pop(f"{slot}._target_", None)
         if target is not None:
-            found[slot] = target.split(".")[-2] if target.count(".") > 1 else target
-    return found
+            renamed[slot] = target.split(".")[-2] if target.count(".") > 1 else target
+    return renamed
 
 
 def _followed(key: str) -> str:

@@ -88,7 +88,7 @@ def to_html(content: Content) -> str:
         "script": script,
     }
     # one pass: inserted text is not searched again
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
 
 
 def json_in_html(value: Any) -> str:
@@ -100,8 +100,8 @@ def json_in_html(value: Any) -> str:
 
 
 def _chart_data(content: Content) -> dict[str, Any]:
-    found = {each.name: getattr(content, each.name) for each in fields(content) if each.name not in _STATIC}
-    return found | {"times": [_grid(times) for times in content.times]}
+    values = {each.name: getattr(content, each.name) for each in fields(content) if each.name not in _STATIC}
+    return values | {"times": [_grid(times) for times in content.times]}
 
 
 def _grid(times: Sequence[str]) -> Sequence[str] | dict[str, Any]:
@@ -203,8 +203,8 @@ def _text_row(cells: Sequence[str], before: str = "") -> str:
 def _grouped_rows(rows: Sequence[Sequence[str]]) -> str:
     """Rows with the same first cell as a group with one heading."""
     groups = []
-    for name, found in groupby(rows, key=lambda row: row[0]):
-        first, *others = [row[1:] for row in found]
+    for name, group in groupby(rows, key=lambda row: row[0]):
+        first, *others = [row[1:] for row in group]
         heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(others)}">{_breakable(name)}</th>'
         groups.append(f"<tbody>{_text_row(first, heading)}{''.join(map(_text_row, others))}</tbody>")
     return "".join(groups)

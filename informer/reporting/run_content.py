@@ -78,11 +78,11 @@ def run_content(
     model = TrainedModel.load(source, device=device)
     content = described(folder, source, model)
     with ExitStack() as reading:
-        found = trained_data(model.checkpoint, model.device, scratch=folder, dataset=dataset, data_dir=data_dir)
+        data_context = trained_data(model.checkpoint, model.device, scratch=folder, dataset=dataset, data_dir=data_dir)
         data: Data | None = None
         try:
             with _read_notes() as notes:
-                data = reading.enter_context(found)
+                data = reading.enter_context(data_context)
         except InputError as error:
             content.remarks.append(
                 f"The training data could not be read, so this page shows only what the run saved: {error}"

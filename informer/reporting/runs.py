@@ -147,32 +147,32 @@ def compare_runs(paths: Iterable[Path]) -> Comparison:
     """
     given = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
     folders = {path.resolve(): path for path in reversed(given)}
-    found: list[Run] = []
+    runs: list[Run] = []
     left_out: dict[str, list[str]] = {}
     for folder in sorted(folders):
         reason = _without_scores(folder)
         if reason is None:
             try:
-                found.append(_read(folder))
+                runs.append(_read(folder))
             except InputError as error:
                 reason = f"damaged: {error}"
         if reason is not None:
             left_out.setdefault(reason, []).append(str(folders[folder]))
-    notes = [_left_out_line(reason, runs) for reason, runs in left_out.items()]
-    if not found:
+    notes = [_left_out_line(reason, names) for reason, names in left_out.items()]
+    if not runs:
         raise InputError("runs: expected run directories with scores, found none" + "; ".join(["", *notes]))
-    found = sorted(_with_unique_labels(found, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
-    if len({run.task for run in found}) > 1:
+    runs = sorted(_with_unique_labels(runs, folders), key=lambda run: (math.isnan(run.skill), -run.skill))
+    if len({run.task for run in runs}) > 1:
         notes.append(
             "these runs have different data, horizons or test windows: their errors cannot be compared, and their "
             "skills only roughly"
         )
-    elif (lowest := min(found, key=lambda run: run.metrics["mse"])).metrics["mse"] < found[0].metrics["mse"]:
+    elif (lowest := min(runs, key=lambda run: run.metrics["mse"])).metrics["mse"] < runs[0].metrics["mse"]:
         notes.append(
             f"{lowest.name} has the lowest MSE: skills compare each run with its own baselines, which depend on its "
             "settings"
         )
-    return Comparison(runs=found, differences=find_differences([run.settings for run in found]), notes=notes)
+    return Comparison(runs=runs, differences=find_differences([run.settings for run in runs]), notes=notes)
 
 
 def _runs_of(path: Path) -> list[Path]:
