@@ -91,7 +91,7 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[
 def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object]]:
     """The number of each cell's text in the order of their first rows, and the texts."""
     if is_kept_once(cells):  # numbered in this order already, unless these are a part of the rows
-        codes, texts = cells.cat.codes.to_numpy(), list(cells.cat.categories)
+        codes, texts = np.asarray(cells.array.codes), list(cells.cat.categories)
         firsts = np.maximum.accumulate(codes[np.append(True, codes[1:] != codes[:-1])])
         numbers = np.unique(firsts[firsts >= 0])
         if len(numbers) == len(texts) and (np.diff(firsts, prepend=-1) <= 1).all():

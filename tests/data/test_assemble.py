@@ -1,17 +1,20 @@
 """Long CSV files are read in chunks and put together: the same cells as pandas reads at once, numbers never twice."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
-from informer.data.read import assemble, memory
+from informer.data.read import assemble, memory, timestamps
 from informer.data.read.cells import is_kept_once, written
 from informer.data.read.numeric import has_numbers, has_words, numbers
 from informer.data.read.table import Table, read_table
 from informer.data.read.timestamps import parse_timestamps
+from informer.errors import InputError
 
 N = 40
 
@@ -37,6 +40,8 @@ CASES = {
     "integers beyond double precision, then decimals": [2**53 + 1, *(i / 8 for i in range(N - 1))],
     "text that repeats": ["spring", "autumn"] * 20,
     "text that does not": [f"no. {i}" for i in range(N)],
+    "text of other lengths": [*(f"no. {i}" for i in range(20)), *(f"number {i}" for i in range(20))],
+    "text that does not, with empty cells": ["" if i % 9 == 4 else f"no. {i:02d}" for i in range(N)],
     "text late": [*range(39), "none"],
     "empty cells late": [*range(39), ""],
     "no cell at first": [*[""] * 20, *range(20)],
@@ -54,6 +59,24 @@ def test_the_cells_are_those_of_the_whole_file(case: str, tmp_path: Path) -> Non
     for column in expected:
         pd.testing.assert_series_equal(written(table.frame[column]), expected[column])
     assert list(table.columns) == list(expected.columns)
+
+
+def test_cells_of_equal_length_share_the_array_of_their_ends(tmp_path: Path) -> None:
+    """Red when the text of a long time column takes 8 bytes more for each cell."""
+    text = table_of({"date": DATES, "y": list(range(N))}, tmp_path).frame["date"]
+    chunks = pyarrow.table({"date": text})["date"].chunks
+    assert len(chunks) == 6
+    assert len({chunk.buffers()[1].address for chunk in chunks[:-1]}) == 1
+
+
+def test_more_texts_than_short_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when the code of a text overflows 16 bits and becomes that of another text or of an empty cell."""
+    monkeypatch.setattr(assemble, "ROWS", 10_000)
+    names = ["", *np.repeat([f"store {i}" for i in range(33_000)], 3)]
+    ids = [names[0], *(["a", "b"] * 5_000), *names[1:]]
+    table = table_of({"id": ids, "y": list(range(len(ids)))}, tmp_path)
+    assert is_kept_once(table.frame["id"])
+    assert written(table.frame["id"]).fillna("").tolist() == ids
 
 
 def test_names_keep_their_spelling(tmp_path: Path) -> None:
@@ -86,6 +109,44 @@ def test_times_that_repeat_are_read_once(tmp_path: Path) -> None:
     assert is_kept_once(table.frame["date"])
     expected = pd.to_datetime(pd.Series(times), format="%Y-%m-%d %H:%M", errors="coerce")
     assert parse_timestamps(table, "date", "ISO8601").equals(pd.DatetimeIndex(expected))
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_times_of_some_rows(zone: str | None, tmp_path: Path) -> None:
+    """Red when the rows of one series, which have only some of the file's times, get the times of others."""
+    times = [*(["2024-01-31 13:00", "2024-01-31 14:00"] * 10), *(["2024-07-31 15:00", "soon"] * 10)]
+    table = table_of({"date": times, "y": list(range(N))}, tmp_path)
+    for rows in (slice(0, 20), slice(20, 40), slice(0, 40)):
+        part = replace(table, frame=table.frame.iloc[rows])
+        expected = pd.to_datetime(pd.Series(times[rows]), format="%Y-%m-%d %H:%M", errors="coerce")
+        expected = expected.dt.tz_localize(zone)
+        assert parse_timestamps(part, "date", "ISO8601", timezone=zone).equals(pd.DatetimeIndex(expected))
+
+
+@pytest.mark.parametrize(
+    "late", ["2024-02-01 00:00:00.5", "2024-02-01 00:00:00.123456789", "9999-01-01", "2024-02-01T00:00Z", "soon", ""]
+)
+def test_times_of_several_pieces(late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when the times after a piece boundary are read in the unit or with the offset of those before."""
+    monkeypatch.setattr(timestamps, "PIECE", 3)
+    cells = ["2024-01-31 13:00", "2024-01-31 14:00", "2024-01-31 15:00", "2024-01-31 16:00", late, "2024-03-01"]
+    table = Table("t", pd.DataFrame({"date": pd.Series(cells, dtype="str")}), first_row=0)
+    if late.endswith("Z"):
+        with pytest.raises(InputError, match="offset"):
+            parse_timestamps(table, "date", "ISO8601")
+        return
+    expected = [pd.to_datetime(cell, format="ISO8601", errors="coerce") for cell in cells]
+    expected = [pd.NaT if time.year == 9999 else time for time in expected]
+    found = parse_timestamps(table, "date", "ISO8601")
+    assert [str(time) for time in found] == [str(time) for time in expected]
+
+
+def test_pieces_with_one_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when an offset is lost between pieces."""
+    monkeypatch.setattr(timestamps, "PIECE", 3)
+    cells = [f"2024-01-31T{hour}:00+01:00" for hour in range(10, 18)]
+    table = Table("t", pd.DataFrame({"date": pd.Series(cells, dtype="str")}), first_row=0)
+    assert parse_timestamps(table, "date", "ISO8601").tolist() == [pd.Timestamp(cell) for cell in cells]
 
 
 def test_text_kept_once_is_looked_at_like_other_text(tmp_path: Path) -> None:

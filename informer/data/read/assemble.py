@@ -7,14 +7,19 @@ all rows and freed, and repeated text is dictionary-encoded.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from informer.data.read.cells import kept_once
+from informer.data.read.memory import give_back
 
 ROWS = 1 << 16
 """Rows of a chunk."""
+
+CHUNKS = 8
+"""Chunks after which memory freed by the parser is returned to the operating system."""
 
 REPEATED = 4
 """Minimum average number of rows per distinct text for dictionary encoding."""
@@ -22,7 +27,7 @@ REPEATED = 4
 EXACT = 1 << 53
 """Integers below this are exact in double precision."""
 
-GROWTH = 8
+GROWTH = 32
 """Arrays grow by 1 / GROWTH of their length, in place if the system can."""
 
 
@@ -45,8 +50,10 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     if second is None:
         return first
     parts = _Parts.of(first)
-    for chunk in chain([first, second], rest):
+    for number, chunk in enumerate(chain([first, second], rest), start=1):
         parts.add(chunk)
+        if number % CHUNKS == 0:
+            give_back(parts.numbers.filled_bytes)
     return parts.frame()
 
 
@@ -74,6 +81,11 @@ class _Rows:
         self.array[self.n : end] = values
         self.n = end
 
+    @property
+    def filled_bytes(self) -> int:
+        """Size of the rows so far."""
+        return self.n * self.array.strides[0]
+
     def filled(self) -> np.ndarray:
         self.array.resize((self.n, *self.array.shape[1:]), refcheck=False)
         return self.array
@@ -88,11 +100,42 @@ class _Repeated:
 
     def add(self, cells: pd.Series) -> None:
         places, texts = pd.factorize(cells)
-        numbers = [self.known.setdefault(text, len(self.known)) for text in texts]
-        self.codes.add(np.append(np.array(numbers, dtype=np.int32), np.int32(-1))[places])
+        numbers = [*(self.known.setdefault(text, len(self.known)) for text in texts), -1]
+        if len(self.known) > np.iinfo(self.codes.array.dtype).max:
+            self.codes = _Rows(self.codes.filled().astype(np.int32), self.codes.n)
+        self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[places])
 
     def column(self) -> pd.Series:
         return kept_once(self.codes.filled(), list(self.known))
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Text of many different cells, in chunks. Those whose cells have the same lengths, such as the times of a long
+    file, share the array of their ends, which takes 8 bytes for each cell."""
+
+    chunks: list[pd.Series] = field(default_factory=list)
+    ends: Any = None
+    """Arrow buffer of the last chunk."""
+
+    def add(self, cells: pd.Series) -> None:
+        assert isinstance(cells.dtype, pd.StringDtype)
+        self.chunks.append(self._shared(cells) if cells.dtype.storage == "pyarrow" else cells)
+
+    def column(self) -> pd.Series:
+        return pd.concat(self.chunks, ignore_index=True)
+
+    def _shared(self, cells: pd.Series) -> pd.Series:
+        import pyarrow  # which has made the cells
+
+        text = pyarrow.chunked_array(pyarrow.array(cells.array)).combine_chunks()
+        if text.type != pyarrow.large_string() or text.offset:
+            return cells
+        known, ends, letters = text.buffers()
+        if self.ends is None or not self.ends.equals(ends):
+            self.ends = ends
+        own = pyarrow.LargeStringArray.from_buffers(len(text), self.ends, letters, known)
+        return pd.Series(pd.array(own, dtype=cells.dtype), copy=False)
 
 
 @dataclass(slots=True)
@@ -112,7 +155,7 @@ class _Parts:
     numbers: _Rows
     whole: dict[int, _Rows]
     repeated: dict[int, _Repeated]
-    texts: dict[int, list[pd.Series]]
+    texts: dict[int, _Texts]
 
     @classmethod
     def of(cls, first: pd.DataFrame) -> "_Parts":
@@ -125,8 +168,8 @@ class _Parts:
             places=found["f"],
             numbers=_Rows(np.empty((n, len(found["f"])))),
             whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in found["i"]},
-            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int32))) for i in again},
-            texts={i: [] for i in found["t"] if i not in again},
+            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in again},
+            texts={i: _Texts() for i in found["t"] if i not in again},
         )
 
     def add(self, chunk: pd.DataFrame) -> None:
@@ -143,7 +186,7 @@ class _Parts:
         for i, repeated in self.repeated.items():
             repeated.add(chunk.iloc[:, i])
         for i, texts in self.texts.items():
-            texts.append(chunk.iloc[:, i])
+            texts.add(chunk.iloc[:, i])
 
     def frame(self) -> pd.DataFrame:
         """All rows, without copying the numbers."""
@@ -155,7 +198,7 @@ class _Parts:
     def _others(self) -> Iterator[tuple[int, pd.Series]]:
         yield from ((i, pd.Series(rows.filled(), copy=False)) for i, rows in self.whole.items())
         yield from ((i, repeated.column()) for i, repeated in self.repeated.items())
-        yield from ((i, pd.concat(texts, ignore_index=True)) for i, texts in self.texts.items())
+        yield from ((i, texts.column()) for i, texts in self.texts.items())
 
 
 def _kind(dtype: object) -> str:

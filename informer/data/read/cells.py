@@ -15,6 +15,9 @@ EMPTY_WORDS = {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL"
 EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 """Text that pandas reads as an empty cell, although it may be a name."""
 
+PIECE = 1 << 16
+"""Number of cells whose lengths are computed at once."""
+
 KEPT_ONCE = "texts of a file"
 """Marks the columns made by `kept_once`."""
 
@@ -32,6 +35,14 @@ def kept_once(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
 def is_kept_once(cells: pd.Series) -> bool:
     """Whether a column is from `kept_once`."""
     return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == KEPT_ONCE
+
+
+def codes_of(cells: pd.Series) -> tuple[np.ndarray, pd.Index]:
+    """Codes of a column of `kept_once` (-1 for an empty cell), and their texts; only texts that occur."""
+    codes = np.asarray(cells.array.codes)  # not cells.cat.codes, which copies them
+    if np.count_nonzero(pd.unique(codes) >= 0) == len(cells.cat.categories):
+        return codes, cells.cat.categories
+    return pd.factorize(cells)  # a part of a file's rows
 
 
 def written(cells: pd.Series) -> pd.Series:
@@ -56,8 +67,14 @@ def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
     for i, column in enumerate(frame.columns):
         cells = distinct(frame.iloc[:, i])
         is_text = is_string_dtype(cells) or is_object_dtype(cells)
-        if len(str(column)) > limits.cell or (is_text and (cells.str.len() > limits.cell).any()):
+        if len(str(column)) > limits.cell or (is_text and _longest(cells) > limits.cell):
             raise long_cell(path, limits.cell)
+
+
+def _longest(cells: pd.Series) -> float:
+    """Characters of the longest text; in pieces, since the lengths of all cells can take as much memory as the text."""
+    lengths = (cells.iloc[begin : begin + PIECE].str.len().max() for begin in range(0, len(cells), PIECE))
+    return max((float(length) for length in lengths if pd.notna(length)), default=0.0)
 
 
 def as_written(as_text: Sequence[str], names: Sequence[str]) -> dict[str, Any]:

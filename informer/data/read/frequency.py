@@ -137,8 +137,8 @@ class Frequency:
         # a common unit, such as half seconds for steps of 1.5 s in timestamps of whole seconds
         part = gcd(nanos, UNIT_NANOS[timestamps.unit])
         distances, each = np.diff(timestamps.asi8), UNIT_NANOS[timestamps.unit]
-        if nanos % each == 0 and (distances == nanos // each).all():  # as usual, and with a third of the memory
-            return np.ones(len(distances), dtype=np.int64)
+        if nanos % each == 0 and (distances == nanos // each).all():  # as usual: one number, repeated without memory
+            return np.broadcast_to(np.int64(1), len(distances))
         steps, rest = np.divmod(distances * (each // part), nanos // part)
         return np.where(rest == 0, steps, 0)
 

@@ -75,12 +75,7 @@ def fixed(nanos: int) -> BaseOffset:
 
 def candidates(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
     """Possible steps given the most frequent distance between rows, most likely first."""
-    distances = np.diff(timestamps.asi8)
-    gap = int(distances[0])
-    if not (distances == gap).all():  # sorting them takes a second array
-        gaps, counts = np.unique(distances, return_counts=True)
-        gap = int(gaps[counts.argmax()])
-    gap *= UNIT_NANOS[timestamps.unit]
+    gap = _usual_distance(timestamps) * UNIT_NANOS[timestamps.unit]
     first = timestamps[0]
     if gap >= 28 * DAY:
         yield from _month_steps(timestamps)
@@ -93,6 +88,15 @@ def candidates(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:
         yield BusinessHour()
     if 13 * DAY <= gap <= 16 * DAY:
         yield from (to_offset("SMS"), to_offset("SME"))
+
+
+def _usual_distance(timestamps: pd.DatetimeIndex) -> int:
+    """The most frequent distance between rows, in the unit of the timestamps."""
+    distances = np.diff(timestamps.asi8)
+    if (distances == distances[0]).all():  # sorting them takes a second array
+        return int(distances[0])
+    gaps, counts = np.unique(distances, return_counts=True)
+    return int(gaps[counts.argmax()])
 
 
 def _month_steps(timestamps: pd.DatetimeIndex) -> Iterator[BaseOffset]:

@@ -12,10 +12,11 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 
 from informer.config.file_format import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
 from informer.data.read.calendar_columns import YEARS, are_years
-from informer.data.read.cells import is_kept_once, written
+from informer.data.read.cells import codes_of, is_kept_once, written
 from informer.data.read.date_order import settle
 from informer.data.read.date_text import date_formats
 from informer.data.read.table import Table, shown
+from informer.data.read.time_pieces import joined, taken
 from informer.data.read.zone import in_zone, with_offsets
 from informer.errors import InputError
 
@@ -36,7 +37,7 @@ USUAL_DAYS = (18_264, 73_051)
 _LAST = 1e9 * 86_400 * 365.25 * (YEARS.stop - 1970)
 """Nanoseconds from 1970 to the end of YEARS."""
 
-PIECE = 1 << 18
+PIECE = 1 << 16
 """Number of cells converted to Python strings at once, since these take several times their space."""
 
 _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
@@ -98,9 +99,16 @@ def parse_timestamps(
         times = pd.DatetimeIndex(cells, name=None)
     else:
         times = _parse(table, column, time_format)
-    if len(times) and not (times.min().year in YEARS and times.max().year in YEARS):
+    if len(times) and not _are_in_years(times):
         times = pd.DatetimeIndex(times.where(times.year.isin(YEARS)))
     return times if timezone is None else in_zone(times, timezone, table, column, groups)
+
+
+def _are_in_years(times: pd.DatetimeIndex) -> bool:
+    """Whether all times are in YEARS, and none is missing."""
+    counts = times.asi8  # their extremes need no copy, unlike those of times; a missing time is the smallest
+    first, last = times[int(counts.argmin())], times[int(counts.argmax())]
+    return bool(pd.notna(first)) and first.year in YEARS and last.year in YEARS
 
 
 def _looks_like_days(cells: pd.Series) -> bool:
@@ -195,19 +203,17 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     cells = table.frame[column]
     codes, texts = None, cells
     if is_kept_once(cells):
-        codes, once = pd.factorize(cells)
+        codes, once = codes_of(cells)
         texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for empty cells (code -1)
     begins = range(0, max(len(texts), 1), PIECE)
     try:
-        pieces = [_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins]
-        times = pieces[0].append(pieces[1:])
-        if not isinstance(times, pd.DatetimeIndex) or len({str(piece.tz) for piece in pieces}) > 1:
-            raise ValueError("several offsets from UTC")
+        pieces = (_times_of(texts.iloc[begin : begin + PIECE], time_format) for begin in begins)
+        times = joined(pieces, len(texts))
     except ValueError:
         if time_format != ISO and "%z" not in time_format:
             raise
         return with_offsets(written(cells).astype(str), time_format, table, column)
-    return times if codes is None else times[codes]
+    return times if codes is None else taken(times, codes)
 
 
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
