@@ -99,6 +99,31 @@ def test_an_unseen_category_is_said_and_forecast(
     assert min(kinds) < found < max(kinds)
 
 
+def test_each_file_with_an_unseen_category_is_named_once(
+    shops: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the file of future covariates is read, and warned of, for the check and again for the forecast."""
+    monkeypatch.chdir(shops[0])
+    ahead(shops[1], "unheard").to_csv("new.csv", index=False)
+    words = ["predict", "checkpoint=run", "input=shops.csv", "output=new", "plots=false", "future=new.csv"]
+    lines = call(*words).out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "new.csv, column 'promo'", "shops.csv, column 'promo'", "forecast"
+    ]  # fmt: skip
+
+
+def test_a_file_of_future_covariates_that_changes_is_read_again(
+    shops: tuple[Path, pd.DataFrame], model: Forecaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when forecasts use the rows of a file that has been replaced since the last call."""
+    monkeypatch.chdir(shops[0])
+    found = []
+    for kind in ("none", "tv"):
+        ahead(shops[1], kind).to_csv("changing.csv", index=False)
+        found.append(model.predict(history(shops[1]), future="changing.csv")["sales"].mean())
+    assert found[1] > found[0] + 10
+
+
 def test_rolling_forecasts_and_scores_use_the_same_codes(
     shops: tuple[Path, pd.DataFrame], model: Forecaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

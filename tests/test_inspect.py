@@ -78,7 +78,7 @@ def broken() -> pd.DataFrame:
     """Everything repairs fix, and two columns that none fixes."""
     frame = table(note=1.0).astype({"note": object}).assign(spike=1.0)
     frame.loc[[50, 51], "load"] = np.nan
-    frame.loc[[7, 300], "note"] = "?"
+    frame.loc[[7, 300], "note"] = "12 kW"
     frame.loc[9, "spike"] = np.inf
     frame = frame.drop(index=range(100, 105))
     frame = pd.concat([frame, frame.iloc[[30, 31]]])
@@ -114,7 +114,7 @@ def test_all_problems_are_listed_and_the_command_fixes_them(folder: Path) -> Non
 def test_a_column_that_the_command_leaves_out_is_named(folder: Path) -> None:
     """Red if one bad cell costs a column without a word, or a column that is asked for is left out."""
     frame = table().astype({"load": object})
-    frame.loc[5, "load"] = "closed"
+    frame.loc[5, "load"] = "12 kW"
     frame.to_csv("bad.csv", index=False)
     outcome = call("inspect", "bad.csv")
     assert "dataset.columns=[price]" in command(outcome)
@@ -409,3 +409,17 @@ def test_years_and_months_next_to_times_are_proposed_to_be_left_out(folder: Path
     assert "dataset.exclude=[year,month,hour]" in command(outcome)
     assert "calendar:" not in call("inspect", "f.csv", "dataset.exclude=[year,month,hour]").out
     trains(outcome)
+
+
+@pytest.mark.parametrize("first", [0, 150])
+def test_the_column_that_separates_series_is_not_called_a_category(first: int, folder: Path) -> None:
+    """Red when the names of series are listed as unused text, also where the series overlap in part only."""
+    parts = [table(300).assign(id="a", kind="x"), table(300 + first)[first:].assign(id="b", kind="y")]
+    pd.concat(parts).assign(kind=["x", "y", "y"] * 200).to_csv("long.csv", index=False)
+    outcome = call("inspect", "long.csv")
+    assert "separated by column 'id'" in outcome.out
+    assert "text columns not used: kind (2 values)" in outcome.out
+    refused = call("train", "dataset=csv", "dataset.path=long.csv", *QUICK)
+    assert refused.status == 2
+    assert "times repeat; dataset.series_col=id reads each id as a series" in refused.out
+    assert "dataset.categorical=[kind]" in refused.out

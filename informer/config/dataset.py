@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from informer.config.calendar import Calendar, field_problems, holiday_problems, places_of
-from informer.config.file_format import Hints, format_problems, hint_problems, zone_problems
+from informer.config.file_format import Hints, format_problems, hint_problems, missing_problems, zone_problems
 from informer.config.model import CalendarEmbed
 from informer.config.repairs import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
 from informer.errors import listed
@@ -118,6 +118,8 @@ class DatasetConfig:
         hint: where to get a file that has no stable URL.
         sheet: sheet of a workbook, by name or by number from 1; None takes the first.
         separator, decimal, thousands, encoding: format of CSV text; None detects it, thousands="" means no separator.
+        missing_values: words (closed, offline) and numbers (-999) that mean a missing value, like an empty cell, except
+            in `series_col` and `categorical`.
         sort, duplicates, fill, max_gap: repairs (see `Repairs`), none by default; fill=mask keeps gaps.
         min_observed: with fill=mask, windows are left out if a smaller share of rows than this has an observed target,
             in the lookback window or in the horizon.
@@ -156,6 +158,7 @@ class DatasetConfig:
     decimal: str | None = None
     thousands: str | None = None
     encoding: str | None = None
+    missing_values: list[str] = field(default_factory=list)
     sort: bool = False
     duplicates: Duplicates | None = None
     fill: Fill | None = None
@@ -201,7 +204,9 @@ class DatasetConfig:
     @property
     def hints(self) -> Hints:
         """The format of files as far as it is given."""
-        return Hints(self.separator, self.decimal, self.thousands, self.encoding, self.sheet)
+        return Hints(
+            self.separator, self.decimal, self.thousands, self.encoding, self.sheet, tuple(self.missing_values)
+        )
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
@@ -224,6 +229,7 @@ class DatasetConfig:
             problems.append(f"dataset.file: expected the name of a file in data_dir, found {self.file!r}")
         if self.time_format is not None:
             problems += format_problems(self.time_format)
+        problems += missing_problems(self.missing_values)
         problems += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
         return [*problems, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
 

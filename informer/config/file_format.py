@@ -2,10 +2,11 @@
 
 import codecs
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from informer.errors import InputError
+from informer.errors import InputError, listed
 
 DECIMALS, THOUSANDS = (".", ","), ("", ",", ".", "'", " ")
 """Characters allowed in numbers."""
@@ -62,6 +63,16 @@ def hint_problems(separator: str | None, decimal: str | None, thousands: str | N
     return problems
 
 
+def missing_problems(words: Sequence[str]) -> list[str]:
+    """Problem of `dataset.missing_values`: an empty word, or one with a blank at either end, which no cell has."""
+    wrong = [word for word in words if word != word.strip() or not word]
+    return (
+        [f"dataset.missing_values: expected words such as closed, found {listed(list(map(repr, wrong)))}"]
+        if wrong
+        else []
+    )
+
+
 def _may_separate(mark: str) -> bool:
     return mark.isascii() and not mark.isalnum() and mark not in "\"'\r\n\0+-."
 
@@ -82,6 +93,7 @@ class Hints:
     Args:
         separator, decimal, thousands, encoding: format of CSV text.
         sheet: sheet of a workbook, by name or by number from 1; None: the first.
+        missing_values: words and numbers that mean a missing value, in addition to the usual ones.
 
     Raises:
         InputError: invalid separator or encoding.
@@ -92,6 +104,7 @@ class Hints:
     thousands: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    missing_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for problem in hint_problems(self.separator, self.decimal, self.thousands, self.encoding):

@@ -23,6 +23,7 @@ class InputFormat:
     decimal: str | None = None
     thousands: str | None = None
     encoding: str | None = None
+    missing_values: list[str] | None = None
     sort: bool | None = None
     duplicates: Duplicates | None = None
     fill: Fill | None = None

@@ -237,6 +237,7 @@ def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
         duplicates=next((one.duplicates for one in datasets if one.duplicates), None),
         fill=common_fill([one.fill for one in datasets]),
         timezone=next((one.timezone for one in datasets if one.timezone), None),
+        missing_values=list(dict.fromkeys(word for one in datasets for word in one.missing_values)),
         time_format=next((one.time_format for one in datasets if one.time_format), None),
         short=Short.pad if pads else datasets[0].short,
     )

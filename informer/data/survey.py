@@ -9,17 +9,12 @@ from informer.config.repairs import Fill
 from informer.data.panel import panel_tables
 from informer.data.read.advice import repaired_config
 from informer.data.read.report import Problem, grouped
+from informer.data.read.separating import separating_column
 from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.table import Table, name_of
 from informer.data.read.time_column import find_time_column, looks_dated
 from informer.data.seasonality import Season, bridged, find_seasons, usual_periods
-from informer.errors import InputError
-
-FEW = 10
-"""Least average number of rows per value in a column that could contain names of series."""
-
-MOST_REPEATED = 0.01
-"""Largest share of duplicate timestamps within the series of such a column; the checks report these rows."""
+from informer.errors import InputError, listed
 
 MOST_SERIES = 4
 """Number of series in which seasons are searched."""
@@ -88,6 +83,8 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     repairs: list[str] = []
     if dataset.timezone != given.timezone:
         repairs.append(f"{path.name}: timezone={dataset.timezone}: times are local, with its clock changes")
+    if dataset.missing_values != given.missing_values:
+        repairs.append(f"{path.name}: missing_values={listed(dataset.missing_values)}: read as empty cells")
     for own, name, config in tables:
         series, report = inspect_table(own, with_repairs(config, repaired), name)
         if series is None or report.problems:
@@ -139,14 +136,7 @@ def series_column(table: Table, dataset: DatasetConfig) -> str | None:
         time_col = find_time_column(table, dataset.time_col)
     except InputError:  # reported together with the table's other problems
         return None
-    rows = table.frame
-    if not len(rows) or len(rows) < 2 * rows[time_col].nunique():
-        return None
-    others = (name for name in table.columns if name not in (time_col, dataset.target))
-    few = (name for name in others if rows[name].nunique() * FEW <= len(rows))
-    repeated = {name: float(rows.duplicated([name, time_col]).mean()) for name in few}
-    best = min(repeated, key=lambda name: repeated[name], default=None)
-    return best if best is not None and repeated[best] <= MOST_REPEATED else None
+    return separating_column(table, time_col, dataset.target)
 
 
 def common_fill(wanted: Sequence[Fill | None]) -> Fill | None:
@@ -172,6 +162,7 @@ def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> D
         duplicates=next((one.duplicates for one in repaired if one.duplicates), dataset.duplicates),
         fill=common_fill([one.fill for one in repaired]) or dataset.fill,
         timezone=next((one.timezone for one in repaired if one.timezone), dataset.timezone),
+        missing_values=list(dict.fromkeys(word for one in [dataset, *repaired] for word in one.missing_values)),
     )
 
 

@@ -79,6 +79,7 @@ class Reader:
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
         self._has_warned, self._known_times = False, KnownTimes()
+        self._last_future: tuple[object, Futures] | None = None
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
         self.min_observed = self._as_trained.min_observed
@@ -150,12 +151,16 @@ class Reader:
         return self._futures(with_whole_times(table_of_frame(frame, name, config.time_col), config), config)
 
     def future_file(self, path: Path, written: InputFormat) -> Futures:
-        """Read a file of future covariates.
+        """Read a file of future covariates; the last one is kept, since all batches of a job need it.
 
         Raises:
             InputError: it cannot be read, or has no times.
         """
-        return self._futures(*self._read(partial(table_of_file, path), written))
+        stat = path.stat() if path.is_file() else None
+        key = stat and (path.resolve(), stat.st_mtime_ns, stat.st_size, replace(written))
+        if self._last_future is None or key is None or self._last_future[0] != key:
+            self._last_future = key, self._futures(*self._read(partial(table_of_file, path), written))
+        return self._last_future[1]
 
     def _read(self, read: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
         """The cells of a table and its settings, with the time column of training if it exists."""

@@ -17,7 +17,7 @@ from informer.files import expanded
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
 
-REPAIRS = ("timezone", "sort", "duplicates", "fill", "columns")
+REPAIRS = ("timezone", "missing_values", "sort", "duplicates", "fill", "columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

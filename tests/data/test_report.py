@@ -50,7 +50,8 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         f"5 rows are missing in 2 gaps; {FILL}",
         "f.csv, row 57, column 'date': expected 2020-01-03 11:00:00 (step h), found 2020-01-03 11:20:00 "
         "(2 steps of another length); write rows at equal steps, or set dataset.frequency",
-        f"f.csv, row 7, column 'a': expected a number, found 'x' (2 such cells); fix the cell, {NUMBER}",
+        "f.csv, row 7, column 'a': expected a number, found 'x' (2 such cells); fix the cell, if it means a missing "
+        f"value set dataset.missing_values=[x,y], {NUMBER}",
         f"f.csv, row 11, column 'b': expected a number, found 'inf'; fix the cell, {NUMBER}",
         f"f.csv, row 13, column 'c': expected a number, found an empty cell or NaN (3 such cells); {FILL}, {NUMBER}",
         "f: 60 rows are too few for seq_len=24, pred_len=8 and split ratio 0.7/0.1/0.2: "

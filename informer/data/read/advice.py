@@ -94,10 +94,19 @@ def _changed(config: DatasetConfig, columns: Sequence[str], problems: Sequence[P
         sort=config.sort or "dataset.sort=true" in asked,
         duplicates=config.duplicates or (Duplicates.first if "dataset.duplicates=first" in asked else None),
         fill=config.fill or (Fill.linear if "dataset.fill=linear" in asked else None),
+        missing_values=_united(config.missing_values, asked),
         timezone=config.timezone or _value_of("dataset.timezone", asked),
         time_format=config.time_format or _value_of("dataset.time_format", asked),
         columns=kept if 0 < len(kept) < len(columns) else config.columns,
     )
+
+
+def _united(known: Sequence[str], asked: Iterable[str]) -> list[str]:
+    """The missing values that are known or asked for."""
+    lists = [
+        one.partition("=[")[2].removesuffix("]") for one in sorted(asked) if one.startswith("dataset.missing_values=")
+    ]
+    return list(dict.fromkeys([*known, *(word for words in lists for word in words.split(","))]))
 
 
 def _value_of(key: str, settings: Iterable[str]) -> str | None:

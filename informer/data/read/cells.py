@@ -1,12 +1,12 @@
 """Text cells: missing values, dictionary encoding and length limits. Limits of files are in `limits`."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_object_dtype, is_string_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_object_dtype, is_string_dtype
 
 from informer.config.repairs import Limits
 from informer.data.read.limits import long_cell
@@ -77,11 +77,39 @@ def _longest(cells: pd.Series) -> float:
     return max((float(length) for length in lengths if pd.notna(length)), default=0.0)
 
 
-def as_written(as_text: Sequence[str], names: Sequence[str]) -> dict[str, Any]:
-    """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged."""
+def as_written(as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()) -> dict[str, Any]:
+    """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged, and read `missing_values`
+    as empty cells of the others."""
     written = [name for name in as_text if name in names]
     if not written:
-        return {}
-    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), EMPTY_WORDS)  # by index: names may repeat
+        return {"na_values": [*missing_values]} if missing_values else {}
+    words = EMPTY_WORDS | {*missing_values}
+    empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), words)  # by index: names may repeat
     empty |= {names.index(name): {""} for name in written}
     return {"dtype": dict.fromkeys(written, str), "keep_default_na": False, "na_values": empty}
+
+
+def without_words(frame: pd.DataFrame, words: Sequence[str], kept: Collection[str | None]) -> pd.DataFrame:
+    """The frame with missing values in place of these words and numbers, except in the columns `kept`."""
+    listed_numbers = [float(word) for word in words if _is_number(word)]
+    changed: dict[str, pd.Series] = {}
+    for column in [column for column in frame.columns if column not in kept]:
+        cells = frame[column]
+        if is_kept_once(cells) or is_string_dtype(cells) or is_object_dtype(cells):
+            cells = written(cells)
+            missing = cells.isin([*words, *listed_numbers])
+        elif listed_numbers and is_numeric_dtype(cells) and not is_bool_dtype(cells):
+            missing = cells.isin(listed_numbers)
+        else:
+            continue
+        if missing.any():
+            changed[column] = cells.mask(missing)
+    return frame.assign(**changed) if changed else frame
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -22,6 +22,13 @@ LARGEST = 1e30
 """Maximum magnitude of a value; larger ones, scaled by a training scaler, could overflow float32."""
 
 
+MOST_WORDS = 3
+"""Maximum number of distinct words in a column of numbers that are proposed as `dataset.missing_values`."""
+
+_WORD = re.compile(r"[^\W\d]+(?:[ _-][^\W\d]+)*|[-*.?/]+")
+"""Words without digits, and signs; not numbers with units or other marks."""
+
+
 def check_times(name: str, unread: pd.Series, time_format: str | None, report: Report) -> None:
     """Check that every cell of the time column is a time.
 
@@ -172,9 +179,13 @@ def _check_column(rows: Rows, place: int, text: pd.Series, advice: str | None, r
         if bad.any():
             row = int(bad.argmax())
             found = shown(text[rows.lines[row]] if bad is worded else values[row])
+            words = missing_words(text, len(rows)) if bad is worded else []
+            setting = f"dataset.missing_values=[{','.join(words)}]"
             report.add(
                 f"{rows.at(row, column)}: expected {expected}, found {found}{several(int(bad.sum()), 'such cells')}; "
-                f"{_decimal_advice(found)}, {leave_out}",
+                f"{f'fix the cell, if it means a missing value set {setting}' if words else _decimal_advice(found)}, "
+                f"{leave_out}",
+                *([setting] if words else []),
                 column=column,
             )
     if empty.any() and advice is not None:
@@ -184,6 +195,18 @@ def _check_column(rows: Rows, place: int, text: pd.Series, advice: str | None, r
             "dataset.fill=linear",
             column=column,
         )
+
+
+def missing_words(text: pd.Series, n_rows: int) -> list[str]:
+    """The words in a column of numbers, if they are few and in fewer cells than numbers: they may mean a missing value.
+
+    Args:
+        text: cells of the column that are not numbers.
+        n_rows: number of rows.
+    """
+    words = [str(word) for word in text.unique()[: MOST_WORDS + 1]]
+    is_usual = 0 < len(words) <= MOST_WORDS and 2 * len(text) < n_rows
+    return words if is_usual and all(map(_WORD.fullmatch, words)) else []
 
 
 def check_doubts(table: Table, columns: Sequence[str], report: Report) -> None:

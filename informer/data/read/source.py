@@ -16,6 +16,7 @@ from jaxtyping import Float64
 from informer.config.dataset import DatasetConfig, Short
 from informer.config.lengths import WindowSizes
 from informer.data.read.calendar_columns import find_calendar_columns, joined_calendar
+from informer.data.read.cells import without_words
 from informer.data.read.checks import check_doubts, constant_columns
 from informer.data.read.clock_column import find_clock_column, joined
 from informer.data.read.dialect import COMMON, Dialect
@@ -109,7 +110,9 @@ def prepared(table: Table, config: DatasetConfig) -> Table:
 
 
 def with_whole_times(table: Table, config: DatasetConfig) -> Table:
-    """The table with times that are in several columns joined in one, and without a first column of row numbers."""
+    """The table with times that are in several columns joined in one, without a first column of row numbers, and with
+    missing values as `config` lists them."""
+    table = with_missing_values(table, config)
     others = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
     if counting := counting_column(table, others):
         log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
@@ -131,6 +134,14 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
             "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(left)
         )
     return table
+
+
+def with_missing_values(table: Table, config: DatasetConfig) -> Table:
+    """The table with `dataset.missing_values` as missing values; those of CSV text are read as such already."""
+    if not config.missing_values:
+        return table
+    kept = {*config.as_text, config.time_col, config.clock_col}
+    return replace(table, frame=without_words(table.frame, config.missing_values, kept))
 
 
 def series_from_table(
@@ -182,6 +193,7 @@ def inspect_table(
     with report.gathering():
         if not len(table.frame):
             raise table.without_rows()
+        table = with_missing_values(table, config)
         time_col = find_time_column(table, config.time_col)
         _check_repeats(table, time_col, config.columns, report)
         columns = value_columns(table, time_col, config.columns)

@@ -201,18 +201,20 @@ def _decoded_table(
     header = csv.reader(sampled_lines(text), delimiter=dialect.separator, skipinitialspace=True)
     names = [name.lstrip() for name in next(header)]
     check_header(path.name, names, next(header, []))
-    frame = _parse(content, dialect, **as_written(as_text, names))
+    frame = _parse(content, dialect, **as_written(as_text, names, hints.missing_values))
     repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns
-    doubts = {} if dialect.is_settled else _doubts(content, dialect, frame)
+    doubts = {} if dialect.is_settled else _doubts(content, dialect, frame, hints.missing_values)
     return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
 
 
-def _doubts(content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame) -> dict[str, Doubt]:
+def _doubts(
+    content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame, missing_values: Sequence[str]
+) -> dict[str, Doubt]:
     """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
     places = may_be_thousands(frame)
     if not places:
         return {}
-    text = _parse(content, dialect, usecols=places, dtype=str)
+    text = _parse(content, dialect, usecols=places, dtype=str, na_values=[*missing_values])
     return find_doubts(text.set_axis(frame.columns[places], axis="columns"), dialect.decimal)
 
 

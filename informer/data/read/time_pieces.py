@@ -21,6 +21,8 @@ def joined(pieces: Iterator[pd.DatetimeIndex], n: int) -> pd.DatetimeIndex:
     counts, end = np.empty(n, dtype=np.int64), 0
     others: list[pd.DatetimeIndex] = []
     for piece in chain([first], pieces):
+        if not isinstance(piece, pd.DatetimeIndex):  # pandas 2
+            raise ValueError("several offsets from UTC")
         if others or piece.tz is not None or piece.unit != first.unit:
             others.append(piece)  # from here on, times of another unit or with an offset
             continue

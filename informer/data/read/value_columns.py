@@ -10,6 +10,7 @@ from pandas.api.types import is_integer_dtype
 
 from informer.config.dataset import DatasetConfig
 from informer.data.read.numeric import check_no_times, has_numbers, has_words, number_columns
+from informer.data.read.separating import separating_column
 from informer.data.read.table import Table, without
 from informer.data.read.time_column import dated_columns, find_time_column, has_only_dates, looks_dated
 from informer.errors import InputError, listed
@@ -84,7 +85,7 @@ def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tupl
     passed_over = without(others, chosen)
     if passed_over:
         check_no_times(table, passed_over)
-        log.info(_unused(table, passed_over))
+        log.info(_unused(table, passed_over, separating_column(table, time_col)))
     return chosen
 
 
@@ -103,8 +104,12 @@ def _numbers_rows(cells: pd.Series) -> bool:
     return len(steps) > 0 and bool((steps == steps.iloc[0]).all()) and steps.iloc[0] >= 1 and steps.iloc[0] % 1 == 0
 
 
-def _unused(table: Table, columns: Sequence[str]) -> str:
-    """Message about unused text columns, with the setting that reads those with repeated cells."""
+def _unused(table: Table, columns: Sequence[str], series_col: str | None = None) -> str:
+    """Message about unused text columns, with the settings that read those with repeated cells and `series_col`."""
+    if series_col in columns:
+        line = f"{table.name}: times repeat; dataset.series_col={series_col} reads each {series_col} as a series"
+        others = without(columns, [series_col])
+        return f"{line}\n{_unused(table, others)}" if others else line
     repeated = repeated_text(table, columns)
     shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
     proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""

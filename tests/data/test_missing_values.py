@@ -1,0 +1,164 @@
+"""Words and numbers that mean a missing value: read like empty cells, everywhere, and proposed where there are few."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from entry_points import SMALL, call
+from stores import series_from_frame
+
+from informer import Forecaster
+from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
+from informer.config.repairs import Fill
+from informer.data.panel import read_panel
+from informer.data.read import assemble
+from informer.data.read.checks import missing_words
+from informer.data.read.source import read_series
+from informer.errors import ReportError
+
+WORDS = ["closed", "off line", "-999"]
+CONFIG = DatasetConfig(fill=Fill.mask, missing_values=WORDS)
+SIZES = WindowSizes(seq_len=4, label_len=2, pred_len=2)
+
+
+def frames(n: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows with empty cells, and the same with words and a number in their place."""
+    rng = np.random.default_rng(0)
+    date = pd.date_range("2024-01-01", periods=n, freq="h").astype(str)
+    empty = pd.DataFrame({"date": date, "y": rng.normal(size=n).round(2), "z": np.arange(n) % 7.0})
+    empty.loc[[3, 4, 50], "y"] = empty.loc[[9, 30], "z"] = np.nan
+    worded = empty.astype({"y": object})
+    worded.loc[[3, 4, 50], "y"] = ["closed", "off line", "closed"]
+    worded["z"] = worded["z"].fillna(-999).astype(int)
+    return empty, worded
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
+@pytest.mark.parametrize("chunk", [7, 1 << 16])
+def test_files_read_words_like_empty_cells(
+    suffix: str, chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a word stays text in some kind of file, or a value next to one changes."""
+    monkeypatch.setattr(assemble, "ROWS", chunk)
+    empty, worded = frames()
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".csv":
+        worded.to_csv(path, index=False)
+    elif suffix == ".xlsx":
+        pytest.importorskip("openpyxl")
+        worded.to_excel(path, index=False)
+    else:
+        worded.astype({"y": str}).to_parquet(path)
+    np.testing.assert_array_equal(read_series(path, CONFIG).values, empty[["y", "z"]])
+    if suffix == ".csv":
+        with pytest.raises(ReportError, match="'closed'"):
+            read_series(path, DatasetConfig(fill=Fill.mask))
+
+
+def test_a_frame_is_read_alike_and_not_changed() -> None:
+    """Red when words in a table of Python users are reported, or their table is written to."""
+    empty, worded = frames()
+    before = worded.copy()
+    np.testing.assert_array_equal(series_from_frame(worded, CONFIG, "t").values, empty[["y", "z"]])
+    pd.testing.assert_frame_equal(worded, before)
+
+
+def test_names_and_categories_keep_the_words(tmp_path: Path) -> None:
+    """Red when a series named "closed" loses its name, or a category becomes an empty cell."""
+    empty, worded = frames()
+    parts = [worded.assign(id=name, state="closed") for name in ("closed", "open")]
+    pd.concat(parts).to_csv(tmp_path / "a.csv", index=False)
+    config = DatasetConfig(fill=Fill.mask, missing_values=WORDS, series_col="id", categorical=["state"])
+    panel = read_panel([tmp_path / "a.csv"], config, SIZES)
+    assert [series.name for series in panel] == ["closed", "open"]
+    for series in panel:
+        assert series.columns == ("y", "z", "state")
+        np.testing.assert_array_equal(series.values[:, :2], empty[["y", "z"]])
+        assert set(series.values[:, 2]) == {1.0}
+
+
+def test_series_of_numbers_only_are_read_alike(tmp_path: Path) -> None:
+    """Red when the fast way of reading many series takes -999 as a value."""
+    empty, worded = frames()
+    many = pd.concat([worded.assign(y=worded["z"], id=name) for name in "abc"])
+    many.to_parquet(tmp_path / "a.parquet")
+    config = DatasetConfig(fill=Fill.mask, missing_values=["-999"], series_col="id")
+    for series in read_panel([tmp_path / "a.parquet"], config, SIZES):
+        np.testing.assert_array_equal(series.values, empty[["z", "z"]])
+
+
+def test_numbers_next_to_words_stay_ambiguous(tmp_path: Path) -> None:
+    """Red when 1.011, which may be 1011, is guessed because a cell of the column is a word with a point."""
+    times = pd.date_range("2024-01-01", periods=4).astype(str)
+    rows = [f"{time};{cell}" for time, cell in zip(times, ["1.011", "n.a.", "1.012", "1.015"], strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["date;y", *rows]) + "\n")
+    with pytest.raises(ReportError, match=r"'1\.011' may be 1011 or 1\.011"):
+        read_series(tmp_path / "a.csv", DatasetConfig(fill=Fill.mask, missing_values=["n.a."]))
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["closed"] * 3, ["closed"]),
+        (["off line", "-", "closed"], ["off line", "-", "closed"]),
+        (["a", "b", "c", "d"], []),
+        (["12 kW"], []),
+        (["1,5"], []),
+        (["closed"] * 50, []),
+        ([], []),
+    ],
+)
+def test_few_words_are_proposed(cells: list[str], expected: list[str]) -> None:
+    """Red when numbers with units, many words, or words in most of the cells are proposed as missing values."""
+    assert missing_words(pd.Series(cells, dtype=object), 100) == expected
+
+
+def test_inspect_proposes_them_and_predict_reads_alike(folder: Path) -> None:
+    """The proposed settings train; predictions from the words are those from empty cells, for files and tables."""
+    empty, worded = frames(320)
+    worded["z"], empty["z"] = empty["z"].ffill(), empty["z"].ffill()
+    worded.to_csv("worded.csv", index=False)
+    empty.to_csv("empty.csv", index=False)
+    outcome = call("inspect", "worded.csv")
+    assert "set dataset.missing_values=[closed,off line], or exclude the column" in outcome.out
+    assert "\"dataset.missing_values=[closed,'off line']\" dataset.fill=linear" in outcome.out
+    wanted = ["dataset.missing_values=[closed,off line]", "dataset.fill=linear", "trainer.max_steps=1"]
+    done = call("train", "dataset=csv", "dataset.path=worded.csv", "targets=[y]", *SMALL, *wanted, "run_dir=run")
+    assert done.status == 0, done.err
+    for name in ("worded", "empty"):
+        done = call("predict", "checkpoint=run", f"input={name}.csv", f"output={name}", "plots=false")
+        assert done.status == 0, done.err
+    expected = Path("empty/empty.forecast.csv").read_text()
+    assert Path("worded/worded.forecast.csv").read_text() == expected
+    model = Forecaster.load("run", device="cpu")
+    pd.testing.assert_frame_equal(model.predict(worded), model.predict(empty))
+
+
+def test_a_forecast_can_name_other_words(folder: Path) -> None:
+    """Red when `predict` cannot read a file that writes its gaps in another way than the training data."""
+    empty, _ = frames(320)
+    empty.loc[[3, 310], "y"] = np.nan
+    empty.to_csv("own.csv", index=False)
+    done = call(
+        "train", "dataset=csv", "dataset.path=own.csv", "targets=[y]", *SMALL, "dataset.fill=linear",
+        "trainer.max_steps=1", "run_dir=run",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    empty.to_csv("other.csv", index=False, na_rep="shut")
+    words = ["predict", "checkpoint=run", "plots=false"]
+    outcome = call(*words, "input=other.csv")
+    assert outcome.status == 2
+    assert "'shut'" in outcome.err
+    for name, more in (("own", []), ("other", ["dataset.missing_values=[shut]"])):
+        assert call(*words, f"input={name}.csv", *more, "output=out").status == 0
+    assert Path("out/other.forecast.csv").read_text() == Path("out/own.forecast.csv").read_text()
+
+
+def test_a_word_without_letters_is_one_line(folder: Path) -> None:
+    _, worded = frames()
+    worded.to_csv("own.csv", index=False)
+    outcome = call("train", "dataset=csv", "dataset.path=own.csv", "dataset.missing_values=['']")
+    assert outcome.status == 2
+    assert outcome.err == "error: dataset.missing_values: expected words such as closed, found ''\n"
