@@ -32,6 +32,7 @@ KINDS = {
     "past": ["past_covariates=[x]"],
     "ahead": ["future_covariates=[x]"],
     "category": ["past_covariates=[word]"],
+    "category ahead": ["future_covariates=[word]"],
     "static": ["dataset.series_col=id", "dataset.static_covariates=[region,size]"],
     "holidays": ["dataset.holidays=US"],
     "filled": ["past_covariates=[x]", "dataset.fill=linear"],
@@ -43,7 +44,8 @@ KINDS = {
     ],
 }  # fmt: skip
 COLUMNS = {
-    "past": ["x"], "ahead": ["x"], "category": ["word"], "static": ["region", "size"], "holidays": [], "filled": ["x"],
+    "past": ["x"], "ahead": ["x"], "category": ["word"], "category ahead": ["word"],
+    "static": ["region", "size"], "holidays": [], "filled": ["x"],
     "masked": ["x"], "panel": [], "all": ["region", "size", "word", "x"],
 }  # fmt: skip
 
@@ -71,8 +73,9 @@ class Cell:
     @property
     def future(self) -> pd.DataFrame | None:
         """What is known of the last rows; None: nothing has to be."""
-        known = [*self.keys, "x"]
-        return self.frame[known].drop(self.history.index) if self.kind in ("ahead", "all") else None
+        known = [*self.keys, "word" if self.kind == "category ahead" else "x"]
+        is_needed = self.kind in ("ahead", "category ahead", "all")
+        return self.frame[known].drop(self.history.index) if is_needed else None
 
     def given(self, future: str = "future.csv") -> list[str]:
         return [] if self.future is None else [f"future={future}"]
@@ -80,8 +83,8 @@ class Cell:
     def train(self, *more: str) -> list[str]:
         return [*SETTINGS, *KINDS[self.kind], "dataset.path=own.csv", *more]
 
-    def predicted(self) -> pd.DataFrame:
-        return Forecaster.load("run", device="cpu").predict(self.history, future=self.future)
+    def predicted(self, run: str = "run") -> pd.DataFrame:
+        return Forecaster.load(run, device="cpu").predict(self.history, future=self.future)
 
 
 def rows(kind: str) -> pd.DataFrame:
@@ -91,7 +94,8 @@ def rows(kind: str) -> pd.DataFrame:
     for k in range(2 if "dataset.series_col=id" in KINDS[kind] else 1):
         part = pd.DataFrame({"date": times.astype(str), "id": f"s{k}", "region": ["hill", "sea"][k], "size": 3.0 + k})
         part = part.assign(word=draw.choice(["a", "b"], n), x=draw.normal(size=n))
-        parts.append(part.assign(y=part["x"] + np.arange(n) % 7 + 10 * k + draw.normal(size=n)))
+        effects = part["x"] + 3 * (part["word"] == "b")
+        parts.append(part.assign(y=effects + np.arange(n) % 7 + 10 * k + draw.normal(size=n)))
     frame = pd.concat(parts, ignore_index=True)
     if kind in ("filled", "masked", "all"):
         holes = (draw.random(len(frame)) < 0.1) & (np.arange(len(frame)) % n > 0) & (np.arange(len(frame)) % n < ROWS)
@@ -180,13 +184,17 @@ def exports(cell: Cell) -> None:
     pd.testing.assert_frame_equal(found, cell.predicted())
 
 
-def arrays_of(cell: Cell, about: dict[str, Any], name: str | None) -> dict[str, np.ndarray]:
+def arrays_of(cell: Cell, about: dict[str, Any], name: str | None, run: str) -> dict[str, np.ndarray]:
     """The inputs of an exported network for one series, by its description and pandas."""
-    saved, columns = checkpoint.load("run"), about["columns"]["inputs"]
+    saved, columns = checkpoint.load(run), about["columns"]["inputs"]
     own = cell.frame if name is None else cell.frame[cell.frame["id"] == name]
     past, ahead = own[:ROWS], own[ROWS:]
     if cell.kind == "filled":
         past = past.assign(y=past["y"].interpolate())
+    whole = [
+        one for one in columns if one not in about["columns"]["with_observed_mask"] and one not in about["categories"]
+    ]
+    past = past.assign(**{one: past[one].ffill() for one in whole})
     known = [*about["columns"]["future_covariates"], *about["columns"]["static_covariates"]]
     scaler = about["scaler"]["shared"]
 
@@ -213,23 +221,38 @@ def arrays_of(cell: Cell, about: dict[str, Any], name: str | None) -> dict[str, 
     return found | ({"series": np.array([about["series"].index(name)])} if name is not None else {})
 
 
-def exports_onnx(cell: Cell) -> None:
-    """A graph whose outputs, from arrays made as its description says, are the forecasts of the run."""
+def agrees_with_onnx(cell: Cell, run: str) -> None:
+    """The graph's outputs, from arrays made as its description says, are the forecasts of the run."""
     pytest.importorskip("onnxscript", reason="format=onnx needs onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime", reason="format=onnx needs onnxruntime")
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # the converter's own, of parts of torch that change
-        done(call("export", "checkpoint=run", "format=onnx", "output=model.onnx"))
-    about = json.loads(Path("model.json").read_text())
-    session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+        done(call("export", f"checkpoint={run}", "format=onnx", f"output={run}.onnx"))
+    about = json.loads(Path(f"{run}.json").read_text())
+    session = onnxruntime.InferenceSession(f"{run}.onnx", providers=["CPUExecutionProvider"])
     read = [one.name for one in session.get_inputs()]
     place, scaler = about["columns"]["inputs"].index("y"), about["scaler"]["shared"]
     parts = []
     for name in ["s0", "s1"] if cell.has_series else [None]:
-        arrays = arrays_of(cell, about, name)
+        arrays = arrays_of(cell, about, name, run)
         (scaled,) = session.run(None, {one: arrays[one] for one in read})
         parts.append(scaled[0, :, 0] * scaler["scale"][place] + scaler["center"][place])
-    np.testing.assert_allclose(np.concatenate(parts), cell.predicted()["y"], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(np.concatenate(parts), cell.predicted(run)["y"], rtol=1e-4, atol=1e-4)
+
+
+def exports_onnx(cell: Cell) -> None:
+    agrees_with_onnx(cell, "run")
+
+
+def exports_linear_onnx(cell: Cell) -> None:
+    """Linear maps with their effects of columns, categories and holidays known ahead."""
+    words = [word for word in cell.train() if not word.startswith(("model", "attn"))]
+    done(call("train", *words, "model=linear", "trainer.refit=false", "run_dir=linear"))
+    if cell.kind == "category ahead":  # the graph has effects of categories to agree about
+        model = Forecaster.load("linear", device="cpu")
+        a, b = (model.predict(cell.history, future=cell.future.assign(word=word))["y"] for word in "ab")
+        np.testing.assert_allclose(b - a, 3.0, atol=1.0)
+    agrees_with_onnx(cell, "linear")
 
 
 def has_quantiles(cell: Cell) -> None:
@@ -294,8 +317,8 @@ def scores(cell: Cell) -> None:
 
 
 COMMANDS: list[Callable[[Cell], None]] = [
-    evaluates, predicts_one, predicts_many, rolls, resumes, exports, exports_onnx, has_quantiles, searches, serves,
-    forecasts, scores,
+    evaluates, predicts_one, predicts_many, rolls, resumes, exports, exports_onnx, exports_linear_onnx, has_quantiles,
+    searches, serves, forecasts, scores,
 ]  # fmt: skip
 
 

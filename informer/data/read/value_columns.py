@@ -106,7 +106,7 @@ def _numbers_rows(cells: pd.Series) -> bool:
 
 def _unused(table: Table, columns: Sequence[str], series_col: str | None = None) -> str:
     """Message about unused text columns, with the settings that read those with repeated cells and `series_col`."""
-    if series_col in columns:
+    if series_col is not None and series_col in columns:
         line = f"{table.name}: times repeat; dataset.series_col={series_col} reads each {series_col} as a series"
         others = without(columns, [series_col])
         return f"{line}\n{_unused(table, others)}" if others else line
