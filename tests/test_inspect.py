@@ -423,3 +423,9 @@ def test_the_column_that_separates_series_is_not_called_a_category(first: int, f
     assert refused.status == 2
     assert "times repeat; dataset.series_col=id reads each id as a series" in refused.out
     assert "dataset.categorical=[kind]" in refused.out
+
+
+def test_names_of_series_rather_than_their_numbers(folder: Path) -> None:
+    """Red when a number that differs between series, and comes first, is taken for their name."""
+    pd.concat([table(300, size=k + 1.5, id=f"s{k}") for k in range(3)]).to_csv("long.csv", index=False)
+    assert "separated by column 'id'" in call("inspect", "long.csv").out

@@ -270,7 +270,8 @@ class Reader:
             return None
         return (
             f"{series.name}: expected dataset.min_observed={config.min_observed:g} of the last {len(values)} rows with "
-            f"a value of {listed(self._targets)}, found {observed} rows; lower it to forecast anyway"
+            f"a value of {listed(self._targets)}, found {observed} rows; "
+            f"{'lower it to forecast anyway' if observed else 'a forecast needs at least one: add later rows'}"
         )
 
     def _checked(self, series: Series) -> Series:

@@ -25,5 +25,6 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
         others = (name for name in others if not is_numeric_dtype(rows[name]))
     few = (name for name in others if rows[name].nunique() * FEW <= len(rows))
     repeated = {name: float(rows.duplicated([name, time_col]).mean()) for name in few}
-    best = min(repeated, key=lambda name: repeated[name], default=None)
+    # of columns that separate equally well, text is a name, a number rather an attribute such as the size of a store
+    best = min(repeated, key=lambda name: (repeated[name], is_numeric_dtype(rows[name])), default=None)
     return best if best is not None and repeated[best] <= MOST_REPEATED else None
