@@ -175,6 +175,9 @@ def test_a_history_with_hardly_any_rows_is_refused(runs: Path) -> None:
     frame.loc[len(frame) - 20 :, ["heat", "load"]] = np.nan
     with pytest.raises(InputError, match=r"min_observed=0.5 of the last 24 rows with a value of heat, load, found 4"):
         model.predict(frame)
+    frame.loc[len(frame) - 24 :, ["heat", "load"]] = np.nan
+    with pytest.raises(InputError, match="found 0 rows; a forecast needs at least one: add later rows"):
+        model.predict(frame)
     outcome = Forecaster.load(runs / "panel")
     panel = pd.concat([wave(2).assign(store="s0"), frame.assign(store="s1")])
     with pytest.raises(InputError, match=r"^s1: expected dataset.min_observed=0.5 of the last 24 rows"):

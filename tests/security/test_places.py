@@ -30,7 +30,7 @@ READING = {
     *("columns", "calendar", "holidays", "exclude", "exclude_files", "target", "categorical", "static_covariates"),
     *("confirm", "timezone"),
     *("separator", "decimal", "thousands", "encoding", "max_line_mb", "max_file_mb", "max_cell"),
-    *("sort", "duplicates", "fill", "max_gap", "min_observed"),
+    *("sort", "duplicates", "fill", "max_gap", "min_observed", "missing_values"),
 }
 """Fields of a dataset that say how it is read."""
 
