@@ -110,7 +110,7 @@ def test_problems_are_reported_with_their_repair_and_nothing_is_written(folder: 
 
 def test_a_target_is_never_repaired_by_leaving_it_out(folder: Path) -> None:
     broken = hourly().astype({"load": object})
-    broken.loc[50, "load"] = "closed"
+    broken.loc[50, "load"] = "12 kW"
     broken.to_csv("my.csv", index=False)
     outcome = forecast("my.csv")
     assert outcome.err.endswith("add repair=auto, which sets dataset.columns=[heat] and leaves out load\n")
