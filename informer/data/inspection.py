@@ -50,21 +50,25 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
     wanted = settings.input or ""
     many = list_files("input", wanted)
     several = many is not None or settings.dataset.series_col is not None
-    found: list[Finding] = []
+    findings: list[Finding] = []
     n_reports = 0
     for path in [expanded(wanted)] if many is None else many:
         for finding in _findings_of(path, settings, console, alone=many is None):
-            if many is not None or len(found) < MOST_REPORTS or (not finding.is_sound and n_reports < 2 * MOST_REPORTS):
+            if (
+                many is not None
+                or len(findings) < MOST_REPORTS
+                or (not finding.is_sound and n_reports < 2 * MOST_REPORTS)
+            ):
                 say(console, "\n".join([*finding.lines, *([""] if several else [])]))
                 n_reports += 1
-            found.append(replace(finding, lines=()))
-    if len(found) > n_reports:
-        say(console, f"and {len(found) - n_reports} more series, which the table shows\n")
+            findings.append(replace(finding, lines=()))
+    if len(findings) > n_reports:
+        say(console, f"and {len(findings) - n_reports} more series, which the table shows\n")
     if several:
-        console.print(_summary(found))
-        for line in _advice_for_all(Path(wanted), found, settings):
+        console.print(_summary(findings))
+        for line in _advice_for_all(Path(wanted), findings, settings):
             say(console, line)
-    return all(finding.is_sound for finding in found)
+    return all(finding.is_sound for finding in findings)
 
 
 Advice = tuple[DatasetConfig, WindowSizes | None]
@@ -181,16 +185,18 @@ def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
     return [Problem(line), *(one for one in report.problems if not of_times & {*one.settings})]
 
 
-def _summary(found: Sequence[Finding]) -> RichTable:
+def _summary(findings: Sequence[Finding]) -> RichTable:
     """One row per finding."""
-    table = RichTable(title=f"{len(found)} in all, {sum(one.is_sound for one in found)} sound", title_justify="left")
+    table = RichTable(
+        title=f"{len(findings)} in all, {sum(one.is_sound for one in findings)} sound", title_justify="left"
+    )
     for heading in ("", "rows", "columns", "problems", "from", "to", "step"):
         table.add_column(heading, overflow="fold")
-    shown = sorted(found, key=lambda one: one.is_sound) if len(found) > MOST_ROWS else found
-    if len(found) > MOST_ROWS:
-        table.caption = f"{len(found) - MOST_ROWS} more; those with problems come first"
+    shown = sorted(findings, key=lambda one: one.is_sound) if len(findings) > MOST_ROWS else findings
+    if len(findings) > MOST_ROWS:
+        table.caption = f"{len(findings) - MOST_ROWS} more; those with problems come first"
     for one in shown[:MOST_ROWS]:
-        name = one.name if len({each.name.split(", ")[0] for each in found}) > 1 else one.name.partition(", ")[2]
+        name = one.name if len({each.name.split(", ")[0] for each in findings}) > 1 else one.name.partition(", ")[2]
         numbers = (one.n_rows, len(one.columns) or "", one.n_problems or "none")
         table.add_row(*(Text(printable(str(cell), MOST_CELL)) for cell in (name or one.name, *numbers, *one.span)))
     return table
@@ -202,23 +208,26 @@ def _ends(timestamps: pd.DatetimeIndex) -> tuple[str, ...]:
     return tuple(ends.strftime("%Y-%m-%d")) if (ends == ends.normalize()).all() else tuple(map(str, ends))
 
 
-def _advice_for_all(path: Path, found: Sequence[Finding], wanted: InspectConfig) -> Iterator[str]:
+def _advice_for_all(path: Path, findings: Sequence[Finding], wanted: InspectConfig) -> Iterator[str]:
     """Commands that train one model on all findings, or a line that says why this is not possible."""
-    advice = [one.advice for one in found if one.advice is not None]
-    if len(advice) > len(found) / 2:  # series that are only too short are padded
+    advice = [finding.advice for finding in findings if finding.advice is not None]
+    if len(advice) > len(findings) / 2:  # series that are only too short are padded
         short = (advice[0][0], None)
-        found = [replace(one, advice=short) if one.is_short and not one.advice else one for one in found]
-        advice = [one.advice for one in found if one.advice is not None]
-    kinds = {(*one.columns, *one.span[2:]) for one in found}
-    if len(advice) < len(found):
+        findings = [
+            replace(finding, advice=short) if finding.is_short and not finding.advice else finding
+            for finding in findings
+        ]
+        advice = [finding.advice for finding in findings if finding.advice is not None]
+    kinds = {(*finding.columns, *finding.span[2:]) for finding in findings}
+    if len(advice) < len(findings):
         yield "train:    first fix those without a command, or apply the suggested settings; then train on all"
     elif len(kinds) > 1 or len({str(dataset.columns) for dataset, _ in advice}) > 1:
         yield "train:    one model needs the same columns and step in all; list common columns in dataset.columns"
     else:
         dataset, sizes = _serving_all(advice, wanted.sizes)
-        if all(one.proposal == found[0].proposal for one in found):
-            dataset = found[0].proposal.added(dataset)
-        yield from commands(path, dataset, sizes, target=wanted.target, several=len(found[0].columns) > 1)
+        if all(finding.proposal == findings[0].proposal for finding in findings):
+            dataset = findings[0].proposal.added(dataset)
+        yield from commands(path, dataset, sizes, target=wanted.target, several=len(findings[0].columns) > 1)
 
 
 def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
@@ -267,10 +276,10 @@ def _problems(report: Report) -> Iterator[str]:
 
 def _advice(table: Table, name: str, settings: InspectConfig, report: Report) -> tuple[Advice | None, str]:
     """Settings for training on a table, and a line about them."""
-    found = repaired_config(table, settings.dataset, name, confirms=True)
-    if found is None:
+    repaired = repaired_config(table, settings.dataset, name, confirms=True)
+    if repaired is None:
         return None, f"train:    {way_out(table)}"
-    dataset, series = found
+    dataset, series = repaired
     dropped = dropped_columns(report.problems, series)
     if settings.target in dropped:
         return None, f"train:    fix the cells of {settings.target}, and run this again"

@@ -80,8 +80,8 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[
         raise table.missing("dataset.series_col", column)
     if not len(table.frame):
         raise table.without_rows()
-    codes, found = _factorized(table.frame[column])
-    names = [str(name) for name in found]
+    codes, texts = _factorized(table.frame[column])
+    names = [str(name) for name in texts]
     empty = codes < 0 if "" not in names else (codes < 0) | (codes == names.index(""))
     if empty.any():
         raise InputError(f"{table.at(int(empty.argmax()), column)}: expected the name of a series, found an empty cell")
@@ -96,8 +96,8 @@ def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object
         numbers = np.unique(firsts[firsts >= 0])
         if len(numbers) == len(texts) and (np.diff(firsts, prepend=-1) <= 1).all():
             return codes, texts
-    codes, found = pd.factorize(cells)
-    return codes, list(found)
+    codes, uniques = pd.factorize(cells)
+    return codes, list(uniques)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,5 +157,5 @@ class SoundSeries:
             return None
         if sizes is not None:
             split_rows(times, first.frequency, self.config.split, sizes=sizes, name=name)
-        found = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
-        return replace(found, dialect=self.long.whole.dialect, time_format=self.config.time_format)
+        series = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
+        return replace(series, dialect=self.long.whole.dialect, time_format=self.config.time_format)

@@ -63,18 +63,18 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         InputError: the file cannot be read as a table.
     """
     table = table_of_file(path, dataset)
-    found = None if dataset.series_col else series_column(table, dataset)
-    if found is not None:
-        dataset = replace(dataset, series_col=found)
+    series_col = None if dataset.series_col else series_column(table, dataset)
+    if series_col is not None:
+        dataset = replace(dataset, series_col=series_col)
         table = table_of_file(path, dataset)  # read again, so that names such as 001 are text
     tables = list(panel_tables(table, name_of(path), dataset))
     problems: list[Problem] = []
     repaired: list[DatasetConfig] = []
-    for own, name, config in tables:
-        _, report = inspect_table(own, config, name)
+    for part, name, config in tables:
+        _, report = inspect_table(part, config, name)
         problems += report.problems
         if report.problems:
-            better = repaired_config(own, config, name)
+            better = repaired_config(part, config, name)
             if better is None:
                 return _survey(path, table, dataset, [], problems, [])
             repaired.append(better[0])
@@ -85,8 +85,8 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
         repairs.append(f"{path.name}: timezone={dataset.timezone}: times are local, with its clock changes")
     if dataset.missing_values != given.missing_values:
         repairs.append(f"{path.name}: missing_values={listed(dataset.missing_values)}: read as empty cells")
-    for own, name, config in tables:
-        series, report = inspect_table(own, with_repairs(config, repaired), name)
+    for part, name, config in tables:
+        series, report = inspect_table(part, with_repairs(config, repaired), name)
         if series is None or report.problems:
             return _survey(path, table, dataset, [], [*problems, *report.problems], repairs)
         panel.append(series)
@@ -176,8 +176,8 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
             values = bridged(series.values[:, series.columns.index(column)])
             for season in find_seasons(values, usual=usual_periods(series.frequency)):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
-    found = [Season(period, total / looked) for period, total in strengths.items()]
-    return sorted(found, key=lambda season: -season.strength)
+    seasons = [Season(period, total / looked) for period, total in strengths.items()]
+    return sorted(seasons, key=lambda season: -season.strength)
 
 
 def _longest(panel: Sequence[Series]) -> list[Series]:

@@ -155,5 +155,5 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
 def repair_settings(dataset: DatasetConfig) -> list[str]:
     """The repairs of a configuration as command-line overrides."""
     usual = DatasetConfig()
-    found = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(usual, name)}
-    return [f"dataset.{name}={readable(value)}" for name, value in found.items()]
+    changed = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(usual, name)}
+    return [f"dataset.{name}={readable(value)}" for name, value in changed.items()]

@@ -160,16 +160,16 @@ class _Parts:
     @classmethod
     def of(cls, first: pd.DataFrame) -> "_Parts":
         kinds = list(map(_kind, first.dtypes))
-        found: dict[str, list[int]] = {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in "fit"}
-        again = [i for i in found["t"] if _repeats(first.iloc[:, i])]
+        by_kind: dict[str, list[int]] = {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in "fit"}
+        again = [i for i in by_kind["t"] if _repeats(first.iloc[:, i])]
         n = len(first) * 2
         return cls(
             columns=first.columns,
-            places=found["f"],
-            numbers=_Rows(np.empty((n, len(found["f"])))),
-            whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in found["i"]},
+            places=by_kind["f"],
+            numbers=_Rows(np.empty((n, len(by_kind["f"])))),
+            whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in by_kind["i"]},
             repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in again},
-            texts={i: _Texts() for i in found["t"] if i not in again},
+            texts={i: _Texts() for i in by_kind["t"] if i not in again},
         )
 
     def add(self, chunk: pd.DataFrame) -> None:

@@ -81,11 +81,11 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
         return False
     if rows.is_increasing:
         row = int(np.diff(times.asi8).argmax()) + 1
-        found = f"no time between {times[row - 1]} and {times[row]}, as when clocks are set forward"
+        problem = f"no time between {times[row - 1]} and {times[row]}, as when clocks are set forward"
     else:
         row = int(times.duplicated().argmax())
-        found = f"local time {times[row]} occurs twice, as when clocks are set back"
-    report.add(f"{rows.at(row)}: {found}; {zone_advice(zone)}", f"dataset.timezone={zone}")
+        problem = f"local time {times[row]} occurs twice, as when clocks are set back"
+    report.add(f"{rows.at(row)}: {problem}; {zone_advice(zone)}", f"dataset.timezone={zone}")
     return True
 
 
@@ -178,12 +178,12 @@ def _check_column(rows: Rows, place: int, text: pd.Series, advice: str | None, r
     for bad, expected in ((worded, "a number"), (infinite, "a number"), (huge, f"a number of at most {LARGEST:g}")):
         if bad.any():
             row = int(bad.argmax())
-            found = shown(text[rows.lines[row]] if bad is worded else values[row])
+            cell = shown(text[rows.lines[row]] if bad is worded else values[row])
             words = missing_words(text, len(rows)) if bad is worded else []
             setting = f"dataset.missing_values=[{','.join(words)}]"
             report.add(
-                f"{rows.at(row, column)}: expected {expected}, found {found}{several(int(bad.sum()), 'such cells')}; "
-                f"{f'fix the cell, if it means a missing value set {setting}' if words else _decimal_advice(found)}, "
+                f"{rows.at(row, column)}: expected {expected}, found {cell}{several(int(bad.sum()), 'such cells')}; "
+                f"{f'fix the cell, if it means a missing value set {setting}' if words else _decimal_advice(cell)}, "
                 f"{leave_out}",
                 *([setting] if words else []),
                 column=column,
@@ -247,10 +247,10 @@ def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def _decimal_advice(found: str) -> str:
-    comma = re.fullmatch(r"'\s*[+-]?\d+,\d+\s*'", found) is not None
+def _decimal_advice(cell: str) -> str:
+    comma = re.fullmatch(r"'\s*[+-]?\d+,\d+\s*'", cell) is not None
     of_commas = "if the comma is its decimal mark, set dataset.decimal=','" if comma else "fix the cell"
-    return grouping_advice(found.strip("'\"")) or of_commas
+    return grouping_advice(cell.strip("'\"")) or of_commas
 
 
 def _unexpected(rows: Rows, frequency: Frequency, row: int) -> str:

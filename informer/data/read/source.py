@@ -198,7 +198,7 @@ def inspect_table(
         _check_repeats(table, time_col, config.columns, report)
         columns = value_columns(table, time_col, config.columns)
         check_doubts(table, columns, report)
-        demands = ReadSpec(
+        spec = ReadSpec(
             time_format=config.time_format,
             trained_format=trained_format,
             timezone=config.timezone,
@@ -207,25 +207,25 @@ def inspect_table(
             history=history,
             known=known or KnownTimes(),
         )
-        found = examine(table, time_col, columns, demands, report)
-        if found is None:
+        examined = examine(table, time_col, columns, spec, report)
+        if examined is None:
             return None, report
-        if history is not None and found.n_rows < history and config.short is not Short.pad:
-            report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {found.n_rows}")
-        if found.frequency is None:
+        if history is not None and examined.n_rows < history and config.short is not Short.pad:
+            report.add(f"{table.name}: expected at least seq_len={history} rows of history, found {examined.n_rows}")
+        if examined.frequency is None:
             return None, report
         if history is None:
-            report.warnings += constant_columns(found.rows, [*config.categorical, *config.static_covariates])
+            report.warnings += constant_columns(examined.rows, [*config.categorical, *config.static_covariates])
         if sizes is not None:
-            times = found.frequency.grid(found.rows.timestamps[0], found.n_rows)
+            times = examined.frequency.grid(examined.rows.timestamps[0], examined.n_rows)
             with report.gathering():
-                split_rows(times, found.frequency, config.split, sizes=sizes, name=name)
-        return _series(found, found.frequency, table, name), report
+                split_rows(times, examined.frequency, config.split, sizes=sizes, name=name)
+        return _series(examined, examined.frequency, table, name), report
     return None, report
 
 
-def _series(found: Examined, frequency: Frequency, table: Table, name: str) -> Series:
-    rows = found.rows
+def _series(examined: Examined, frequency: Frequency, table: Table, name: str) -> Series:
+    rows = examined.rows
     return Series(
         name=name,
         timestamps=rows.timestamps,
@@ -233,7 +233,7 @@ def _series(found: Examined, frequency: Frequency, table: Table, name: str) -> S
         columns=rows.columns,
         frequency=frequency,
         time_col=rows.time_col,
-        time_format=found.time_format,
+        time_format=examined.time_format,
         dialect=table.dialect,
         n_rows=len(table.frame),
     )

@@ -232,8 +232,10 @@ def _starts(cells: np.ndarray, time_format: str) -> tuple[np.ndarray, str]:
     """The first day of quarters and ISO weeks, and its format; other cells and formats as they are."""
     if QUARTER in time_format:
         pattern = re.escape(time_format).replace("%Y", r"(?P<year>\d{4})").replace(QUARTER, "(?P<quarter>[1-4])")
-        found = [re.fullmatch(pattern, str(cell)) for cell in cells]
-        days = [None if one is None else f"{one['year']}-{3 * int(one['quarter']) - 2:02d}-01" for one in found]
+        matches = [re.fullmatch(pattern, str(cell)) for cell in cells]
+        days = [
+            None if match is None else f"{match['year']}-{3 * int(match['quarter']) - 2:02d}-01" for match in matches
+        ]
         return np.array(days, dtype=object), "%Y-%m-%d"
     if WEEK in time_format and not re.search("%[uwaA]", time_format):
         return np.array([f"{cell} 1" for cell in cells], dtype=object), f"{time_format} %u"

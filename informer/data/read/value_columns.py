@@ -48,12 +48,12 @@ def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
         worded.update(column for column in undecided if column not in worded and has_words(table, column))
         if not undecided:
             break
-    found = [column for column in undecided if column in worded]
-    if not 0 < len(found) < len(others):
+    text_only = [column for column in undecided if column in worded]
+    if not 0 < len(text_only) < len(others):
         return []
-    check_no_times(first, found)
-    log.info(_unused(first, found))
-    return found
+    check_no_times(first, text_only)
+    log.info(_unused(first, text_only))
+    return text_only
 
 
 def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
@@ -124,11 +124,11 @@ def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
 
 
-def _check_wanted(name: str, wanted: list[str], found: list[str]) -> None:
-    missing = without(wanted, found)
+def _check_wanted(name: str, wanted: list[str], columns: list[str]) -> None:
+    missing = without(wanted, columns)
     if missing or not wanted:
         lacking = listed(missing) if wanted else "dataset.columns lists none"
-        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(found)}")
+        raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(columns)}")
     repeated = [column for column, n in Counter(wanted).items() if n > 1]
     if repeated:
         raise InputError(f"dataset.columns: {listed(repeated)} is given twice")
