@@ -38,6 +38,9 @@ POWERS = (0.5, 0.25, 0.75, 0.0, 1.0)
 CHOSEN_AT = (80, 95)
 """Levels of the intervals whose score selects the power."""
 
+COMPARED = 1 << 23
+"""Number of errors from which the power is selected; of more, of a thousand columns, evenly spaced windows are used."""
+
 LEAST = 0.05
 """Added to the variation of every window, relative to the usual one: errors after a constant history are not zero."""
 
@@ -198,8 +201,11 @@ class Residuals:
     def calibration(self) -> Calibration:
         """Calibration with the power of POWERS that has the lowest interval score on these windows."""
         usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
-        candidates = [self._calibration(Variation(self.lag, power, usual)) for power in POWERS]
-        return min(candidates, key=self._interval_score)
+        every = max(self.errors.numel() // COMPARED, 1)
+        part = Residuals(self.errors[::every], self.differences[::every], self.lag)
+        variations = [Variation(self.lag, power, usual) for power in POWERS]
+        best = min(variations, key=lambda one: part._interval_score(part._calibration(one)))
+        return self._calibration(best)
 
     def _calibration(self, variation: Variation) -> Calibration:
         counts = (~self.errors.isnan()).sum(dim=0)

@@ -140,6 +140,20 @@ def test_errors_that_grow_with_the_variation_choose_its_power(power: float) -> N
         assert inside[group].mean() == pytest.approx(0.8, abs=0.05)
 
 
+def test_the_power_is_chosen_on_some_windows_and_the_widths_are_those_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails if widths come from the compared windows only, or if the others take part in the choice of the power."""
+    monkeypatch.setattr(conformal, "COMPARED", 1_000)
+    variation = torch.linspace(0.5, 4.0, 6_000)
+    errors = draws(6_000, seed=3)[:6_000, :1].abs()
+    errors[::6] *= variation[::6, None]  # the compared windows; in the others errors do not depend on the variation
+    result = Residuals(errors[:, None], variation[:, None], lag=1).calibration()
+    assert result.variation is not None
+    assert (result.windows, result.variation.power) == (6_000, 1.0)
+    relative = errors / result.variation.unit(variation[:, None])[:, 0]
+    expected = relative[:, 0].sort().values[math.ceil(6_001 * 0.8) - 1]
+    torch.testing.assert_close(result.half_width(80), expected[None, None])
+
+
 def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
     """By a loop over rows; a column that was constant in calibration has intervals alike for all windows."""
     history = draws(20, seed=3)[None, :20].repeat(2, 1, 1) * torch.tensor([1.0, 3.0])[:, None, None]
