@@ -13,6 +13,9 @@ SLOTS = ("attn", "cross_attn", "decoder_attn")
 FOLLOWS = ("decoder_attn", "attn")
 """The first attention mechanism is the second one unless set."""
 
+OF_DATASET = {f"dataset.{name}" for name in ("file", "packaged", "url", "sha256", "hint")}
+"""Where the data of a named dataset are from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -30,8 +33,8 @@ class Difference:
 def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     """Settings whose values differ among those configurations that have them, by name.
 
-    Keys of one model family that others lack say no more than `model.family`. The decoder's attention mechanism is left
-    out where it is that of the encoder in all runs.
+    Keys of one model family that others lack say no more than `model.family`, and files of different datasets no more
+    than `dataset.name`. The decoder's attention mechanism is left out where it is that of the encoder in all runs.
 
     Args:
         settings: values by dotted key, one mapping per run.
@@ -41,7 +44,8 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     differences = [Difference(key=key, values=_grouped([one.get(key, NO_VALUE) for one in named])) for key in keys]
     differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
     by_key = {each.key: each.values for each in differing}
-    return [each for each in differing if by_key.get(_followed(each.key)) != each.values]
+    implied = OF_DATASET if "dataset.name" in by_key else set()
+    return [each for each in differing if each.key not in implied and by_key.get(_followed(each.key)) != each.values]
 
 
 def rows_of(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:

@@ -151,6 +151,14 @@ def test_keys_of_one_family_are_no_differences() -> None:
     ]
 
 
+def test_files_of_different_datasets_are_not_listed() -> None:
+    """Fails if they are listed next to the names of the datasets, or left out for files of one name."""
+    files = [{"dataset.file": f"{name}.csv", "dataset.sha256": name} for name in ("ETTh1", "WTH")]
+    named = [one | {"dataset.name": one["dataset.sha256"]} for one in files]
+    assert [one.key for one in find_differences(named)] == ["dataset.name"]
+    assert [one.key for one in find_differences(files)] == ["dataset.file", "dataset.sha256"]
+
+
 def test_a_mechanism_has_its_short_name_and_that_of_the_decoder_is_left_out_where_it_follows() -> None:
     def of(encoder: str, decoder: str) -> dict[str, str]:
         targets = {"attn": encoder, "decoder_attn": decoder, "cross_attn": "full"}
