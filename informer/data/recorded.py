@@ -139,8 +139,9 @@ def find_again(
     if far is not None and not recorded.is_still_at(far, dataset.exclude_files):
         far = None
     if shipped is not None:
-        is_elsewhere = far is not None and Path(far).name == shipped.file
-        return _placed(dataset, shipped), str(Path(far or "").parent) if is_elsewhere else default
+        if far is not None and not shipped.packaged and Path(far).name == shipped.file:
+            return _placed(dataset, shipped), str(Path(far).parent)
+        return _placed(dataset, shipped), default
     if far is not None:
         return replace(dataset, path=far), named or default
     raise here.not_found(can_differ=can_differ)
