@@ -100,7 +100,7 @@ def read_saved_yaml(path: Path) -> dict[str, Any]:
     return deepcopy(_saved_content(read_text(path), path))
 
 
-@lru_cache(maxsize=4)  # a resumed run reads its configuration four times
+@lru_cache(maxsize=4)  # a resumed run reads its configuration several times
 def _saved_content(text: str, path: Path) -> dict[str, Any]:
     with _refusing(path, "the configuration of a run"):
         _check_tokens(text, path)

@@ -61,8 +61,8 @@ def test_steps_may_have_another_loss_than_validation(folder: Path) -> None:
         keys = [f"loss={kind}", f"loss.training={training}", f"run_dir={name}", *steps]
         assert call("train", *SAMPLE, *keys).status == 0
         rows[name] = pd.read_csv(f"{name}/losses.csv").iloc[-1]
-    assert rows["mixed"].train_loss == rows["mae"].train_loss
-    assert rows["mixed"].val_loss == rows["mse"].val_loss
+    assert rows["mixed"].train_loss == rows["mae"].train_loss != rows["mse"].train_loss
+    assert rows["mixed"].val_loss == rows["mse"].val_loss != rows["mae"].val_loss
 
 
 def test_the_model_is_the_average_of_the_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

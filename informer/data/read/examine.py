@@ -135,7 +135,7 @@ def _examine_rows(
     """Repair and check rows.
 
     Args:
-        whole: all rows of the table, without values.
+        all_rows: all rows of the table, without values.
         unread: cells that are not times, by line number.
     """
     read = repair(rows.timed, spec.repairs, spec.frequency, report)
