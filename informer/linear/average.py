@@ -23,7 +23,8 @@ from jaxtyping import Float64
 from informer.linear.features import Group
 from informer.linear.moments import Moments
 from informer.linear.select import Choice, CrossValidation, fit_own, fit_shared
-from informer.linear.solve import Layout, Strengths, blended, raw_map
+from informer.linear.solve import Layout, blended, raw_map
+from informer.linear.strengths import Strengths
 from informer.runtime import one_blas_thread
 
 LEAST_GAIN = 1e-3

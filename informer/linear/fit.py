@@ -24,7 +24,8 @@ from informer.linear.known import NO_EFFECTS, KnownEffects
 from informer.linear.moments import Moments, MomentSource, Run, in_order, runs_of
 from informer.linear.offered import LinearConfig, lookback_grid
 from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, has_own_maps, total
-from informer.linear.solve import Layout, Strengths, blended, raw_map
+from informer.linear.solve import Layout, blended, raw_map
+from informer.linear.strengths import Strengths
 from informer.linear.sums import Sums
 from informer.linear.weights import series_weights
 from informer.models.linear import MOST_WEIGHTS, recent_rows

@@ -17,7 +17,7 @@ from informer.linear.forecast import LinearForecast
 from informer.linear.known import KnownEffects, fit_known
 from informer.linear.moments import Run, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig
-from informer.linear.solve import Strengths, in_words
+from informer.linear.strengths import Strengths, in_words
 from informer.models.linear import HARMONICS, Linear, LinearModelConfig
 
 EFFECTS = "known effects"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from informer.config.model import CalendarEmbed
 from informer.linear.features import OriginFeatures
-from informer.linear.solve import Strengths
+from informer.linear.strengths import Strengths
 
 
 @final

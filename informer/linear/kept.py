@@ -19,7 +19,7 @@ from informer.linear.held_out import Channel
 from informer.linear.moments import Moments, Run
 from informer.linear.offered import LinearConfig
 from informer.linear.select import has_own_maps
-from informer.linear.solve import Strengths
+from informer.linear.strengths import Strengths
 from informer.linear.sums import Sums, packed, unpacked
 
 MOST_BYTES = 1 << 26

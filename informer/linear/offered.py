@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from informer.linear.solve import Strengths
+from informer.linear.strengths import Strengths
 
 
 class FitOn(Enum):

@@ -17,7 +17,7 @@ from informer.linear.fit import LinearFit
 from informer.linear.fold import choice, fold, linear_fit
 from informer.linear.forecast import LinearForecast
 from informer.linear.moments import joined, runs_of
-from informer.linear.solve import Strengths
+from informer.linear.strengths import Strengths
 from informer.models.linear import Linear, LinearModelConfig
 
 MOST_WINDOWS = 2000

@@ -11,7 +11,8 @@ from jaxtyping import Float64
 
 from informer.linear.features import Group
 from informer.linear.moments import Moments
-from informer.linear.solve import Layout, Normal, Strengths, blended, normal_equations, penalties, solve
+from informer.linear.solve import Layout, Normal, blended, normal_equations, penalties, solve
+from informer.linear.strengths import Strengths
 from informer.runtime import one_blas_thread
 
 SHARED = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)

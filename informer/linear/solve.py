@@ -1,125 +1,23 @@
 """Ridge regression from moments, shrunk towards a given map, with a separate penalty for each input."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Float64
 from scipy.linalg import cho_factor, cho_solve
 
-from informer.errors import InputError
 from informer.linear.features import Group, OriginFeatures
 from informer.linear.moments import Moments
+from informer.linear.strengths import Strengths
 
 NEWEST = 0.2
 """Smallest age, in seasons, that enters the penalty."""
 
 CONSTANT = 1e-10
 """Windows count as constant whose sum of squares, after the reference is subtracted, is at most this share of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strengths:
-    """Settings of one linear map, chosen by leave-one-block-out cross-validation.
-
-    Penalties are relative to the mean square of their input, so that they do not depend on units. An input with penalty
-    inf is not used.
-
-    Args:
-        lookback: rows of the lookback window.
-        last: subtract the last value of the window instead of its mean.
-        taper: exponent of a row's age in its penalty; the larger, the less older rows count.
-        shared: penalty of the shared map.
-        own: penalty on the difference between a column's map and the shared one; inf: all columns use the shared map.
-        groups: penalties of additional inputs.
-        naive: weight of the seasonal naive forecast, from 0 to 1.
-    """
-
-    lookback: int
-    last: bool = False
-    taper: float = 1.0
-    shared: float = 1e4
-    own: float = 1e5
-    groups: Mapping[Group, float] = field(default_factory=dict)
-    naive: float = 0.0
-
-    def penalty(self, group: Group) -> float:
-        """Penalty of a group of additional inputs; inf if it is not used."""
-        return self.groups.get(group, inf)
-
-    @property
-    def in_words(self) -> str:
-        """Description for the log."""
-        maps = (
-            "one map for all"
-            if self.own == inf
-            else f"one map per column or series, shrunk to a shared one (penalty {self.own:g})"
-        )
-        further = ", ".join(f"{group.value} ({penalty:g})" for group, penalty in self.groups.items() if penalty < inf)
-        reference = "last value" if self.last else "mean"
-        naive = f"; {self.naive:.0%} of the seasonal naive" if self.naive else ""
-        return (
-            f"{self.lookback} rows of history minus their {reference}; {maps} (penalty {self.shared:g} times age to "
-            f"the power of {self.taper:g}); additional inputs and their penalties: {further or 'none'}{naive}"
-        )
-
-    def unlike(self, other: "Strengths") -> str:
-        """Description of the differences from another setting, for the log."""
-        parts = [f"{self.lookback} rows"]
-        if self.last != other.last:
-            parts.append(f"minus their {'last value' if self.last else 'mean'}")
-        if self.own != other.own:
-            parts.append("one map for all" if self.own == inf else f"own maps (penalty {self.own:g})")
-        if self.groups != other.groups:
-            left_out = [group.value for group, penalty in other.groups.items() if self.penalty(group) != penalty]
-            parts.append(f"without {' and '.join(left_out)}")
-        if self.naive != other.naive:
-            parts.append(f"with {self.naive:.0%} of the seasonal naive" if self.naive else "without the seasonal naive")
-        return " ".join(parts)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Plain values for a configuration, without unused inputs and without `own` if it is inf."""
-        own = {} if self.own == inf else {"own": self.own}
-        groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
-        names = ("lookback", "last", "taper", "shared", "naive")
-        return {name: getattr(self, name) for name in names} | own | {"groups": groups}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Strengths":
-        """Inverse of `to_plain`.
-
-        Raises:
-            InputError: unknown or missing names, or values out of range.
-        """
-        entries = {"own": inf, "naive": 0.0, **plain}
-        groups = entries.pop("groups", {})
-        names = {"lookback", "last", "taper", "shared", "own", "naive"}
-        sound = set(entries) == names and isinstance(groups, Mapping) and set(groups) <= set(Group.__members__)
-        if sound:
-            numbers = {name: value for name, value in entries.items() if name != "last"}
-            positive = [entries["lookback"], entries["shared"], *groups.values()]
-            sound = isinstance(entries["last"], bool) and isinstance(entries["lookback"], int)
-            sound &= all(isinstance(value, int | float) and value >= 0 for value in numbers.values())
-            sound &= all(isinstance(value, int | float) and 0 < value < inf for value in positive)
-        if not sound:
-            raise InputError(
-                f"model.maps: expected {', '.join(sorted(names))} and groups among {', '.join(Group.__members__)}, "
-                f"each with its number, found {dict(plain)}; leave model.maps out to have them chosen"
-            )
-        return cls(**entries, groups={Group[name]: float(penalty) for name, penalty in groups.items()})
-
-    def with_group(self, group: Group, penalty: float) -> "Strengths":
-        """A copy with another penalty for one group."""
-        return replace(self, groups={**self.groups, group: penalty})
-
-
-def in_words(averaged: Sequence[Strengths]) -> str:
-    """Description of an averaged forecast: the first setting, and how the others differ from it."""
-    others = ", ".join(one.unlike(averaged[0]) for one in averaged[1:])
-    return averaged[0].in_words + (f"; averaged with: {others}" if others else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from informer.data.sources import Source
 from informer.errors import InputError
 from informer.inference.baselines import fit_ridge
 from informer.linear.fold import linear_fit
-from informer.linear.solve import in_words
+from informer.linear.strengths import in_words
 from informer.models.base import Attentions, ForecastModel, ModelDims
 from informer.models.linear import Linear, LinearModelConfig
 from informer.progress import Status

@@ -15,7 +15,7 @@ from informer.linear.blocks import folds
 from informer.linear.fit import BLOCKS, LinearFit, prepare
 from informer.linear.moments import in_order
 from informer.linear.offered import LinearConfig
-from informer.linear.solve import Strengths
+from informer.linear.strengths import Strengths
 from informer.models.linear import at_least_history
 
 

@@ -27,7 +27,8 @@ from informer.linear.moments import MomentSource, Run, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig
 from informer.linear.products import window_products
 from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared
-from informer.linear.solve import Layout, Strengths, blended
+from informer.linear.solve import Layout, blended
+from informer.linear.strengths import Strengths
 
 HOURLY = Frequency.parse("h")
 FIELDS = mark_fields(HOURLY, CalendarEmbed.timeF)

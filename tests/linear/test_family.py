@@ -19,7 +19,7 @@ from informer.linear.features import Group
 from informer.linear.fit import prepare
 from informer.linear.fold import fold
 from informer.linear.offered import LinearConfig
-from informer.linear.solve import Strengths
+from informer.linear.strengths import Strengths
 from informer.models import linear
 from informer.models.base import Attentions, ModelDims
 from informer.models.linear import Linear, LinearModelConfig
