@@ -1,6 +1,6 @@
 """Choice of penalties and lookback window by leave-one-block-out cross-validation, from moments."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import inf, isfinite
@@ -19,9 +19,10 @@ SHARED = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5)
 OWN = (inf, 1e6, 1e5, 1e4, 1e3, 1e2, 1e1)
 FURTHER = (inf, 1e0, 1e1, 1e2, 1e3, 1e4)
 TAPERS = (0.0, 1.0, 2.0)
+ALIGNED = (1.0, 0.3, 0.1, 0.03)
 NAIVE = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Values to choose from: penalties of the shared map, of separate maps and of additional inputs, tapers, weights of the
-seasonal naive."""
+"""Values to choose from: penalties of the shared map, of separate maps and of additional inputs, tapers, shares
+of the penalty for rows a whole number of seasons ago, weights of the seasonal naive."""
 
 SURE, SURE_OF_INPUT = 1.0, 2.0
 """Standard errors over blocks by which a change, or an additional input, must lower the loss."""
@@ -180,12 +181,20 @@ class Choice:
                 best = self._better(best, trials, sure=SURE_OF_INPUT)
             best = self._better(best, (replace(best, shared=shared) for shared in SHARED))
             best = self._better(best, (replace(best, taper=taper) for taper in TAPERS))
+            best = self._better(best, self._aligned(best))
             best = self._better(best, [replace(best, last=not best.last)])
             if best.lookback >= self.validation.layout.repeated:
                 best = self._better(best, (replace(best, naive=naive) for naive in NAIVE))
             if best == before:
                 break
         return self._simplest(best)
+
+    def _aligned(self, best: Strengths) -> Iterator[Strengths]:
+        """Lower penalties for rows a whole number of seasons ago, where other rows need the same or a higher one."""
+        if self.validation.layout.repeated > 1:
+            for aligned in ALIGNED:
+                for shared in (best.shared, 10 * best.shared):
+                    yield replace(best, aligned=aligned, shared=shared)
 
     def _simplest(self, best: Strengths) -> Strengths:
         """One shared map, if it is worse by at most one standard error: separate maps vary more with the sample."""

@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 from jaxtyping import Float32, Float64
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 
 from informer.linear.features import Group, OriginFeatures
 from informer.linear.moments import Moments
@@ -38,6 +39,11 @@ class Layout:
     season: int
     repeated: int = 1
     kept: tuple[int, ...] = ()
+
+    @property
+    def steps_ahead(self) -> np.ndarray:
+        """The steps ahead, counted from 0."""
+        return np.array(self.kept or range(self.steps))
 
     def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
         """Indices of the features that a column's map reads; None: the shared map, which reads no other columns."""
@@ -82,57 +88,71 @@ class Normal:
 
 def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, features: np.ndarray) -> Normal:
     """Normal equations for a lookback window and normalisation, from moments of raw windows of the longest one."""
-    n, lookback = layout.seq_len, strengths.lookback
-    rows = np.concatenate([np.arange(n - lookback, n + layout.steps), n + layout.steps + features])
+    n, lookback, size = layout.seq_len, strengths.lookback, strengths.lookback + len(features)
+    rows = np.concatenate([np.arange(n - lookback, n), n + layout.steps + features, np.arange(n, n + layout.steps)])
+    shifted = [slice(0, lookback), slice(size, None)]
     products = moments.complete(n)
     z = products[np.ix_(rows, rows)]
-    reference = np.zeros(len(rows))
-    if strengths.last:
-        reference[lookback - 1] = 1
-    else:
-        reference[:lookback] = 1 / lookback
-    shifted = np.zeros(len(rows))
-    shifted[: lookback + layout.steps] = 1
-    # (I - 1 w^T) z (I - w 1^T)
-    pulled = z @ reference
-    z = z - np.outer(shifted, pulled) - np.outer(pulled, shifted) + (reference @ pulled) * np.outer(shifted, shifted)
-    future = np.arange(lookback, lookback + layout.steps)
-    inputs = np.concatenate([np.arange(lookback), np.arange(lookback + layout.steps, len(rows))])
+    # (I - 1 w^T) z (I - w 1^T), where 1 is one for history and future, and 0 for features
+    reference = _reference(lookback, strengths)
+    pulled = z[:, :lookback] @ reference
+    mean_square = float(reference @ pulled[:lookback])
+    for part in shifted:
+        pulled[part] -= mean_square / 2
+    for part in shifted:
+        z[part] -= pulled
+        z[:, part] -= pulled[:, None]
     # constant windows leave rounding errors, whose matrix need not be positive definite
     rounding = np.broadcast_to(moments.rounding, len(products))
     constant = z.diagonal() <= (CONSTANT * products.diagonal() + rounding)[rows]
-    constant[future] = False
+    constant[size:] = False
     z[constant] = z[:, constant] = 0
-    gram, cross = z[np.ix_(inputs, inputs)], z[np.ix_(inputs, future)]
-    target = float(z[future, future].sum())
+    gram, cross = z[:size, :size], z[:size, size:]
+    target = float(z.diagonal()[size:].sum())
     if strengths.penalty(Group.level) == inf:
         return Normal(gram, cross, target, moments.windows)
     level = products[:n].mean(axis=0)
     square = float(level[:n].mean())
     level = level[rows]
-    level = np.where(constant, 0, level - shifted * float(level @ reference))
-    place = lookback
-    gram = np.insert(
-        np.insert(gram, place, level[inputs], axis=0), place, np.insert(level[inputs], place, square), axis=1
-    )
-    return Normal(gram, np.insert(cross, place, level[future], axis=0), target, moments.windows)
+    own = float(level[:lookback] @ reference)
+    for part in shifted:
+        level[part] -= own
+    level[constant] = 0
+    gram = np.insert(gram, lookback, level[:size], axis=0)
+    gram = np.insert(gram, lookback, np.insert(level[:size], lookback, square), axis=1)
+    return Normal(gram, np.insert(cross, lookback, level[size:], axis=0), target, moments.windows)
 
 
-def penalties(normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray) -> Float64[np.ndarray, "p"]:
-    """Penalty of each input, for `shared` or `own` equal to 1."""
+def _reference(lookback: int, strengths: Strengths) -> Float64[np.ndarray, "lookback"]:
+    """Weights of the history's rows in what is subtracted from them: their mean, or the last one."""
+    if not strengths.last:
+        return np.full(lookback, 1 / lookback)
+    last = np.zeros(lookback)
+    last[-1] = 1
+    return last
+
+
+def penalties(
+    normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray
+) -> Float64[np.ndarray, "p #h"]:
+    """Penalty of each input for each step ahead, for `shared` or `own` equal to 1; [p, 1] if the same for all steps."""
     lookback = strengths.lookback
     square = normal.gram.diagonal() / max(normal.windows, 1)
-    age = np.maximum(np.arange(lookback, 0, -1) / layout.season, NEWEST)
+    rows = np.arange(lookback, 0, -1)
+    age = np.maximum(rows / layout.season, NEWEST)
     floor = np.finfo(float).tiny + 1e-9 * square[:lookback].mean()
-    parts = [age**strengths.taper * max(float(square[:lookback].mean()), floor)]
+    history = (age**strengths.taper * max(float(square[:lookback].mean()), floor))[:, None]
+    if strengths.aligned < 1:
+        lag = rows[:, None] + layout.steps_ahead
+        history = np.where(lag % layout.repeated == 0, strengths.aligned * history, history)
     further = np.maximum(square[lookback:], floor)
     known = layout.features.groups
     groups = [known[place] for place in features]
     if strengths.penalty(Group.level) < inf:
         groups.insert(0, Group.level)
     ages = _ages(layout, features, len(groups))
-    parts.append(further * ages * np.array([strengths.groups[group] for group in groups]))
-    return np.concatenate(parts)
+    inputs = further * ages * np.array([strengths.groups[group] for group in groups])
+    return np.concatenate([history, np.broadcast_to(inputs[:, None], (len(inputs), history.shape[1]))])
 
 
 def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
@@ -147,19 +167,43 @@ def _ages(layout: Layout, features: np.ndarray, size: int) -> np.ndarray:
 
 
 def solve(
-    normal: Normal, penalty: Float64[np.ndarray, "p"], prior: Float64[np.ndarray, "p h"] | None = None
+    normal: Normal, penalty: Float64[np.ndarray, "p #h"], prior: Float64[np.ndarray, "p h"] | None = None
 ) -> Float64[np.ndarray, "p h"]:
-    """argmin |X W - Y|^2 + (W - prior)^T diag(penalty) (W - prior); prior None means 0."""
-    gram = normal.gram + np.diag(penalty)
-    right = normal.cross if prior is None else normal.cross + penalty[:, None] * prior
-    return cho_solve(cho_factor(gram, lower=True, overwrite_a=True, check_finite=False), right, check_finite=False)
+    """For each step, argmin |X w - y|^2 + (w - prior)^T diag(penalty) (w - prior); prior None means 0.
+
+    One factorisation serves all steps: an input's largest penalty over the steps is in it, and steps with a lower one
+    are corrected by the matrix inversion lemma (M. Woodbury, "Inverting modified matrices", 1950).
+    """
+    right = normal.cross if prior is None else normal.cross + penalty * prior
+    largest = penalty.max(axis=1)
+    factor = cho_factor(normal.gram + np.diag(largest), lower=True, overwrite_a=True, check_finite=False)
+    weight = cho_solve(factor, right, check_finite=False)
+    excess = largest[:, None] - penalty
+    if not excess.any():
+        return weight
+    inverse = np.tril(dpotri(factor[0], lower=True)[0])
+    inverse += np.tril(inverse, -1).T
+    for steps in _equal_columns(excess):
+        lowered = np.flatnonzero(excess[:, steps[0]])
+        columns = inverse[:, lowered]
+        core = np.diag(1 / excess[lowered, steps[0]]) - columns[lowered]
+        weight[:, steps] += columns @ np.linalg.solve(core, weight[np.ix_(lowered, steps)])
+    return weight
+
+
+def _equal_columns(matrix: np.ndarray) -> list[np.ndarray]:
+    """Positions of the columns of a matrix, grouped by equality."""
+    groups: dict[bytes, list[int]] = {}
+    for place, column in enumerate(matrix.T):
+        groups.setdefault(column.tobytes(), []).append(place)
+    return [np.array(group) for group in groups.values()]
 
 
 def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Strengths) -> Float64[np.ndarray, "p h"]:
     """The map averaged with that of the seasonal naive, whose forecast is one of the rows that the map reads."""
     if not strengths.naive:
         return weight
-    steps = np.array(layout.kept or range(layout.steps))
+    steps = layout.steps_ahead
     mixed = (1 - strengths.naive) * weight
     mixed[strengths.lookback - layout.repeated + steps % layout.repeated, np.arange(len(steps))] += strengths.naive
     return mixed

@@ -21,6 +21,7 @@ class Strengths:
         last: subtract the last value of the window instead of its mean.
         taper: exponent of a row's age in its penalty; the larger, the less older rows count.
         shared: penalty of the shared map.
+        aligned: penalty of rows a whole number of seasons before the forecast step, as a share of other rows' penalty.
         own: penalty on the difference between a column's map and the shared one; inf: all columns use the shared map.
         groups: penalties of additional inputs.
         naive: weight of the seasonal naive forecast, from 0 to 1.
@@ -29,6 +30,7 @@ class Strengths:
     lookback: int
     last: bool = False
     taper: float = 1.0
+    aligned: float = 1.0
     shared: float = 1e4
     own: float = 1e5
     groups: Mapping[Group, float] = field(default_factory=dict)
@@ -48,10 +50,11 @@ class Strengths:
         )
         further = ", ".join(f"{group.value} ({penalty:g})" for group, penalty in self.groups.items() if penalty < inf)
         reference = "last value" if self.last else "mean"
+        aligned = f", whole seasons ago {self.aligned:.2g} of it" if self.aligned < 1 else ""
         naive = f"; {self.naive:.0%} of the seasonal naive" if self.naive else ""
         return (
             f"{self.lookback} rows of history minus their {reference}; {maps} (penalty {self.shared:g} times age to "
-            f"the power of {self.taper:g}); additional inputs and their penalties: {further or 'none'}{naive}"
+            f"the power of {self.taper:g}{aligned}); additional inputs and their penalties: {further or 'none'}{naive}"
         )
 
     def unlike(self, other: "Strengths") -> str:
@@ -72,7 +75,7 @@ class Strengths:
         """Plain values for a configuration, without unused inputs and without `own` if it is inf."""
         own = {} if self.own == inf else {"own": self.own}
         groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
-        names = ("lookback", "last", "taper", "shared", "naive")
+        names = ("lookback", "last", "taper", "aligned", "shared", "naive")
         return {name: getattr(self, name) for name in names} | own | {"groups": groups}
 
     @classmethod
@@ -82,13 +85,13 @@ class Strengths:
         Raises:
             InputError: unknown or missing names, or values out of range.
         """
-        entries = {"own": inf, "naive": 0.0, **plain}
+        entries = {"own": inf, "naive": 0.0, "aligned": 1.0, **plain}
         groups = entries.pop("groups", {})
-        names = {"lookback", "last", "taper", "shared", "own", "naive"}
+        names = {"lookback", "last", "taper", "aligned", "shared", "own", "naive"}
         sound = set(entries) == names and isinstance(groups, Mapping) and set(groups) <= set(Group.__members__)
         if sound:
             numbers = {name: value for name, value in entries.items() if name != "last"}
-            positive = [entries["lookback"], entries["shared"], *groups.values()]
+            positive = [entries["lookback"], entries["shared"], entries["aligned"], *groups.values()]
             sound = isinstance(entries["last"], bool) and isinstance(entries["lookback"], int)
             sound &= all(isinstance(value, int | float) and value >= 0 for value in numbers.values())
             sound &= all(isinstance(value, int | float) and 0 < value < inf for value in positive)
