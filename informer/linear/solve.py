@@ -102,9 +102,11 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     for part in shifted:
         z[part] -= pulled
         z[:, part] -= pulled[:, None]
-    # constant windows leave rounding errors, whose matrix need not be positive definite
-    rounding = np.broadcast_to(moments.rounding, len(products))
-    constant = z.diagonal() <= (CONSTANT * products.diagonal() + rounding)[rows]
+    # constant windows leave rounding errors, whose matrix need not be positive definite; they grow with the largest row,
+    # since products of rows are differences of sums over all of them
+    squares = products.diagonal().copy()
+    squares[: n + layout.steps] = squares[: n + layout.steps].max()
+    constant = z.diagonal() <= (CONSTANT * squares + moments.rounding)[rows]
     constant[size:] = False
     z[constant] = z[:, constant] = 0
     gram, cross = z[:size, :size], z[:size, size:]

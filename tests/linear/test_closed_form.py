@@ -27,7 +27,7 @@ from informer.linear.moments import MomentSource, Run, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig
 from informer.linear.products import window_products
 from informer.linear.select import SHARED, CrossValidation, FoldMoments, fit_own, fit_shared
-from informer.linear.solve import Layout, blended
+from informer.linear.solve import Layout, blended, normal_equations
 from informer.linear.strengths import Strengths
 
 HOURLY = Frequency.parse("h")
@@ -263,6 +263,25 @@ def test_a_column_that_varies_in_one_block_only(strengths, level):
         rows = [design(held, column, strengths)[:2] for column in range(COLUMNS)]
         errors = [(x @ weight - y) ** 2 for weight, (x, y) in zip(own, rows, strict=True)]
         np.testing.assert_allclose(loss, np.mean(errors), rtol=1e-6)
+
+
+def test_a_column_that_is_constant_but_for_one_row_far_back():
+    """The row is in the longest lookback window only. Its square is so large that the rounding errors of shorter ones are
+    no longer small in comparison with their own squares, but it does not make them variable."""
+    data = store((3000,))
+    values = data.values.clone()
+    values[:, 2] = -0.02
+    values[2, 2] = 1e4
+    data = replace(data, values=values)
+    source, runs = MomentSource(data, SEQ, PRED, FEATURES), runs_of(windows_of(data, range(2900)))
+    moments = source.of(2, runs, source.feature_products(runs))
+    for last in (False, True):
+        strengths = Strengths(lookback=5, last=last, own=1e-3, groups={Group.bias: 1.0})
+        features = LAYOUT.read(2, strengths)
+        normal = normal_equations(moments, LAYOUT, strengths, features)
+        assert not normal.gram[:5].any()
+        shared = np.ones((6, PRED))
+        np.testing.assert_allclose(fit_own(moments, 2, shared, LAYOUT, strengths)[:5], shared[:5])
 
 
 def test_folds_hold_each_window_once_and_fit_on_none_that_shares_a_future_row():
