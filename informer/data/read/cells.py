@@ -73,7 +73,8 @@ def check_lengths(path: Path, frame: pd.DataFrame, limits: Limits) -> None:
 
 def _longest(cells: pd.Series) -> float:
     """Characters of the longest text; in pieces, since the lengths of all cells can take as much memory as the text."""
-    lengths = (cells.iloc[begin : begin + PIECE].str.len().max() for begin in range(0, len(cells), PIECE))
+    pieces = (cells.iloc[begin : begin + PIECE] for begin in range(0, len(cells), PIECE))
+    lengths = (piece.astype(str).str.len().max() for piece in pieces)  # pandas keeps long whole numbers as objects
     return max((float(length) for length in lengths if pd.notna(length)), default=0.0)
 
 

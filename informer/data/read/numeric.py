@@ -126,4 +126,8 @@ def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
             cells = cells.astype(str).str.translate(str.maketrans(f"{dialect.decimal}.", f".{dialect.decimal}"))
     elif is_complex_dtype(cells):
         return np.full(len(cells), np.nan)
-    return pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        read = pd.to_numeric(cells, errors="coerce")
+    except OverflowError:  # a whole number beyond the range of floats, which is infinite as text
+        read = pd.to_numeric(cells.astype(str), errors="coerce")
+    return read.to_numpy(dtype=np.float64, na_value=np.nan)
