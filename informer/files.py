@@ -114,7 +114,8 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{_short(path.name)}.{secrets.token_hex(_DIGITS // 2)}{TEMPORARY}")
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():  # usually it is, and then this takes less time than an attempt to create it
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
             os.replace(temporary, path)

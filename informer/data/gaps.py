@@ -11,9 +11,9 @@ from jaxtyping import Bool, Int64
 
 from informer.config.lengths import WindowSizes
 from informer.data.categories import Trained
-from informer.data.read.source import Series
+from informer.data.read.source import Series, column_values
 from informer.data.split import Split
-from informer.errors import InputError
+from informer.errors import InputError, listed
 
 NOT_READ = (
     "dataset.fill=mask: the model was trained without it, and reads no gaps; set dataset.fill=ffill, linear or zero, "
@@ -85,3 +85,16 @@ def seen_before(firsts: Sequence[int], observed: Bool[np.ndarray, "rows"], seq_l
 def least_rows(rows: int, share: float) -> int:
     """Least number of whole rows that make up this share of `rows`, at least one."""
     return max(ceil(share * rows - ROUNDING), 1)
+
+
+def sparse_history(series: Series, targets: Sequence[str], seq_len: int, min_observed: float) -> str | None:
+    """The error message of a history with too few rows with a value of some target; None if there are enough."""
+    values = column_values(series, targets)[-seq_len:]
+    observed = int((~np.isnan(values)).any(axis=1).sum())
+    if observed >= least_rows(len(values), min_observed):
+        return None
+    return (
+        f"{series.name}: expected dataset.min_observed={min_observed:g} of the last {len(values)} rows with "
+        f"a value of {listed(targets)}, found {observed} rows; "
+        f"{'lower it to forecast anyway' if observed else 'a forecast needs at least one: add later rows'}"
+    )

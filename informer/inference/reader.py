@@ -20,15 +20,22 @@ from informer.config.schema import check
 from informer.data.attributes import KnownAttributes, given_attributes
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.future import Futures, future_of_table
-from informer.data.gaps import NOT_READ, least_rows
+from informer.data.gaps import NOT_READ, sparse_history
 from informer.data.long import LongTable
 from informer.data.panel import left_padded
 from informer.data.read.categories import coded, unknown
-from informer.data.read.content import table_of_content
+from informer.data.read.content import cells_of_content
 from informer.data.read.examine import KnownTimes
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
-from informer.data.read.source import Series, column_values, series_from_table, table_of_file, with_whole_times
+from informer.data.read.source import (
+    Series,
+    cells_of_file,
+    column_values,
+    prepared,
+    series_from_table,
+    with_whole_times,
+)
 from informer.data.read.table import Table, table_of_frame
 from informer.data.read.time_column import find_time_column
 from informer.data.read.timestamps import find_format
@@ -129,7 +136,7 @@ class Reader:
         Raises:
             InputError: see `frame`.
         """
-        table, config = self._read(partial(table_of_file, path), written)
+        table, config = self._read(partial(cells_of_file, path), written)
         return self._series(table, config, name, ahead=ahead, named=written.series_col is not None, lenient=True)
 
     def content(self, content: bytes, written: InputFormat, name: str) -> list[Series]:
@@ -138,7 +145,7 @@ class Reader:
         Raises:
             InputError: see `frame`.
         """
-        table, config = self._read(partial(table_of_content, content, name), written)
+        table, config = self._read(partial(cells_of_content, content, name), written)
         return self._series(table, config, name, ahead=None, named=written.series_col is not None)
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
@@ -159,18 +166,23 @@ class Reader:
         stat = path.stat() if path.is_file() else None
         key = stat and (path.resolve(), stat.st_mtime_ns, stat.st_size, replace(written))
         if self._last_future is None or key is None or self._last_future[0] != key:
-            self._last_future = key, self._futures(*self._read(partial(table_of_file, path), written))
+            self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), written))
         return self._last_future[1]
 
     def _read(self, read: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
-        """The cells of a table and its settings, with the time column of training if it exists."""
+        """A table, prepared, and its settings, with the time column of training if it exists."""
         config = self._reading([], written)
         table = read(config)
         if table.doubts and self._number_marks is not None:
             table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
-        if config.time_col is None and self._time_col in table.columns:
-            config = replace(config, time_col=self._time_col)
-        return table, config
+        # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
+        table = prepared(table, self._timed(config, table))
+        return table, self._timed(config, table)
+
+    def _timed(self, config: DatasetConfig, table: Table) -> DatasetConfig:
+        """`config` with the time column of training, if the table has it and no other is set."""
+        is_known = config.time_col is None and self._time_col in table.columns
+        return replace(config, time_col=self._time_col) if is_known else config
 
     def _series(
         self, table: Table, config: DatasetConfig, name: str, *, ahead: int | None, named: bool = False,
@@ -262,17 +274,7 @@ class Reader:
 
     def _sparse(self, series: Series, config: DatasetConfig) -> str | None:
         """The error message of a history with too few observed rows; None if there are enough."""
-        if not config.keeps_gaps:
-            return None
-        values = column_values(series, self._targets)[-self._seq_len :]
-        observed = int((~np.isnan(values)).any(axis=1).sum())
-        if observed >= least_rows(len(values), config.min_observed):
-            return None
-        return (
-            f"{series.name}: expected dataset.min_observed={config.min_observed:g} of the last {len(values)} rows with "
-            f"a value of {listed(self._targets)}, found {observed} rows; "
-            f"{'lower it to forecast anyway' if observed else 'a forecast needs at least one: add later rows'}"
-        )
+        return sparse_history(series, self._targets, self._seq_len, config.min_observed) if config.keeps_gaps else None
 
     def _checked(self, series: Series) -> Series:
         # a step different from training is the user's choice (`dataset.frequency`)

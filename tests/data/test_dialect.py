@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from informer.config.dataset import DatasetConfig
+from informer.data.read.content import cells_of_content
 from informer.data.read.dialect import Dialect, find_encoding, find_separator
 from informer.data.read.number_marks import find_marks
-from informer.data.read.source import Series, read_series
+from informer.data.read.source import Series, read_series, series_from_table
+from informer.data.read.table import read_table
 from informer.errors import InputError
 
 HEADERS = {
@@ -151,11 +153,67 @@ CELL = st.sampled_from([*NUMBERS.split(" "), *OTHERS])
 
 
 @settings(max_examples=500, deadline=None)
-@given(rows=st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=5), separator=st.sampled_from(",;\t|"))
-def test_marks_by_shapes_are_those_by_cells(rows: list[list[str]], separator: str) -> None:
+@given(
+    rows=st.lists(st.lists(CELL, min_size=3, max_size=3), max_size=5),
+    separator=st.sampled_from(",;\t|"),
+    name=st.sampled_from(["c", "0.5", "1,5", "'"]),
+)
+def test_marks_by_shapes_are_those_by_cells(rows: list[list[str]], separator: str, name: str) -> None:
     """A quote makes the reader check each cell; fails if digits that are counts or times are interpreted
     differently."""
-    lines = [separator.join(row) for row in [["a", "b", "c"], *rows]]
+    lines = [separator.join(row) for row in [["a", "b", name], *rows]]
     by_cells = find_marks("\n".join(['"a"' + lines[0][1:], *lines[1:]]), separator)
     for end in ("\n", "\r\n", "\r"):
         assert find_marks(end.join(lines), separator) == by_cells
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    "header",
+    [
+        "date,a,b",
+        "date,a,",
+        "date, a,b",
+        "date,a ,b",
+        "date,a,a",
+        'date,"a",b',
+        "date,a.1,a",
+        "0,1,2x",
+        "date,a",
+        "date",
+    ],
+)
+def test_names_of_columns_are_those_of_pandas(header: str, start: str, end: str, tmp_path: Path) -> None:
+    """Red if columns that are numbered while reading get other names, cells or types than pandas gives them."""
+    (tmp_path / "f.csv").write_bytes((start + end.join([header, "x,1,2.5", "y,,3", ""])).encode())
+    usual = {"index_col": False, "skipinitialspace": True}
+    n_cells = header.count(",") + 1
+    if n_cells < 3:
+        with pytest.raises(InputError, match=f"f.csv, row 2: expected {n_cells} cells as in the header, found 3"):
+            read_table(tmp_path / "f.csv")
+        return
+    expected = pd.read_csv(tmp_path / "f.csv", encoding="utf-8", **usual)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "f.csv").frame, expected, check_column_type=False)
+
+
+def test_text_columns_keep_their_cells(tmp_path: Path) -> None:
+    """Red if `as_text` reaches another column than the named one, with numbered columns or with pandas' names."""
+    for header in ("date,store,a", 'date,store,"a"'):
+        (tmp_path / "f.csv").write_text(f"{header}\n2020-01-01,001,NA\n2020-01-02,NA,2\n")
+        frame = read_table(tmp_path / "f.csv", as_text=["store"]).frame
+        assert list(frame["store"]) == ["001", "NA"]
+        np.testing.assert_array_equal(frame["a"], [np.nan, 2.0])
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_whole_numbers_beyond_all_floats_are_a_problem_of_the_cell(digits: int, tmp_path: Path) -> None:
+    """Red if a number that pandas keeps as an object of Python ends in a traceback, in a file or in memory."""
+    text = made(40).assign(a=range(40)).astype({"a": object})
+    text.loc[7, "a"] = "9" * digits
+    path = write(text, tmp_path / "f.csv")
+    with pytest.raises(InputError, match=r"^f.csv, row 9, column 'a': expected a number, found '(inf|9+)"):
+        read_series(path, DatasetConfig())
+    table = cells_of_content(path.read_bytes(), "f.csv", DatasetConfig())
+    with pytest.raises(InputError, match=r"^f.csv, row 9, column 'a': expected a number, found '(inf|9+)"):
+        series_from_table(table, DatasetConfig(), "f")

@@ -12,10 +12,11 @@ from stores import series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
+from informer.config.repairs import Fill
 from informer.data.history import future_index
 from informer.data.panel import read_panel
 from informer.data.read.examine import KnownTimes
-from informer.data.read.source import read_series, series_from_table
+from informer.data.read.source import inspect_table, read_series, series_from_table
 from informer.data.read.table import table_of_frame
 from informer.errors import InputError
 from informer.inference.jobs.writing import stamps
@@ -248,6 +249,47 @@ def test_times_of_the_last_file_are_taken_for_the_same_cells_only() -> None:
         assert series.timestamps.equals(whole.timestamps)
         assert series.timestamps.tz == whole.timestamps.tz
         assert series.time_format == whole.time_format
+
+
+def test_times_that_were_checked_before_are_not_taken_for_others() -> None:
+    """Red if the checks of the last file's times are left out for other times, settings or histories, or if those of
+    its numbers are."""
+    frame = made(30).astype({"date": "str"})
+    gap, twice = frame.drop(index=20), pd.concat([frame, frame.tail(1)], ignore_index=True)
+    empty = frame.assign(a=[*frame["a"][:-1], np.nan])
+    configs = [DatasetConfig(), DatasetConfig(frequency="30min"), DatasetConfig(fill=Fill.linear)]
+    known, n_problems = KnownTimes(), 0
+    for config in configs:
+        for history in (10, 5, None):
+            for own in (frame, frame, empty, gap, gap, twice, empty, frame):
+                table = table_of_frame(own, "f")
+                series, report = inspect_table(table, config, "f", history=history, known=known)
+                alone, expected = inspect_table(table, config, "f", history=history)
+                assert report == expected
+                assert (series is None) == (alone is None)
+                if series is not None and alone is not None:
+                    assert series.timestamps.equals(alone.timestamps)
+                    assert series.frequency == alone.frequency
+                    np.testing.assert_array_equal(series.values, alone.values)
+                n_problems += len(report.problems)
+    assert n_problems > 20
+
+
+@pytest.mark.parametrize("bad", ["x", "", "7"])
+def test_only_the_last_rows_are_read_as_numbers(bad: str) -> None:
+    """Red if a text cell before the history is a problem, or one within it is located in another row."""
+    frame = made(30).astype({"date": "str", "a": "str"})
+    for row in (3, 25):
+        own = frame.copy()
+        own.loc[row, "a"] = bad
+        series, report = inspect_table(table_of_frame(own, "f"), DatasetConfig(columns=["a", "b"]), "f", history=10)
+        if row == 3 or bad == "7":
+            assert not report.problems
+            assert series is not None
+            expected = own.tail(10).astype({"a": float})[["a", "b"]]
+            np.testing.assert_array_equal(series.values, expected)
+        else:
+            assert report.problems[0].line.startswith("f, row 25, column 'a': expected a number")
 
 
 def _in_zone(frame: pd.DataFrame, zone: str) -> pd.DataFrame:

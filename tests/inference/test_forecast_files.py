@@ -113,3 +113,20 @@ def test_counts_since_1970_are_read_back(
     written = [line.split(";")[0] for line in path.read_text().splitlines()[1:]]
     if not any("." in count for count in counts[30:]):
         assert written == counts[30:]
+
+
+def test_the_time_column_of_training_is_taken_among_several(
+    saved: dict[str, tuple[Forecaster, Path]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Red if a job looks for the time column of a file that has the one of training."""
+    caplog.set_level("INFO", "informer")
+    times = pd.date_range("2001-01-01", periods=20, freq="h")
+    frame = pd.DataFrame(np.arange(60.0).reshape(20, 3), times, COLUMNS).rename_axis("date").reset_index()
+    later = times + pd.Timedelta("3min")
+    reader = saved["h"][0].trained.reader
+    for more in ({}, {"date created": later}, {"timestamp": later[::-1]}):
+        frame.assign(**more).to_csv(tmp_path / "f.csv", index=False)
+        (series,) = reader.file(tmp_path / "f.csv", InputFormat(), "f")
+        assert series.time_col == "date"
+        assert (series.timestamps == times[-12:]).all()
+    assert caplog.messages == []

@@ -281,13 +281,13 @@ def test_without_the_extra_one_line_names_it(trained: Trained, monkeypatch: pyte
 def test_a_text_in_memory_is_read_as_a_file_is(tmp_path: Path) -> None:
     """Red if CSV in a request is read by other rules than CSV in a file."""
     from informer.config.dataset import DatasetConfig
-    from informer.data.read.content import table_of_content
+    from informer.data.read.content import cells_of_content
     from informer.data.read.source import series_from_table
 
     content = text(SAMPLE.head(50)).replace(",", ";").replace(".", ",").encode("utf-16")
     (tmp_path / "x.csv").write_bytes(content)
     one = read_series(tmp_path / "x.csv", DatasetConfig())
-    other = series_from_table(table_of_content(content, "x.csv", DatasetConfig()), DatasetConfig(), "x")
+    other = series_from_table(cells_of_content(content, "x.csv", DatasetConfig()), DatasetConfig(), "x")
     assert (one.columns, one.dialect) == (other.columns, other.dialect)
     assert one.timestamps.equals(other.timestamps)
     np.testing.assert_array_equal(one.values, other.values)

@@ -59,7 +59,8 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame without blank rows at its end, which spreadsheets leave there."""
-    if not len(frame) or pd.notna(frame[frame.columns[0]].array[-1]):
+    last: Any = frame.iat[-1, 0] if len(frame) else None  # without selecting the column
+    if not len(frame) or pd.notna(last):
         return frame
     filled = np.flatnonzero(frame.notna().any(axis=1))
     return frame.iloc[: filled[-1] + 1 if len(filled) else 0]

@@ -84,10 +84,10 @@ def as_written(as_text: Sequence[str], names: Sequence[str], missing_values: Seq
     written = [name for name in as_text if name in names]
     if not written:
         return {"na_values": [*missing_values]} if missing_values else {}
-    words = EMPTY_WORDS | {*missing_values}
+    words, places = EMPTY_WORDS | {*missing_values}, [names.index(name) for name in written]
     empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), words)  # by index: names may repeat
-    empty |= {names.index(name): {""} for name in written}
-    return {"dtype": dict.fromkeys(written, str), "keep_default_na": False, "na_values": empty}
+    empty |= {place: {""} for place in places}
+    return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}
 
 
 def without_words(frame: pd.DataFrame, words: Sequence[str], kept: Collection[str | None]) -> pd.DataFrame:

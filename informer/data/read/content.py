@@ -7,11 +7,10 @@ from informer.config.dataset import DatasetConfig
 from informer.data.read.cells import check_lengths
 from informer.data.read.failures import read_errors
 from informer.data.read.limits import bounded
-from informer.data.read.source import prepared
 from informer.data.read.table import Table, csv_table
 
 
-def table_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
+def cells_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     """The cells of CSV text, which must not be compressed.
 
     Args:
@@ -26,4 +25,4 @@ def table_of_content(content: bytes, name: str, config: DatasetConfig) -> Table:
     with read_errors(label, hints.encoding), bounded(io.BytesIO(content), label, config.limits) as file:
         table = csv_table(label, file, hints, config.as_text)
         check_lengths(label, table.frame, config.limits)
-    return prepared(table, config)
+    return table

@@ -57,8 +57,8 @@ def find_encoding(content: bytes) -> str:
     them form pairs of the 3755 most common characters or punctuation, which accented letters hardly ever do.
     """
     marked = next((encoding for bom, encoding in _BOMS.items() if content.startswith(bom)), None)
-    if marked is not None:
-        return marked
+    if marked is not None or content.isascii():
+        return marked or "utf-8"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(content)  # incremental: the last character may be cut
         return "utf-8"

@@ -33,6 +33,8 @@ class KnownTimes:
 
     _last: tuple[pd.Series, tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
     """Cells, settings, and result; replaced as a whole, so that it is safe with threads."""
+    _sound: tuple[pd.DatetimeIndex, tuple[str | None, int | None], Frequency] | None = None
+    """Times without a problem, settings, and step; replaced as a whole."""
 
     def times_of(self, table: Table, column: str, spec: "ReadSpec") -> tuple[str | None, pd.DatetimeIndex]:
         """Format and times of a column, from the cache if its cells are equal.
@@ -50,6 +52,17 @@ class KnownTimes:
         if is_text:
             self._last = cells, settings, read
         return read
+
+    def step_of(self, times: pd.DatetimeIndex, spec: "ReadSpec") -> Frequency | None:
+        """The step of times that were checked without a problem; None if they were not, or may be repaired."""
+        last = self._sound
+        is_known = last is not None and last[0] is times and last[1] == (spec.frequency, spec.history)
+        return last[2] if last is not None and is_known and not spec.repairs else None
+
+    def keep_step(self, times: pd.DatetimeIndex, spec: "ReadSpec", step: Frequency) -> None:
+        """Record the step of times that were checked without a problem, if `times_of` keeps them."""
+        if self._last is not None and self._last[2][1] is times:
+            self._sound = times, (spec.frequency, spec.history), step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +108,22 @@ class Examined:
 def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec, report: Report) -> Examined | None:
     """Read, repair and check the rows, which are valid if the report has no problems; None if times cannot be read."""
     # repairs may move rows, or fill from older ones
-    recent = table if spec.history is None or spec.repairs else table.end(spec.history)
+    n = len(table.frame) if spec.history is None or spec.repairs else min(spec.history, len(table.frame))
     with report.gathering():
         # from all rows, since the last ones may be ambiguous
         time_format, times = spec.known.times_of(table, time_col, spec)
+        rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
+        if (step := spec.known.step_of(times, spec)) is not None:
+            check_cells(rows, text, spec.repairs.for_cells, report)
+            return Examined(rows, step, time_format, len(rows))
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
-        rows, text = read_cells(recent, time_col, columns, times[len(times) - len(recent.frame) :])
-        lines = rows.lines if recent is table else table.lines
+        lines = rows.lines if n == len(times) else table.lines
         all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
-        return _examine_rows(rows, all_rows, unread, text, spec, time_format, report)
-    rows, text = read_cells(recent, time_col, columns, timeless(len(recent.frame)))
+        examined = _examine_rows(rows, all_rows, unread, text, spec, time_format, report)
+        if examined.frequency is not None and not (spec.repairs or report.problems):
+            spec.known.keep_step(times, spec, examined.frequency)
+        return examined
+    rows, text = read_cells(table, time_col, columns, timeless(n))
     check_cells(rows, text, spec.repairs.for_cells, report)
     return None
 
@@ -117,10 +136,10 @@ def timeless(n: int) -> pd.DatetimeIndex:
 def read_cells(
     table: Table, time_col: str, columns: Sequence[str], times: pd.DatetimeIndex
 ) -> tuple[Rows, dict[str, pd.Series]]:
-    """Columns as numbers at these times, and their text cells by column, for `check_cells`."""
-    values, positions = numbers(table, columns)
-    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines)
-    return rows, {column: table.cells(column, where) for column, where in positions.items()}
+    """Columns as numbers at these times of the last rows, and their text cells by column, for `check_cells`."""
+    values, positions = numbers(table, columns, len(times))
+    rows = Rows(table.name, time_col, tuple(columns), times, values, table.lines[len(table.frame) - len(times) :])
+    return rows, {column: table.end(len(times)).cells(column, where) for column, where in positions.items()}
 
 
 def _examine_rows(

@@ -1,10 +1,13 @@
-"""Check that a file starts like a CSV file: text, with a line of column names."""
+"""The start of a CSV file: text, with a line of column names."""
 
+import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from informer.data.read.date_text import date_formats
+from informer.data.read.dialect import sampled_lines
 from informer.data.read.number_marks import GROUPING
 from informer.errors import InputError
 
@@ -48,3 +51,30 @@ def check_header(file: str, names: Sequence[str], first_row: Sequence[str]) -> N
         raise InputError(
             f"{file}, row 1: expected column names, found {shown!r}; add a line with one name per column before it"
         )
+
+
+def read_header(file: str, text: str, separator: str) -> tuple[list[str], dict[str, Any]]:
+    """The names of the columns, without spaces before them, and the arguments of `numbered`.
+
+    Raises:
+        InputError: see `check_header`.
+    """
+    lines = sampled_lines(text)
+    rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    header = next(rows)
+    names = [name.lstrip() for name in header]
+    check_header(file, names, next(rows, []))
+    return names, numbered(lines[0], header)
+
+
+def numbered(line: str, names: Sequence[str]) -> dict[str, Any]:
+    """Arguments of `pandas.read_csv` that number the columns, whose names pandas takes as long to make as 100 rows.
+
+    Empty if pandas would change a name, because it is empty, occurs twice or has spaces or quotes around it.
+
+    Args:
+        line: the header.
+        names: its cells, as the csv module reads them.
+    """
+    are_kept = all(names) and len(set(names)) == len(names) and list(map(str.strip, names)) == names
+    return {"names": range(len(names)), "header": 0} if are_kept and names and '"' not in line else {}

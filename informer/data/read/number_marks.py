@@ -35,7 +35,7 @@ _DIGITS = b"0123456789+-"
 _NO_NUMBER = re.compile(rb"[^\x00-\x20\x80-\xff.,'eE]")
 """A character that no number has, in a cell without _DIGITS."""
 _POINT = {
-    mark: re.compile(rf"[\r\n{mark}][+-]?(?:\d+\.\d|0\.\d{{3}}|\d{{4,}}\.\d{{3}}|\d+\.\d{{5,}})(?=[\r\n{mark}])")
+    mark: re.compile(rf"[\r\n{mark}][+-]?(?:\d+\.\d|0\.\d{{3}}|\d{{4,}}\.\d{{3}}|\d+\.\d{{5,}})(?=[\r\n{mark}]|\Z)")
     for mark in "\t;|,"
 }
 """By separator of the cells, one whose point is the decimal mark and not part of a time."""
@@ -115,11 +115,14 @@ def _has_only_points(text: str, separator: str) -> bool:
     """
     if separator not in _POINT or '"' in text or len(text) > csv.field_size_limit():
         return False
-    rows = "".join(re.split(r"\r\n|\r|\n", text, maxsplit=1)[1:])
-    marks, mark = rows.encode("utf-8", "surrogatepass").translate(None, _DIGITS), separator.encode()
+    header = re.search(r"\r\n|\r|\n", text)
+    if header is None:
+        return False
+    # with the header, whose removal would take another copy of the text
+    marks, mark = text.encode("utf-8", "surrogatepass").translate(None, _DIGITS), separator.encode()
     cells = mark.join(set(marks.split(b"\n"))).replace(b"\r", mark).split(mark)
     are_sure = all(cell in (b"", b".") or _NO_NUMBER.search(cell) for cell in set(cells))
-    return are_sure and _POINT[separator].search(f"\n{rows}\n") is not None
+    return are_sure and _POINT[separator].search(text, header.end() - 1) is not None
 
 
 def _seen_in_shapes(text: str, separator: str) -> _Seen | None:

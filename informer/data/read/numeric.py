@@ -25,15 +25,24 @@ FEW_COLUMNS, FEW_ROWS = 32, 100_000
 """Size up to which it is faster to select columns one by one."""
 
 
-def numbers(table: Table, columns: Sequence[str]) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
-    """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some."""
+def numbers(
+    table: Table, columns: Sequence[str], last: int | None = None
+) -> tuple[Float64[np.ndarray, "t c"], dict[str, np.ndarray]]:
+    """Columns as numbers, NaN for other cells; and the positions of text cells, for each column that has some.
+
+    `last`: only of this many rows at the end.
+    """
     frame = table.frame
+    n = len(frame) if last is None else min(last, len(frame))
     if 0 < len(columns) <= FEW_COLUMNS and len(frame) <= FEW_ROWS:
         series = [frame[column] for column in columns]
         arrays = [cells.to_numpy() for cells in series] if all(map(_is_plain, series)) else []
         # of a small file each column is an array of its own; those of a long one are in one array, which is not copied
         if arrays and all(array.strides == (array.itemsize,) for array in arrays):
-            return np.column_stack(arrays).astype(np.float64, copy=False), {}
+            # sliced here, since slicing the frame takes as long as selecting five columns
+            return np.column_stack([array[len(frame) - n :] for array in arrays]).astype(np.float64, copy=False), {}
+    table = table.end(n)
+    frame = table.frame
     if are_plain(table, columns):
         places = {column: place for place, column in enumerate(frame.columns)}
         chosen = [places[column] for column in columns]

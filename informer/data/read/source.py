@@ -92,8 +92,13 @@ def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None 
 
 
 def table_of_file(path: Path, config: DatasetConfig) -> Table:
+    """The table of a file, prepared; errors as in `cells_of_file` and `prepared`."""
+    return prepared(cells_of_file(path, config), config)
+
+
+def cells_of_file(path: Path, config: DatasetConfig) -> Table:
     """The cells of a file, read with the settings of `config`; errors as in `read_table`."""
-    return prepared(read_table(path, config.hints, config.as_text, config.limits), config)
+    return read_table(path, config.hints, config.as_text, config.limits)
 
 
 def prepared(table: Table, config: DatasetConfig) -> Table:
@@ -117,7 +122,7 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     if counting := counting_column(table, others):
         log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
         table = table.without([counting])
-    dated = dated_columns(table)
+    dated = dated_columns(table) if config.time_col is None else []
     if config.time_col is None and not dated and (parts := find_calendar_columns(table, others)):
         log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
         table = joined_calendar(table, parts)
@@ -129,7 +134,7 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     if clock_col in table.columns and clock_col != time_col:
         log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
         return joined(table, time_col, clock_col)
-    if config.time_col is None and (left := without(dated, [time_col])):
+    if left := without(dated, [time_col]):
         log.info(
             "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(left)
         )

@@ -4,7 +4,6 @@ Error messages locate cells with `Table.at`: file, row (the line of a CSV file) 
 """
 
 import codecs
-import csv
 import io
 import warnings
 from collections import Counter
@@ -24,9 +23,9 @@ from informer.data.read import assemble
 from informer.data.read.assemble import MixedColumnError, assembled, without_blank_end
 from informer.data.read.broken_rows import find_broken_row, rows_before
 from informer.data.read.cells import as_written, check_lengths, row_numbers
-from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding, sampled_lines
+from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding
 from informer.data.read.failures import read_errors
-from informer.data.read.header import check_header, check_is_text
+from informer.data.read.header import check_is_text, read_header
 from informer.data.read.limits import LIMITS, PARQUET, ZIP, check_size, open_table
 from informer.data.read.number_marks import Doubt, find_doubts, may_be_thousands
 from informer.data.read.partitions import is_partitioned, partitioned_frame
@@ -74,7 +73,7 @@ class Table:
 
     def end(self, n: int) -> "Table":
         """The last n rows, or all if there are fewer."""
-        return replace(self, frame=self.frame.iloc[-n:])
+        return self if n >= len(self.frame) else replace(self, frame=self.frame.iloc[-n:])
 
     def without(self, columns: Collection[str]) -> "Table":
         """The table without these columns."""
@@ -194,14 +193,14 @@ def _decoded_table(
     known: Dialect | None,
 ) -> Table:
     text = codecs.getincrementaldecoder(hints.encoding or COMMON.encoding)().decode(head)
-    if not text.strip():
+    if not text or text.isspace():
         raise EmptyDataError
     check_is_text(path, head, text)
     dialect = find_dialect(text, hints) if known is None else replace(known, encoding=hints.encoding or known.encoding)
-    header = csv.reader(sampled_lines(text), delimiter=dialect.separator, skipinitialspace=True)
-    names = [name.lstrip() for name in next(header)]
-    check_header(path.name, names, next(header, []))
-    frame = _parse(content, dialect, **as_written(as_text, names, hints.missing_values))
+    names, by_number = read_header(path.name, text, dialect.separator)
+    frame = _parse(content, dialect, **by_number, **as_written(as_text, names, hints.missing_values))
+    # lookups in an index of Arrow strings are slow
+    frame.columns = pd.Index(names, dtype=object) if by_number else frame.columns.astype(object)
     repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns
     doubts = {} if dialect.is_settled else _doubts(content, dialect, frame, hints.missing_values)
     return Table(path.name, frame, first_row=2, dialect=dialect, repeated=repeated, doubts=doubts)
@@ -249,7 +248,6 @@ def _frame(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.D
         except (ParserError, ParserWarning) as error:
             broken = find_broken_row(content, dialect.encoding, dialect.separator, str(error))
             raise broken or ParserError(str(error)) from error
-    frame.columns = frame.columns.astype(object)  # lookups in an index of Arrow strings are slow
     return without_blank_end(frame)
 
 
