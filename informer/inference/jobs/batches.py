@@ -27,12 +27,11 @@ from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel
 from informer.inference.result import Forecast
-from informer.inference.rolling.forecasts import write_rolled
-from informer.inference.rolling.scores import Rolling
 from informer.inference.rolling.tables import metrics_of, rolled_of
 
-if TYPE_CHECKING:
-    from informer.inference.rolling.refits import Refit  # forecasting, which fits nothing, starts faster without it
+if TYPE_CHECKING:  # forecasting after the end of files, which fits and scores nothing, starts faster without these
+    from informer.inference.rolling.refits import Refit
+    from informer.inference.rolling.scores import Rolling
 
 Chunk = list[InputFile]
 
@@ -59,7 +58,7 @@ class Job:
     written: InputFormat
     future: Path | Mapping[str, Path] | None
     horizon: int | None
-    rolling: Rolling | None = None
+    rolling: "Rolling | None" = None
     refit: "Refit | None" = None
     levels: tuple[int, ...]
     writer: Writer
@@ -241,6 +240,8 @@ def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: S
 
 def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     """Forecast from all origins of one file, and write the table."""
+    from informer.inference.rolling.forecasts import write_rolled  # imports baselines and scores
+
     assert job.rolling is not None, "see `forecast_files`"
     rows = {source: _new_row(source)}
     with _noting(job, rows, source):

@@ -29,7 +29,6 @@ from informer.inference.jobs.summary import ERROR, Journal
 from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.jobs.writing import LONG_FILE, Writer, long_table
 from informer.inference.predictor import TrainedModel
-from informer.inference.rolling.scores import Rolling
 from informer.inference.rolling.tables import metrics_of
 from informer.locking import only_writer
 
@@ -85,6 +84,8 @@ def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:
 def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -> Job:
     levels, rolling = tuple(settings.intervals), None
     if settings.mode is Mode.rolling:
+        from informer.inference.rolling.scores import Rolling  # imports baselines and scores
+
         rolling = Rolling(
             horizon=settings.horizon,
             stride=settings.stride,
