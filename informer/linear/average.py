@@ -7,14 +7,13 @@ candidates.
 
 Means are compared by root mean squared error, per column or series and relative to its seasonal naive forecast (RMSSE,
 the measure of the M5 competition), averaged over columns and series: in a sum of squared errors a few volatile series
-would decide for all. All means of up to three forecasts are compared, since the best single forecast need not be part
-of the best mean; further forecasts are added one at a time (R. Caruana et al., "Ensemble selection from libraries of
+would decide for all. The mean grows by one forecast at a time, each time the one that gives the lowest error. The same
+one may be added again, and how often it was is its weight (R. Caruana et al., "Ensemble selection from libraries of
 models", ICML 2004).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from math import log2
 
 import numpy as np
@@ -27,11 +26,8 @@ from informer.linear.solve import Layout, blended, raw_map
 from informer.linear.strengths import Strengths
 from informer.runtime import one_blas_thread
 
-LEAST_GAIN = 1e-3
-"""Least share by which one more forecast must lower the error."""
-
-EXHAUSTIVE = 3
-"""Largest size for which all means are compared."""
+ADDITIONS = 16
+"""Number of times a forecast is added to the mean."""
 
 MOST = 36
 """Largest number of candidates."""
@@ -54,48 +50,37 @@ class Products:
     errors: Float64[np.ndarray, "folds channels k k"]
     weights: Float64[np.ndarray, "channels"]
 
-    def losses(self, means: Iterable[Sequence[int]]) -> Float64[np.ndarray, "means"]:
-        """Root mean squared error of means of candidates, averaged over folds and channels; all of the same size."""
-        chosen = np.array([list(one) for one in means])
-        size = chosen.shape[1]
-        losses = np.zeros(len(chosen))
+    def losses(self, weights: Float64[np.ndarray, "means k"]) -> Float64[np.ndarray, "means"]:
+        """Root mean squared error of weighted means of candidates, averaged over folds and channels."""
+        losses = np.zeros(len(weights))
         for fold in self.errors:
             has_windows = np.isfinite(fold[:, 0, 0])
-            products = fold[has_windows]
-            square = sum(products[:, chosen[:, i], chosen[:, j]] for i in range(size) for j in range(size)) / size**2
+            square = np.einsum("mi,cij,mj->cm", weights, fold[has_windows], weights, optimize=True)
             root = np.sqrt(np.maximum(self.weights[has_windows, None] * square, 0.0))
             losses += root.mean(axis=0) if len(root) else 0.0
         return losses / len(self.errors)
 
-    def best(self, most: int) -> tuple[list[int], float]:
-        """Best mean of at most `most` candidates, and its loss; a larger mean must be clearly better."""
-        n = self.errors.shape[-1]
-        kept, least = self._least([(one,) for one in range(n)])
-        for size in range(2, min(most, n) + 1):
-            if size <= EXHAUSTIVE:
-                means: list[tuple[int, ...]] = list(combinations(range(n), size))
-            elif len(kept) == size - 1:
-                means = [(*kept, one) for one in range(n) if one not in kept]
-            else:
-                break
-            mean, loss = self._least(means)
-            if loss <= (1 - LEAST_GAIN) ** (size - len(kept)) * least:
-                kept, least = mean, loss
-        return sorted(kept, key=lambda one: float(self.losses([[one]])[0])), least
-
-    def _least(self, means: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], float]:
-        losses = self.losses(means)
-        place = int(losses.argmin())
-        return means[place], float(losses[place])
+    def best(self, most: int) -> tuple[Float64[np.ndarray, "k"], float]:
+        """Weights of the best mean of at most `most` candidates, and its loss."""
+        each = np.eye(self.errors.shape[-1])
+        counts = np.zeros(len(each))
+        for size in range(1, ADDITIONS + 1):
+            can_add = (counts > 0) | (np.count_nonzero(counts) < most)
+            means = (counts + each[can_add]) / size
+            losses = self.losses(means)
+            best = int(losses.argmin())
+            counts = counts + each[can_add][best]
+        return counts / ADDITIONS, float(losses[best])
 
 
 def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strengths], float]:
-    """Candidates whose maps to average, at most `most` and best first, and the error of their mean."""
+    """Candidates whose maps to average, at most `most`, with their weights and the largest first, and the loss."""
     candidates = [best, *(one for one in candidates_of(choice, best) if choice.fits(one))]
     seen = [one for place, one in enumerate(candidates) if one not in candidates[:place]]
     affordable = choice.in_time(seen[:MOST])
-    kept, loss = products_of(choice.validation, affordable).best(most)
-    return [affordable[one] for one in kept], loss
+    weights, loss = products_of(choice.validation, affordable).best(most)
+    averaged = [replace(setting, weight=weight) for setting, weight in zip(affordable, weights.tolist(), strict=True)]
+    return sorted((setting for setting in averaged if setting.weight), key=lambda setting: -setting.weight), loss
 
 
 def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:

@@ -102,8 +102,8 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     for part in shifted:
         z[part] -= pulled
         z[:, part] -= pulled[:, None]
-    # constant windows leave rounding errors, whose matrix need not be positive definite; they grow with the largest row,
-    # since products of rows are differences of sums over all of them
+    # constant windows leave rounding errors, whose matrix need not be positive definite; the largest row sets their
+    # size, since products of rows are differences of sums over all of them
     squares = products.diagonal().copy()
     squares[: n + layout.steps] = squares[: n + layout.steps].max()
     constant = z.diagonal() <= (CONSTANT * squares + moments.rounding)[rows]
@@ -214,18 +214,22 @@ def blended(weight: Float64[np.ndarray, "p h"], layout: Layout, strengths: Stren
 def raw_map(
     column: int | None, weights: Sequence[Float64[np.ndarray, "_ h"]], layout: Layout, strengths: Sequence[Strengths]
 ) -> tuple[Float32[np.ndarray, "seq h"], Float32[np.ndarray, "h"], Float32[np.ndarray, "e h"]]:
-    """Mean of maps, as weights of the raw history, its mean and the features; history weights of a step sum to 1."""
+    """Mean of maps by the `weight` of their settings, as weights of the raw history, its mean and the features.
+
+    The history weights of a step sum to 1.
+    """
     n, steps = layout.seq_len, layout.steps
     history, level, extra = np.zeros((n, steps)), np.zeros(steps), np.zeros((len(layout.features.groups), steps))
-    for weight, one in zip(weights, strengths, strict=True):
-        reference, own = np.zeros(n), np.zeros((n, steps))
-        reference[-1 if one.last else -one.lookback :] = 1 if one.last else 1 / one.lookback
-        own[n - one.lookback :] = weight[: one.lookback]
-        history += own + np.outer(reference, 1 - own.sum(axis=0))
-        further = weight[one.lookback :]
-        if one.penalty(Group.level) < inf:
+    total = sum(setting.weight for setting in strengths)
+    for weight, setting in zip(weights, strengths, strict=True):
+        share = setting.weight / total
+        scaled, reference, lookback = share * weight, np.zeros(n), setting.lookback
+        reference[n - lookback :] = _reference(lookback, setting)
+        history[n - lookback :] += scaled[:lookback]
+        history += np.outer(reference, share - scaled[:lookback].sum(axis=0))
+        further = scaled[lookback:]
+        if setting.penalty(Group.level) < inf:
             level += further[0]
             further = further[1:]
-        extra[layout.read(column, one)] += further
-    n_maps = len(strengths)
-    return tuple((part / n_maps).astype(np.float32) for part in (history, level, extra))  # type: ignore[return-value]
+        extra[layout.read(column, setting)] += further
+    return tuple(part.astype(np.float32) for part in (history, level, extra))  # type: ignore[return-value]

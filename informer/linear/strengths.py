@@ -25,6 +25,7 @@ class Strengths:
         own: penalty on the difference between a column's map and the shared one; inf: all columns use the shared map.
         groups: penalties of additional inputs.
         naive: weight of the seasonal naive forecast, from 0 to 1.
+        weight: weight of the map in a mean of several, relative to theirs.
     """
 
     lookback: int
@@ -35,6 +36,7 @@ class Strengths:
     own: float = 1e5
     groups: Mapping[Group, float] = field(default_factory=dict)
     naive: float = 0.0
+    weight: float = 1.0
 
     def penalty(self, group: Group) -> float:
         """Penalty of a group of additional inputs; inf if it is not used."""
@@ -75,7 +77,7 @@ class Strengths:
         """Plain values for a configuration, without unused inputs and without `own` if it is inf."""
         own = {} if self.own == inf else {"own": self.own}
         groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
-        names = ("lookback", "last", "taper", "aligned", "shared", "naive")
+        names = ("lookback", "last", "taper", "aligned", "shared", "naive", "weight")
         return {name: getattr(self, name) for name in names} | own | {"groups": groups}
 
     @classmethod
@@ -85,13 +87,13 @@ class Strengths:
         Raises:
             InputError: unknown or missing names, or values out of range.
         """
-        entries = {"own": inf, "naive": 0.0, "aligned": 1.0, **plain}
+        entries = {"own": inf, "naive": 0.0, "aligned": 1.0, "weight": 1.0, **plain}
         groups = entries.pop("groups", {})
-        names = {"lookback", "last", "taper", "aligned", "shared", "own", "naive"}
+        names = {"lookback", "last", "taper", "aligned", "shared", "own", "naive", "weight"}
         sound = set(entries) == names and isinstance(groups, Mapping) and set(groups) <= set(Group.__members__)
         if sound:
             numbers = {name: value for name, value in entries.items() if name != "last"}
-            positive = [entries["lookback"], entries["shared"], entries["aligned"], *groups.values()]
+            positive = [entries["lookback"], entries["shared"], entries["aligned"], entries["weight"], *groups.values()]
             sound = isinstance(entries["last"], bool) and isinstance(entries["lookback"], int)
             sound &= all(isinstance(value, int | float) and value >= 0 for value in numbers.values())
             sound &= all(isinstance(value, int | float) and 0 < value < inf for value in positive)
@@ -109,5 +111,9 @@ class Strengths:
 
 def in_words(averaged: Sequence[Strengths]) -> str:
     """Description of an averaged forecast: the first setting, and how the others differ from it."""
-    others = ", ".join(one.unlike(averaged[0]) for one in averaged[1:])
-    return averaged[0].in_words + (f"; averaged with: {others}" if others else "")
+    first, *others = averaged
+    if not others:
+        return first.in_words
+    total = sum(setting.weight for setting in averaged)
+    described = ", ".join(f"{setting.unlike(first)} ({setting.weight / total:.0%})" for setting in others)
+    return f"{first.in_words}; averaged ({first.weight / total:.0%}) with: {described}"

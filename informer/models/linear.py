@@ -37,7 +37,7 @@ class LinearModelConfig(ModelConfig):
     other_columns: bool = True
     """Read the recent rows of the other columns too."""
     average: int = 3
-    """Number of lookback windows whose maps are averaged; the best ones are taken."""
+    """Largest number of maps that are averaged."""
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""

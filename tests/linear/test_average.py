@@ -1,6 +1,7 @@
 """Means of linear forecasts, chosen from products of moments: against the errors of the forecasts themselves."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from informer.linear.blocks import folds
 from informer.linear.fit import BLOCKS, LinearFit, prepare
 from informer.linear.moments import in_order
 from informer.linear.offered import LinearConfig
-from informer.linear.strengths import Strengths
+from informer.linear.strengths import Strengths, in_words
 from informer.models.linear import at_least_history
 
 
@@ -36,10 +37,11 @@ def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit
     choice, best = fit.choose()
     chosen = [best, *candidates_of(choice, best)]
     chosen = [one for one in chosen if choice.fits(one)][:6]
-    found = products_of(choice.validation, chosen).losses([(0, 2, 4)])
+    found = products_of(choice.validation, chosen).losses(np.array([[0.5, 0, 0.25, 0, 0.25, 0]]))
     errors = []
     for block in folds(in_order([*fit.train, *fit.val]), BLOCKS, data.sizes.pred_len):
-        model = fit.fit([chosen[0], chosen[2], chosen[4]], block.fitted)
+        averaged = [replace(chosen[place], weight=weight) for place, weight in ((0, 2.0), (2, 1.0), (4, 1.0))]
+        model = fit.fit(averaged, block.fitted)
         starts = torch.from_numpy(np.concatenate([np.arange(run.first, run.stop) for run in block.held]))
         batch = data.train.at(starts).batch(torch.arange(len(starts)))
         square = (model(batch.enc_x, batch.enc_mark[:, -1]) - batch.target).square().mean(dim=(0, 1))
@@ -60,13 +62,23 @@ def products(errors: np.ndarray, weights: Sequence[float] = (1.0,)) -> Products:
     return Products((errors @ errors.transpose(0, 2, 1) / errors.shape[2])[None], np.array(weights))
 
 
-def test_a_pair_that_leaves_out_the_best_forecast() -> None:
-    """Errors of the second and third cancel. Red if the search only adds to the best forecast by itself."""
+def test_errors_that_cancel() -> None:
+    """In proportion 1 to 3 the first and the third cancel, and the second is larger than both."""
     noise = np.random.default_rng(0).normal(size=(2, 400))
-    errors = np.stack([0.5 * noise[0], noise[1], -noise[1]])[None]
-    kept, loss = products(errors).best(3)
-    assert (sorted(kept), loss) == ([1, 2], pytest.approx(0, abs=1e-6))
-    assert products(errors).best(1)[0] == [0]
+    errors = np.stack([0.9 * noise[0], noise[1], -0.3 * noise[0]])[None]
+    weights, loss = products(errors).best(3)
+    assert weights.tolist() == [0.25, 0, 0.75]
+    assert loss == pytest.approx(0, abs=1e-6)
+    assert products(errors).best(1)[0].tolist() == [0, 0, 1]
+
+
+def test_no_more_than_asked_for() -> None:
+    """Independent errors of one size: the mean of all is best."""
+    errors = np.random.default_rng(0).normal(size=(1, 4, 20_000))
+    weights, loss = products(errors).best(4)
+    assert weights == pytest.approx([0.25] * 4, abs=1 / 16)
+    assert loss == pytest.approx(float(np.sqrt(((weights @ errors[0]) ** 2).mean())))
+    assert np.count_nonzero(products(errors).best(3)[0]) == 3
 
 
 def test_a_volatile_series_does_not_decide_for_all() -> None:
@@ -78,29 +90,21 @@ def test_a_volatile_series_does_not_decide_for_all() -> None:
     found = products(errors, [1.0] * 10)
     squares = (errors**2).mean(axis=(0, 2))
     assert squares.argmin() == 1
-    assert found.best(1)[0] == [0]
+    assert found.best(1)[0].tolist() == [1, 0]
     expected = np.sqrt((errors**2).mean(axis=2)).mean(axis=0)
-    assert found.losses([(0,), (1,)]) == pytest.approx(expected)
-
-
-def test_more_than_three_are_added_one_at_a_time() -> None:
-    """Independent errors of one size: the mean of all is best, whatever their number."""
-    errors = np.random.default_rng(0).normal(size=(1, 5, 20_000))
-    kept, loss = products(errors).best(5)
-    assert sorted(kept) == [0, 1, 2, 3, 4]
-    assert loss == pytest.approx(float(np.sqrt((errors.mean(axis=1) ** 2).mean())))
+    assert found.losses(np.eye(2)) == pytest.approx(expected)
 
 
 def test_a_series_without_windows_in_a_block_does_not_count() -> None:
     errors = np.stack([np.full((2, 2), np.nan), np.array([[1.0, 0.0], [0.0, 4.0]])])
-    assert Products(errors[None], np.array([1.0, 1.0])).losses([(0,), (1,)]) == pytest.approx([1.0, 2.0])
+    assert Products(errors[None], np.array([1.0, 1.0])).losses(np.eye(2)) == pytest.approx([1.0, 2.0])
 
 
 def test_what_others_have_otherwise_is_said() -> None:
-    first = Strengths(lookback=48)
-    assert Strengths(lookback=96, last=True, own=10.0, naive=0.25).unlike(first) == (
-        "96 rows minus their last value own maps (penalty 10) with 25% of the seasonal naive"
-    )
+    first = Strengths(lookback=48, weight=0.75)
+    other = Strengths(lookback=96, last=True, own=10.0, naive=0.25, weight=0.25)
+    assert other.unlike(first) == "96 rows minus their last value own maps (penalty 10) with 25% of the seasonal naive"
+    assert in_words([first, other]) == f"{first.in_words}; averaged (75%) with: {other.unlike(first)} (25%)"
 
 
 @pytest.mark.parametrize("quantiles", [False, True])

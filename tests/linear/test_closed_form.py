@@ -266,8 +266,8 @@ def test_a_column_that_varies_in_one_block_only(strengths, level):
 
 
 def test_a_column_that_is_constant_but_for_one_row_far_back():
-    """The row is in the longest lookback window only. Its square is so large that the rounding errors of shorter ones are
-    no longer small in comparison with their own squares, but it does not make them variable."""
+    """The row is in the longest lookback window only. Its square is so large that the rounding errors of shorter ones
+    are no longer small in comparison with their own squares, but it does not make them variable."""
     data = store((3000,))
     values = data.values.clone()
     values[:, 2] = -0.02
