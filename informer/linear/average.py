@@ -75,9 +75,9 @@ class Products:
 
 def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strengths], float]:
     """Candidates whose maps to average, at most `most`, with their weights and the largest first, and the loss."""
-    candidates = [best, *(one for one in candidates_of(choice, best) if choice.fits(one))]
-    seen = [one for place, one in enumerate(candidates) if one not in candidates[:place]]
-    affordable = choice.in_time(seen[:MOST])
+    candidates = [best, *(candidate for candidate in candidates_of(choice, best) if choice.fits(candidate))]
+    distinct = [candidate for position, candidate in enumerate(candidates) if candidate not in candidates[:position]]
+    affordable = choice.in_time(distinct[:MOST])
     weights, loss = products_of(choice.validation, affordable).best(most)
     averaged = [replace(setting, weight=weight) for setting, weight in zip(affordable, weights.tolist(), strict=True)]
     return sorted((setting for setting in averaged if setting.weight), key=lambda setting: -setting.weight), loss
@@ -85,12 +85,12 @@ def best_mean(choice: Choice, best: Strengths, most: int) -> tuple[list[Strength
 
 def candidates_of(choice: Choice, best: Strengths) -> Iterator[Strengths]:
     """The best setting with other lookback windows, and at some of these with other settings changed."""
-    place = choice.lookbacks.index(best.lookback)
-    near = sorted(choice.lookbacks, key=lambda rows: abs(choice.lookbacks.index(rows) - place))
+    current = choice.lookbacks.index(best.lookback)
+    near = sorted(choice.lookbacks, key=lambda rows: abs(choice.lookbacks.index(rows) - current))
     yield from (replace(best, lookback=rows) for rows in near)
-    groups = {group: one for group, one in best.groups.items() if group not in CALENDAR}
+    groups = {group: penalty for group, penalty in best.groups.items() if group not in CALENDAR}
     for share in TIMES:
-        rows = min(choice.lookbacks, key=lambda one: abs(log2(one / (share * best.lookback))))
+        rows = min(choice.lookbacks, key=lambda lookback: abs(log2(lookback / (share * best.lookback))))
         changes = [{"groups": groups}, {"own": 3 * best.own}, {"last": not best.last}, {"naive": 0.0}]
         changes += [{"groups": groups, "own": 3 * best.own, "naive": 0.0, "taper": 1.0}, {"own": best.own / 3}]
         yield from (replace(best, lookback=rows, **change) for change in changes)  # type: ignore[arg-type]
@@ -102,31 +102,31 @@ def products_of(validation: CrossValidation, candidates: Sequence[Strengths]) ->
     layout = validation.layout
     errors = []
     for fold, pooled in zip(validation.folds, validation.pooled, strict=True):
-        shared = [fit_shared(pooled, layout, one) for one in candidates]
+        shared = [fit_shared(pooled, layout, candidate) for candidate in candidates]
         by_channel = []
-        for column, fitted, held in zip(validation.columns, fold.fitted, fold.held, strict=True):
+        for column, fitted, held_out in zip(validation.columns, fold.fitted, fold.held, strict=True):
             maps = [
-                _on_moments(fit_own(fitted, column, common, layout, one), column, layout, one)
-                for common, one in zip(shared, candidates, strict=True)
+                _on_moments(fit_own(fitted, column, common, layout, candidate), column, layout, candidate)
+                for common, candidate in zip(shared, candidates, strict=True)
             ]
-            by_channel.append(_error_products(maps, held, layout))
+            by_channel.append(_error_products(maps, held_out, layout))
         errors.append(np.stack(by_channel))
     return Products(np.stack(errors), np.array(validation.weights))
 
 
-def _error_products(maps: Sequence[Float64[np.ndarray, "z h"]], held: Moments, layout: Layout) -> np.ndarray:
+def _error_products(maps: Sequence[Float64[np.ndarray, "z h"]], held_out: Moments, layout: Layout) -> np.ndarray:
     """Mean product of the errors of every two maps, over the windows and steps of a held-out block of one channel."""
-    if not held.windows:
+    if not held_out.windows:
         return np.full((len(maps), len(maps)), np.nan)
-    inputs = np.r_[0 : layout.seq_len, layout.seq_len + layout.steps : len(held.products)]
+    inputs = np.r_[0 : layout.seq_len, layout.seq_len + layout.steps : len(held_out.products)]
     future = np.arange(layout.seq_len, layout.seq_len + layout.steps)
-    products = held.complete(layout.seq_len)
+    products = held_out.complete(layout.seq_len)
     gram, cross = products[np.ix_(inputs, inputs)], products[np.ix_(inputs, future)]
-    flat = np.stack([one.ravel() for one in maps])
-    quadratic = flat @ np.stack([(gram @ one).ravel() for one in maps]).T
+    flat = np.stack([weight.ravel() for weight in maps])
+    quadratic = flat @ np.stack([(gram @ weight).ravel() for weight in maps]).T
     linear = flat @ cross.ravel()
     constant = float(products[future, future].sum())
-    return (quadratic - linear[:, None] - linear + constant) / (held.windows * layout.steps)
+    return (quadratic - linear[:, None] - linear + constant) / (held_out.windows * layout.steps)
 
 
 def _on_moments(

@@ -28,16 +28,16 @@ def folds(runs: Sequence[Run], n_blocks: int, pred_len: int) -> list[Fold]:
         n_blocks: number of blocks.
         pred_len: rows of the forecast horizon. Windows closer than this to a held-out one are not used in the fit.
     """
-    made: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
+    blocks: list[Fold] = [Fold([], [], []) for _ in range(n_blocks)]
     for _, group in groupby(runs, key=lambda run: run.series):
-        own = list(group)
-        bounds = np.linspace(0, sum(map(len, own)), n_blocks + 1).round().astype(int)
-        for fold, first, stop in zip(made, bounds[:-1], bounds[1:], strict=True):
-            held = _numbered(own, int(first), int(stop))
-            fold.held.extend(held)
-            fold.fitted.extend(_away_from(own, held, pred_len) if held else own)
-            fold.between.extend(_next_to(own, held, pred_len) if held else [])
-    return made
+        series_runs = list(group)
+        bounds = np.linspace(0, sum(map(len, series_runs)), n_blocks + 1).round().astype(int)
+        for fold, first, stop in zip(blocks, bounds[:-1], bounds[1:], strict=True):
+            held_out = _numbered(series_runs, int(first), int(stop))
+            fold.held.extend(held_out)
+            fold.fitted.extend(_away_from(series_runs, held_out, pred_len) if held_out else series_runs)
+            fold.between.extend(_next_to(series_runs, held_out, pred_len) if held_out else [])
+    return blocks
 
 
 def starts_of(runs: Sequence[Run]) -> Int64[np.ndarray, "windows"]:
@@ -47,31 +47,31 @@ def starts_of(runs: Sequence[Run]) -> Int64[np.ndarray, "windows"]:
 
 def _numbered(runs: Sequence[Run], first: int, stop: int) -> list[Run]:
     """Windows number [first, stop) of consecutive runs."""
-    parts, before = [], 0
+    selected, n_before = [], 0
     for run in runs:
-        low, high = max(first - before, 0), min(stop - before, len(run))
+        low, high = max(first - n_before, 0), min(stop - n_before, len(run))
         if low < high:
-            parts.append(Run(run.series, run.first + low, run.first + high))
-        before += len(run)
-    return parts
+            selected.append(Run(run.series, run.first + low, run.first + high))
+        n_before += len(run)
+    return selected
 
 
-def _away_from(runs: Sequence[Run], held: Sequence[Run], pred_len: int) -> list[Run]:
-    low, high = held[0].first - pred_len + 1, held[-1].stop + pred_len - 1
+def _away_from(runs: Sequence[Run], held_out: Sequence[Run], pred_len: int) -> list[Run]:
+    low, high = held_out[0].first - pred_len + 1, held_out[-1].stop + pred_len - 1
     return _within(runs, ((runs[0].first, low), (high, runs[-1].stop)))
 
 
-def _next_to(runs: Sequence[Run], held: Sequence[Run], pred_len: int) -> list[Run]:
-    first, stop = held[0].first, held[-1].stop
+def _next_to(runs: Sequence[Run], held_out: Sequence[Run], pred_len: int) -> list[Run]:
+    first, stop = held_out[0].first, held_out[-1].stop
     return _within(runs, ((first - pred_len + 1, first), (stop, stop + pred_len - 1)))
 
 
 def _within(runs: Sequence[Run], bounds: Sequence[tuple[int, int]]) -> list[Run]:
     """The windows that begin within any of the bounds."""
-    parts = []
+    selected = []
     for run in runs:
         for low, high in bounds:
             first, stop = max(run.first, low), min(run.stop, high)
             if first < stop:
-                parts.append(Run(run.series, first, stop))
-    return parts
+                selected.append(Run(run.series, first, stop))
+    return selected

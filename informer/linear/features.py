@@ -55,7 +55,7 @@ class OriginFeatures:
     @property
     def columns(self) -> list[int]:
         """Columns whose recent rows are features."""
-        return [place for place in range(self.n_columns) if place not in self.left_out]
+        return [column for column in range(self.n_columns) if column not in self.left_out]
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for a file."""
@@ -88,13 +88,13 @@ class OriginFeatures:
 
     def compose(self, recent: Float[Tensor, "b k c"], mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """Features from the recent rows minus the window means, and the marks of the last rows."""
-        parts = [recent.new_ones(len(recent), 1)]
+        features = [recent.new_ones(len(recent), 1)]
         for cycle in self.cycles:
             angle = 2 * pi * self.turns(mark.to(recent.dtype), cycle)
             orders = torch.arange(1, HARMONICS[cycle] + 1, device=mark.device, dtype=recent.dtype)
             turns = angle[:, None] * orders
-            parts += [turns.cos(), turns.sin()]
-        return torch.cat([*parts, recent.flatten(1)], dim=1)
+            features += [turns.cos(), turns.sin()]
+        return torch.cat([*features, recent.flatten(1)], dim=1)
 
     def turns(self, mark: Float[Tensor, "b m"], cycle: str) -> Float[Tensor, "b"]:
         """Number of turns since the cycle began, a linear function of the marks."""
@@ -133,7 +133,7 @@ def cycle_turns(features: OriginFeatures, cycle: str) -> tuple[Float64[Tensor, "
 
 def cycles_of(fields: Sequence[str], rows: int, rows_per_day: int | None) -> tuple[str, ...]:
     """Cycles that marks with these fields can represent and that occur at least twice in `rows` rows."""
-    shown = {
+    representable = {
         "day": "hour" in fields,
         "week": "weekday" in fields,
         "year": bool({"dayofyear", "week", "month"} & set(fields)),
@@ -143,5 +143,7 @@ def cycles_of(fields: Sequence[str], rows: int, rows_per_day: int | None) -> tup
     days = rows / rows_per_day
     short = 1 / rows_per_day
     return tuple(
-        cycle for cycle, days_in in _DAYS.items() if shown[cycle] and short * 2 <= days_in and days >= 2 * days_in
+        cycle
+        for cycle, days_in in _DAYS.items()
+        if representable[cycle] and short * 2 <= days_in and days >= 2 * days_in
     )

@@ -146,9 +146,9 @@ class LinearFit:
         if self.config.chosen:
             return list(self.config.chosen), ""
         choice, best = self.choose(left, most_seconds)
-        kept, loss = best_mean(choice, best, self.config.average)
+        averaged, loss = best_mean(choice, best, self.config.average)
         cut = ", stopped early: time budget used up" * choice.was_cut
-        return kept, (
+        return averaged, (
             f"; root mean squared error {loss:.4g} over {BLOCKS} blocks of training and validation, best of "
             f"{choice.n_trials} candidates and their means{cut}"
         )
@@ -162,17 +162,17 @@ class LinearFit:
         source = self._source(steps)
         channels = self._thinned(len(source.kept) + len(self.features.groups))
         blocks = folds(in_order([*self.train, *self.val]), BLOCKS, self.sizes.pred_len)
-        channels, made = fold_moments(blocks, channels, lambda one, runs: self._of(source, runs, one), left)
+        channels, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), left)
         lookbacks = list(self.config.lookbacks) or lookback_grid(self.sizes.seq_len, self.season)
         if isfinite(most_seconds):
-            whole = self._seconds(source, left)
+            seconds = self._seconds(source, left)
             shares = [((rows + self.sizes.pred_len) / self.sizes.rows) ** 2 for rows in lookbacks]
-            in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * whole <= most_seconds]
+            in_time = [rows for rows, share in zip(lookbacks, shares, strict=True) if share * seconds <= most_seconds]
             lookbacks = in_time or lookbacks[:1]
         start = min(lookbacks, key=lambda rows: abs(log2(rows / max(START * self.season, self.sizes.pred_len))))
         choice = Choice(
             CrossValidation(
-                made, [column for _, column in channels], self._layout(steps), self.channel_weights(channels)
+                by_fold, [column for _, column in channels], self._layout(steps), self.channel_weights(channels)
             ),
             offered=self._offered(),
             lookbacks=lookbacks,
@@ -192,7 +192,7 @@ class LinearFit:
         """Moments of `runs`, from which maps of these strengths are fitted."""
         source, keeps = self._source(np.arange(self.sizes.pred_len)), has_own_maps(strengths)
         return Sums.over(
-            self.channels, self.channel_weights(self.channels), keeps, lambda one: self._of(source, runs, one)
+            self.channels, self.channel_weights(self.channels), keeps, lambda channel: self._of(source, runs, channel)
         )
 
     def fit_from(self, strengths: Sequence[Strengths], sums: Sums, note: str = "") -> LinearForecast:
@@ -213,13 +213,13 @@ class LinearFit:
             sum(len(run) for block in blocks for run in block.held) < least
             or 2 * len(blocks) * len(channels) > self._room
         ):
-            yield from ((one, self.fit(strengths, one.fitted)) for one in compress(blocks, usable))
+            yield from ((block, self.fit(strengths, block.fitted)) for block in compress(blocks, usable))
             return
         source = self._source(np.arange(self.sizes.pred_len))
-        _, made = fold_moments(blocks, channels, lambda one, runs: self._of(source, runs, one), lambda: inf)
-        for block, moments in compress(zip(blocks, made, strict=True), usable):
-            own = dict(zip(channels, moments.fitted, strict=True))
-            yield block, self._fit(strengths, own.__getitem__, "")
+        _, by_fold = fold_moments(blocks, channels, lambda channel, runs: self._of(source, runs, channel), lambda: inf)
+        for block, moments in compress(zip(blocks, by_fold, strict=True), usable):
+            by_channel = dict(zip(channels, moments.fitted, strict=True))
+            yield block, self._fit(strengths, by_channel.__getitem__, "")
 
     def _seconds(self, source: MomentSource, left: Callable[[], float]) -> float:
         """Estimated seconds for all moments at the longest lookback, from one channel with cached features."""
@@ -240,37 +240,37 @@ class LinearFit:
         """Fit from the moments of each channel; `pooled` is their weighted sum, if known."""
         layout, channels = self._layout(np.arange(self.sizes.pred_len)), self.channels
         pooled = pooled or total(map(moments, channels), self.channel_weights(channels))
-        shared = [fit_shared(pooled, layout, one) for one in strengths]
+        shared = [fit_shared(pooled, layout, setting) for setting in strengths]
         by_series = len({series for series, _ in channels}) > 1
-        own = has_own_maps(strengths)
+        has_own = has_own_maps(strengths)
         pairs = list(zip(shared, strengths, strict=True))
-        mixed = [blended(weight, layout, one) for weight, one in pairs]
-        maps = [] if own and not by_series else [raw_map(None, mixed, layout, strengths)]
-        for channel in channels if own else []:
-            fits = (fit_own(moments(channel), channel[1], weight, layout, one) for weight, one in pairs)
-            fitted = [blended(weight, layout, one) for weight, one in zip(fits, strengths, strict=True)]
+        mixed = [blended(weight, layout, setting) for weight, setting in pairs]
+        maps = [] if has_own and not by_series else [raw_map(None, mixed, layout, strengths)]
+        for channel in channels if has_own else []:
+            fits = (fit_own(moments(channel), channel[1], weight, layout, setting) for weight, setting in pairs)
+            fitted = [blended(weight, layout, setting) for weight, setting in zip(fits, strengths, strict=True)]
             maps.append(raw_map(channel[1], fitted, layout, strengths))
-        weight, level, extra = (torch.from_numpy(np.stack(part)) for part in zip(*maps, strict=True))
+        weight, level, extra = (torch.from_numpy(np.stack(arrays)) for arrays in zip(*maps, strict=True))
         return LinearForecast(
             positions=self.positions,
             features=self.features,
             weight=weight,
             level=level,
             extra=extra,
-            by_series=own and by_series,
+            by_series=has_own and by_series,
             chosen=strengths,
             note=note,
         )
 
     def channel_weights(self, channels: Sequence[Channel]) -> list[float]:
         """Weight of each channel in the shared map."""
-        if known := dict(zip(self.channels, self.weights, strict=False)):
-            return [known[channel] for channel in channels]
+        if by_channel := dict(zip(self.channels, self.weights, strict=False)):
+            return [by_channel[channel] for channel in channels]
         return series_weights(self.store, self.sizes, self.train, channels, period=self.repeated)
 
     def _layout(self, steps: np.ndarray) -> Layout:
-        kept = tuple((self.sizes.offset + steps).tolist())
-        return Layout(self.sizes.seq_len, len(kept), self.features, self.season, self.repeated, kept)
+        steps_ahead = tuple((self.sizes.offset + steps).tolist())
+        return Layout(self.sizes.seq_len, len(steps_ahead), self.features, self.season, self.repeated, steps_ahead)
 
     def _source(self, steps: np.ndarray) -> MomentSource:
         """Moments over these steps of the horizon."""
@@ -296,5 +296,5 @@ class LinearFit:
 
     def _of(self, source: MomentSource, runs: Sequence[Run], channel: Channel) -> Moments:
         """Moments of one channel."""
-        own = source.of_series(runs, channel[0])
-        return source.of(channel[1], own, source.feature_products(own))
+        series_runs = source.of_series(runs, channel[0])
+        return source.of(channel[1], series_runs, source.feature_products(series_runs))

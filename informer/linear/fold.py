@@ -71,11 +71,11 @@ def linear_fit(model: Linear, config: LinearModelConfig, data: Data, lookbacks: 
         own_maps=model.has_own_maps,
         other_columns=model.recent > 0,
         average=config.average,
-        left_out=data.columns.positions([one for one in data.inputs if one in (*data.categories, *static)]),
+        left_out=data.columns.positions([name for name in data.inputs if name in (*data.categories, *static)]),
         lookbacks=lookbacks,
-        chosen=[Strengths.from_plain(one) for one in config.maps],
+        chosen=[Strengths.from_plain(plain) for plain in config.maps],
     )
-    longest = max((one.lookback for one in offered.chosen), default=0)
+    longest = max((setting.lookback for setting in offered.chosen), default=0)
     if longest > data.sizes.seq_len:
         raise InputError(f"model.maps: expected a lookback of at most {data.sizes.seq_len} (seq_len), found {longest}")
     positions = data.columns.positions(data.targets)
@@ -108,15 +108,14 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     """
     fit = linear_fit(model, config, data)
     strengths, why = choice(fit, data)
-    words = in_words(strengths)
     fold(fit.fit(strengths, fit.train), model)
     fold_known(fit.known, model)
-    notes = [f"linear: {words}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
+    notes = [f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
     if config.own_maps and not model.has_own_maps:
         notes.append("one map for all: separate maps for series and columns would have too many weights")
-    known = [data.inputs[place] for place in data.known_codes]
-    if others := [name for name in data.categories if name not in known]:
-        notes.append(f"not read: {', '.join(others)} (categorical, not known ahead)")
+    known_codes = [data.inputs[position] for position in data.known_codes]
+    if unread := [name for name in data.categories if name not in known_codes]:
+        notes.append(f"not read: {', '.join(unread)} (categorical, not known ahead)")
     if fit.known.weight.size:
         notes.append(known_in_words(fit.known, data))
     return "; ".join(notes)
@@ -133,17 +132,17 @@ def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
 def known_in_words(known: KnownEffects, data: Data) -> str:
     """The columns, holidays and categories with an effect, as text."""
     fields = mark_fields(data.frequency, data.calendar)
-    names = [data.inputs[place] for place in known.columns] + [fields[place] for place in known.marks]
-    columns = [(data.inputs[place], code) for place, code in known.codes if code]
+    names = [data.inputs[position] for position in known.columns] + [fields[position] for position in known.marks]
+    columns = [(data.inputs[position], code) for position, code in known.codes if code]
     names += [f"{name}={data.categories[name][code - 1]}" for name, code in columns]
-    chosen = [names[place] for place in known.nonzero]
-    return f"known ahead, with an effect on held-out blocks: {', '.join(chosen) or 'none'} of {', '.join(names)}"
+    effective = [names[position] for position in known.nonzero]
+    return f"known ahead, with an effect on held-out blocks: {', '.join(effective) or 'none'} of {', '.join(names)}"
 
 
 def all_runs(data: Data) -> list[Run]:
     """The windows of all parts and those that span two parts."""
-    parts = [part for part in (data.train, data.val, data.calibration, data.test) if part is not None]
-    return joined([], [run for part in parts for run in runs_of(part)])
+    splits = [split for split in (data.train, data.val, data.calibration, data.test) if split is not None]
+    return joined([], [run for split in splits for run in runs_of(split)])
 
 
 @torch.no_grad()
@@ -152,7 +151,7 @@ def fold_known(known: KnownEffects, model: Linear) -> None:
     if model.effects is not None:
         model.effects.zero_()
         numbers = range(len(known.columns) + len(known.marks))
-        rows = [*numbers, *(model.code_rows[place][code] for place, code in known.codes)]
+        rows = [*numbers, *(model.code_rows[column][code] for column, code in known.codes)]
         weight = torch.from_numpy(known.weight).to(model.effects)
         model.effects[torch.tensor(rows)[:, None], torch.tensor(model.positions)] = weight
 
@@ -168,12 +167,12 @@ def fold(fitted: LinearForecast, model: Linear) -> None:
         InputError: the maps' shape differs from the network's.
     """
     maps = 1 if fitted.by_series and not model.reads_series else len(fitted.weight)
-    weight, level, extra = (part[:maps].double() for part in (fitted.weight, fitted.level, fitted.extra))
+    weight, level, extra = (tensor[:maps].double() for tensor in (fitted.weight, fitted.level, fitted.extra))
     if maps not in (1, len(model.own)) or weight.shape[1:] != model.own.shape[1:]:
         raise InputError(f"linear maps of shape {tuple(weight.shape)}: expected {tuple(model.own.shape)}")
-    own = weight + level[:, None] / weight.shape[1]
-    own[:, -1] += 1 - weight.sum(dim=1)
-    model.own.copy_(own)
+    own_map = weight + level[:, None] / weight.shape[1]
+    own_map[:, -1] += 1 - weight.sum(dim=1)
+    model.own.copy_(own_map)
     _fold_calendar(fitted, extra, model)
     n_others = fitted.features.recent * len(fitted.features.columns)
     model.others.zero_()
@@ -187,12 +186,12 @@ def _fold_calendar(fitted: LinearForecast, extra: Tensor, model: Linear) -> None
     model.turns.zero_()
     model.phase.zero_()
     model.calendar[:, 0].copy_(extra[:, 0].expand_as(model.calendar[:, 0]))
-    read, written = 1, 1
-    for place, (cycle, size) in enumerate(sizes.items()):
+    source, target = 1, 1
+    for index, (cycle, size) in enumerate(sizes.items()):
         if cycle in features.cycles:
-            model.calendar[:, written : written + size].copy_(extra[:, read : read + size])
+            model.calendar[:, target : target + size].copy_(extra[:, source : source + size])
             turns, phase = cycle_turns(features, cycle)
-            model.turns[:, place].copy_(turns)
-            model.phase[place].copy_(phase)
-            read += size
-        written += size
+            model.turns[:, index].copy_(turns)
+            model.phase[index].copy_(phase)
+            source += size
+        target += size

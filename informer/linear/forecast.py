@@ -47,8 +47,8 @@ class LinearForecast(nn.Module):
         super().__init__()
         self.positions, self.features, self.by_series = tuple(positions), features, by_series
         self.chosen, self.note = tuple(chosen), note
-        for name, part in (("weight", weight), ("level", level), ("extra", extra)):
-            self.register_buffer(name, part)
+        for name, buffer in (("weight", weight), ("level", level), ("extra", extra)):
+            self.register_buffer(name, buffer)
 
     def to_plain(self) -> dict[str, object]:
         """Plain values from which `from_plain` makes a module of the same shape."""
@@ -95,9 +95,9 @@ class LinearForecast(nn.Module):
             mark: calendar marks of its last row.
             series: index of each window's series among those fitted, -1 for a new one; None: all new.
         """
-        own = history[:, :, list(self.positions)]
-        last, mean = own[:, -1:], own.mean(dim=1)
-        rows = (own - last).transpose(1, 2)
+        target_history = history[:, :, list(self.positions)]
+        last, mean = target_history[:, -1:], target_history.mean(dim=1)
+        rows = (target_history - last).transpose(1, 2)
         features = self.features(history, mark)
         if self.by_series:
             return self._of_series(rows, mean, features, series).transpose(1, 2) + last
@@ -117,14 +117,14 @@ class LinearForecast(nn.Module):
             maps = (1 + series[:, None] * n + torch.arange(n, device=rows.device)).masked_fill(series[:, None] < 0, 0)
         out = []
         # one window at a time, since indexing the maps for a batch would copy them
-        for window, chosen in enumerate(maps):
+        for window, window_maps in enumerate(maps):
             out.append(
                 torch.stack(
                     [
                         rows[window, i] @ self.weight[m]
                         + mean[window, i] * self.level[m]
                         + features[window] @ self.extra[m]
-                        for i, m in enumerate(chosen)
+                        for i, m in enumerate(window_maps)
                     ]
                 )
             )

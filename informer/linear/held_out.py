@@ -38,20 +38,20 @@ def fold_moments(
     Returns:
         The channels used, in their order, and their moments by fold.
     """
-    whole, made = left(), dict[Channel, list[tuple[Moments, Moments]]]()
-    for done, place in enumerate(spread(len(channels))):
-        used = whole - left() if isfinite(whole) else 0.0
-        if done and used * (done + 1) / done > MOMENTS_SHARE * whole:
+    budget, by_channel = left(), dict[Channel, list[tuple[Moments, Moments]]]()
+    for n_done, position in enumerate(spread(len(channels))):
+        elapsed = budget - left() if isfinite(budget) else 0.0
+        if n_done and elapsed * (n_done + 1) / n_done > MOMENTS_SHARE * budget:
             break
-        channel = channels[place]
-        held = [moments(channel, block.held) for block in blocks]
+        channel = channels[position]
+        held_out = [moments(channel, block.held) for block in blocks]
         between = [moments(channel, block.between) for block in blocks]
-        summed = reduce(add, held)
-        fitted = [_without(summed, own, near) for own, near in zip(held, between, strict=True)]
-        made[channel] = list(zip(fitted, held, strict=True))
-    kept = [channel for channel in channels if channel in made]
-    by_fold = zip(*(made[channel] for channel in kept), strict=True)
-    return kept, [FoldMoments(*zip(*pairs, strict=True)) for pairs in by_fold]
+        summed = reduce(add, held_out)
+        fitted = [_without(summed, block_moments, near) for block_moments, near in zip(held_out, between, strict=True)]
+        by_channel[channel] = list(zip(fitted, held_out, strict=True))
+    used_channels = [channel for channel in channels if channel in by_channel]
+    by_fold = zip(*(by_channel[channel] for channel in used_channels), strict=True)
+    return used_channels, [FoldMoments(*zip(*pairs, strict=True)) for pairs in by_fold]
 
 
 def spread(n: int) -> list[int]:
@@ -63,10 +63,10 @@ def spread(n: int) -> list[int]:
     return order
 
 
-def _without(whole: Moments, *parts: Moments) -> Moments:
+def _without(summed: Moments, *excluded: Moments) -> Moments:
     """Moments of windows in none of the parts; exactly zero if there are no such windows."""
-    rest = whole - reduce(add, parts)
-    return rest if rest.is_known else Moments(np.zeros_like(rest.products), 0)
+    remaining = summed - reduce(add, excluded)
+    return remaining if remaining.is_known else Moments(np.zeros_like(remaining.products), 0)
 
 
 class Once:
@@ -79,7 +79,7 @@ class Once:
     def __call__(self, channel: tuple[int, int]) -> Moments:
         if channel in self._known:
             return self._known[channel]
-        made = self._compute(channel)
+        moments = self._compute(channel)
         if len(self._known) < self._most:
-            self._known[channel] = made
-        return made
+            self._known[channel] = moments
+        return moments

@@ -52,7 +52,7 @@ class Reads:
     def of(cls, sizes: WindowSizes, *, n_series: int, inputs: Sequence[str], targets: Sequence[str]) -> "Reads":
         """For a model with these columns; `n_series` is 0 for a single series."""
         columns = [list(inputs).index(name) for name in targets]
-        return cls(sizes, [(one, column) for one in range(max(n_series, 1)) for column in columns], len(inputs))
+        return cls(sizes, [(series, column) for series in range(max(n_series, 1)) for column in columns], len(inputs))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -90,17 +90,19 @@ class KeptFit:
 
     def to_plain(self) -> dict[str, Any]:
         """State as plain containers and tensors."""
-        own = [packed(one.products) for one in self.sums.own.values()]
+        products = [packed(moments.products) for moments in self.sums.own.values()]
         return {
             "features": self.features.to_plain(),
             "season": self.season,
             "repeated": self.repeated,
-            "strengths": [one.to_plain() for one in self.strengths],
+            "strengths": [setting.to_plain() for setting in self.strengths],
             "weights": torch.tensor(self.weights, dtype=torch.float64),
-            "windows": torch.tensor([float(one.windows) for one in self.sums.own.values()], dtype=torch.float64),
+            "windows": torch.tensor(
+                [float(moments.windows) for moments in self.sums.own.values()], dtype=torch.float64
+            ),
             "pooled_windows": float(self.sums.pooled.windows),
             "pooled": torch.from_numpy(packed(self.sums.pooled.products)),
-            "own": torch.from_numpy(np.stack(own)) if own else torch.zeros(0, 0, dtype=torch.float64),
+            "own": torch.from_numpy(np.stack(products)) if products else torch.zeros(0, 0, dtype=torch.float64),
         }
 
     @classmethod
@@ -126,19 +128,19 @@ class KeptFit:
             "own": (n_own, triangle if n_own else 0),
         }
         for name, shape in shapes.items():
-            part = plain[name]
-            if part.dtype is not torch.float64 or tuple(part.shape) != shape or not part.isfinite().all():
+            tensor = plain[name]
+            if tensor.dtype is not torch.float64 or tuple(tensor.shape) != shape or not tensor.isfinite().all():
                 raise InputError(f"{where}: {name}: expected finite numbers of shape {shape}, found others")
         counts = [plain["pooled_windows"], *plain["windows"].tolist(), *plain["weights"].tolist()]
-        whole = (plain["season"], plain["repeated"])
-        if min(whole) < 1 or not all(isfinite(one) and one >= 0 for one in counts):
+        season_rows = (plain["season"], plain["repeated"])
+        if min(season_rows) < 1 or not all(isfinite(count) and count >= 0 for count in counts):
             raise InputError(f"{where}: expected weights and counts of a linear fit, found others")
-        own = {
-            channel: Moments(unpacked(part, size), float(n))
-            for channel, part, n in zip(of.channels[:n_own], plain["own"].numpy(), plain["windows"], strict=True)
+        by_channel = {
+            channel: Moments(unpacked(products, size), float(n))
+            for channel, products, n in zip(of.channels[:n_own], plain["own"].numpy(), plain["windows"], strict=True)
         }
         pooled = Moments(unpacked(plain["pooled"].numpy(), size), plain["pooled_windows"])
-        return cls(features, *whole, strengths, plain["weights"].tolist(), Sums(pooled, own))
+        return cls(features, *season_rows, strengths, plain["weights"].tolist(), Sums(pooled, by_channel))
 
 
 def bytes_of(fit: LinearFit, strengths: Sequence[Strengths]) -> int:
@@ -148,11 +150,11 @@ def bytes_of(fit: LinearFit, strengths: Sequence[Strengths]) -> int:
 
 
 def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[Strengths]:
-    strengths = [Strengths.from_plain(one) for one in plain if isinstance(one, dict)]
+    strengths = [Strengths.from_plain(entry) for entry in plain if isinstance(entry, dict)]
     if (
         not strengths
         or len(strengths) < len(plain)
-        or not all(0 < one.lookback <= of.sizes.seq_len for one in strengths)
+        or not all(0 < setting.lookback <= of.sizes.seq_len for setting in strengths)
     ):
         raise InputError(f"{where}: strengths: expected those of a linear fit, found others")
     return strengths
@@ -161,10 +163,10 @@ def _strengths(plain: Sequence[Any], of: Reads, where: str) -> list[Strengths]:
 def _features(plain: Mapping[str, Any], of: Reads, where: str) -> OriginFeatures:
     _check(plain, FEATURES, where)
     cycles, fields, left_out = (plain[name] for name in ("cycles", "fields", "left_out"))
-    texts = all(isinstance(one, str) for one in (*cycles, *fields))
-    places = [plain["n_columns"], plain["recent"], *left_out]
+    are_texts = all(isinstance(text, str) for text in (*cycles, *fields))
+    numbers = [plain["n_columns"], plain["recent"], *left_out]
     fits = plain["n_columns"] == of.n_columns and plain["recent"] <= of.sizes.seq_len
-    if not texts or not fits or not all(type(one) is int and one >= 0 for one in places):
+    if not are_texts or not fits or not all(type(number) is int and number >= 0 for number in numbers):
         raise InputError(f"{where}: features: expected names and whole numbers, found others")
     try:
         kind = CalendarEmbed(plain["kind"])

@@ -58,15 +58,15 @@ class KnownEffects:
     def nonzero(self) -> list[int]:
         """Positions of the covariates of training that have an effect: columns, then marks, then categories."""
         n = len(self.weight) - sum(not code for _, code in self.codes)
-        return [int(place) for place in np.flatnonzero(self.weight[:n].any(axis=1))]
+        return [int(position) for position in np.flatnonzero(self.weight[:n].any(axis=1))]
 
     def known(self, values: Tensor, marks: Tensor) -> Tensor:
         """Select the covariates from rows of all value columns and marks, [... k]."""
-        parts = [values[..., list(self.columns)], marks[..., list(self.marks)].to(values)]
+        selected = [values[..., list(self.columns)], marks[..., list(self.marks)].to(values)]
         if self.codes:
-            places, codes = zip(*self.codes, strict=True)
-            parts.append((values[..., list(places)] == torch.tensor(codes, device=values.device)).to(values))
-        return torch.cat(parts, dim=-1)
+            positions, codes = zip(*self.codes, strict=True)
+            selected.append((values[..., list(positions)] == torch.tensor(codes, device=values.device)).to(values))
+        return torch.cat(selected, dim=-1)
 
     def __call__(self, values: Tensor, marks: Tensor) -> Tensor:
         """Sum of the effects on each target, [... n]."""
@@ -124,39 +124,40 @@ def fit_known(
     blocks = [_Products(k, np.zeros((k + len(positions),) * 2), 0)] * BLOCKS
     for rows in changes(joined(runs, runs_of(val))):
         blocks = [
-            block + _products_of(part, k) for block, part in zip(blocks, np.array_split(rows, BLOCKS), strict=True)
+            block + _products_of(block_rows, k)
+            for block, block_rows in zip(blocks, np.array_split(rows, BLOCKS), strict=True)
         ]
-    chosen = _chosen(blocks)
-    if chosen:
-        effects.weight[chosen] = reduce(add, (_products_of(rows, k) for rows in changes(runs))).solved(chosen)
+    selected = _forward_selection(blocks)
+    if selected:
+        effects.weight[selected] = reduce(add, (_products_of(rows, k) for rows in changes(runs))).solved(selected)
     return _with_unknown(effects, counts)
 
 
-def _counts(windows: Windows, runs: Sequence[Run], places: Sequence[int]) -> dict[int, dict[int, int]]:
+def _counts(windows: Windows, runs: Sequence[Run], columns: Sequence[int]) -> dict[int, dict[int, int]]:
     """By position, the number of rows of each category in some windows, the most frequent category first."""
     counts = {}
-    for place in places:
+    for column in columns:
         counter: Counter[int] = Counter()
         for run in runs:
-            rows = windows.store.values[run.first : run.stop + windows.sizes.rows - 1, place].cpu().numpy()
+            rows = windows.store.values[run.first : run.stop + windows.sizes.rows - 1, column].cpu().numpy()
             counter.update(dict(enumerate(np.bincount(rows.astype(np.int64)).tolist())))
-        counts[place] = {code: n for code, n in counter.most_common() if code and n}
+        counts[column] = {code: n for code, n in counter.most_common() if code and n}
     return counts
 
 
 def _usual(counts: Mapping[int, Mapping[int, int]]) -> list[tuple[int, int]]:
     """(position, code) of all categories but the most frequent one of each column, the most frequent ones first."""
-    others = {(place, code): own[code] for place, own in counts.items() for code in [*own][1:]}
-    return sorted(others, key=lambda one: -others[one])
+    n_rows = {(column, code): by_code[code] for column, by_code in counts.items() for code in [*by_code][1:]}
+    return sorted(n_rows, key=lambda category: -n_rows[category])
 
 
 def _with_unknown(effects: KnownEffects, counts: Mapping[int, Mapping[int, int]]) -> KnownEffects:
     """With the mean effect of each column's categories for one that training did not contain."""
     first = len(effects.columns) + len(effects.marks)
     means = [
-        effects.weight[[first + i for i, (place, _) in enumerate(effects.codes) if place == column]].sum(axis=0)
-        / max(len(own), 1)
-        for column, own in counts.items()
+        effects.weight[[first + i for i, (other, _) in enumerate(effects.codes) if other == column]].sum(axis=0)
+        / max(len(by_code), 1)
+        for column, by_code in counts.items()
     ]
     weight = np.vstack([effects.weight, *(mean[None] for mean in means)])
     return replace(effects, weight=weight, codes=[*effects.codes, *((column, 0) for column in counts)])
@@ -168,8 +169,8 @@ def _changes(
     """Differences over a season of covariates and targets, in the rows of consecutive windows."""
     store, last = windows.store, run.stop + windows.sizes.rows - 1
     values = store.values[run.first : last].cpu()
-    known = effects.known(values, _marks(store, run.series, run.first, last))
-    rows = torch.cat([known, values[:, list(positions)]], dim=1).double().numpy()
+    covariates = effects.known(values, _marks(store, run.series, run.first, last))
+    rows = torch.cat([covariates, values[:, list(positions)]], dim=1).double().numpy()
     changes = rows[lag:] - rows[:-lag]
     return changes[np.isfinite(changes).all(axis=1)]
 
@@ -193,15 +194,15 @@ class _Products:
     def __sub__(self, other: "_Products") -> "_Products":
         return _Products(self.k, self.sums - other.sums, self.rows - other.rows)
 
-    def solved(self, chosen: Sequence[int]) -> Float64[np.ndarray, "c n"]:
+    def solved(self, selected: Sequence[int]) -> Float64[np.ndarray, "c n"]:
         """Least-squares effects of the chosen covariates."""
-        gram = self.sums[np.ix_(chosen, chosen)]
+        gram = self.sums[np.ix_(selected, selected)]
         floor = PENALTY * gram.diagonal() + np.finfo(float).tiny
-        return np.linalg.solve(gram + np.diag(floor), self.sums[chosen, self.k :])
+        return np.linalg.solve(gram + np.diag(floor), self.sums[selected, self.k :])
 
-    def losses(self, chosen: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "n"]:
+    def losses(self, selected: Sequence[int], weight: Float64[np.ndarray, "c n"]) -> Float64[np.ndarray, "n"]:
         """Mean squared error of each target with these effects."""
-        gram, cross = self.sums[np.ix_(chosen, chosen)], self.sums[chosen, self.k :]
+        gram, cross = self.sums[np.ix_(selected, selected)], self.sums[selected, self.k :]
         square = self.sums.diagonal()[self.k :] + (weight * (gram @ weight - 2 * cross)).sum(axis=0)
         return np.maximum(square, 0.0) / max(self.rows, 1)
 
@@ -210,22 +211,26 @@ def _products_of(rows: Float64[np.ndarray, "t z"], k: int) -> _Products:
     return _Products(k, rows.T @ rows, len(rows))
 
 
-def _chosen(blocks: Sequence[_Products]) -> list[int]:
+def _forward_selection(blocks: Sequence[_Products]) -> list[int]:
     """Forward selection: add the covariate that lowers the held-out error most, while the gain is significant."""
-    total, chosen = reduce(add, blocks), list[int]()
+    total, selected = reduce(add, blocks), list[int]()
     usual = total.losses([], np.zeros((0, total.sums.shape[1] - total.k)))
     usual = np.where(usual > 0, usual, 1.0)
 
-    def losses(tried: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
+    def losses(covariates: Sequence[int]) -> Float64[np.ndarray, "blocks"]:
         """Mean over targets of the squared error, relative to the target's mean squared change."""
-        return np.array([(block.losses(tried, (total - block).solved(tried)) / usual).mean() for block in blocks])
+        return np.array(
+            [(block.losses(covariates, (total - block).solved(covariates)) / usual).mean() for block in blocks]
+        )
 
-    loss = losses(chosen)
-    while rest := [place for place in range(total.k) if place not in chosen]:
-        best, place = min(((losses([*chosen, place]), place) for place in rest), key=lambda trial: trial[0].mean())
+    loss = losses(selected)
+    while remaining := [candidate for candidate in range(total.k) if candidate not in selected]:
+        best, candidate = min(
+            ((losses([*selected, candidate]), candidate) for candidate in remaining), key=lambda trial: trial[0].mean()
+        )
         gain = loss - best
         error = gain.std(ddof=1) / len(gain) ** 0.5
         if gain.mean() <= max(SURE * error, LEAST_GAIN * loss.mean()):
             break
-        chosen, loss = [*chosen, place], best
-    return chosen
+        selected, loss = [*selected, candidate], best
+    return selected

@@ -51,8 +51,8 @@ def runs_of(windows: Windows) -> list[Run]:
     series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right") - 1
     cuts = np.flatnonzero((np.diff(starts) != 1) | (np.diff(series) != 0)) + 1
     return [
-        Run(int(series[part[0]]), int(starts[part[0]]), int(starts[part[-1]]) + 1)
-        for part in np.split(np.arange(len(starts)), cuts)
+        Run(int(series[indices[0]]), int(starts[indices[0]]), int(starts[indices[-1]]) + 1)
+        for indices in np.split(np.arange(len(starts)), cuts)
     ]
 
 
@@ -97,8 +97,10 @@ class Moments:
     def _counts(self, other: "Moments", sign: int) -> Float64[np.ndarray, "h"] | None:
         if self.observed is None and other.observed is None:
             return None
-        own, its = (one.windows if one.observed is None else one.observed for one in (self, other))
-        return np.asarray(own + sign * its, dtype=np.float64)
+        counts, other_counts = (
+            moments.windows if moments.observed is None else moments.observed for moments in (self, other)
+        )
+        return np.asarray(counts + sign * other_counts, dtype=np.float64)
 
     @property
     def is_known(self) -> bool:
@@ -137,10 +139,10 @@ class MomentSource:
         """The runs of one series; `runs` must not change."""
         key = id(runs)  # unique, because the list is kept alive
         if key not in self._grouped:
-            own: dict[int, list[Run]] = {}
+            by_series: dict[int, list[Run]] = {}
             for run in runs:
-                own.setdefault(run.series, []).append(run)
-            self._grouped[key] = runs, own
+                by_series.setdefault(run.series, []).append(run)
+            self._grouped[key] = runs, by_series
         return self._grouped[key][1].get(series, [])
 
     def feature_products(self, runs: Sequence[Run]) -> Float64[np.ndarray, "e e"]:
@@ -149,8 +151,8 @@ class MomentSource:
         if key not in self._squares:
             size = len(self.features.groups)
             total = np.zeros((size, size))
-            for part in self._chunks(runs):
-                e = self._features(part).numpy()
+            for chunk in self._chunks(runs):
+                e = self._features(chunk).numpy()
                 total += e.T @ e
             self._squares[key] = total
         return self._squares[key]
@@ -161,11 +163,11 @@ class MomentSource:
         if rows is not None:
             return self._observed(rows, runs)
         n, kept = self.seq_len + self.reach, self.kept
-        own = np.zeros((len(kept), len(kept)))
+        own_products = np.zeros((len(kept), len(kept)))
         for run in runs:
-            own += window_products(self._rows(run, column), n, kept)
+            own_products += window_products(self._rows(run, column), n, kept)
         mixed = self._mixed(column, runs)[:, kept]
-        products = np.block([[own, mixed.T], [mixed, feature_products]])
+        products = np.block([[own_products, mixed.T], [mixed, feature_products]])
         return Moments(products, sum(map(len, runs)))
 
     def _observed(self, rows: ObservedRows, runs: Sequence[Run]) -> Moments:
@@ -173,12 +175,12 @@ class MomentSource:
         kept = self.kept
         total = np.zeros((len(kept) + len(self.features.groups),) * 2)
         windows, counts = 0, np.zeros(len(kept) - self.seq_len)
-        for part in self._chunks(runs):
-            starts = np.arange(part.first, part.stop) - int(self.store.first_rows[part.series])
-            chosen, z, observed = rows.windows(starts, self.seq_len, kept[self.seq_len :])
-            z = np.hstack([z, self._features(part).numpy()[chosen]])
+        for chunk in self._chunks(runs):
+            starts = np.arange(chunk.first, chunk.stop) - int(self.store.first_rows[chunk.series])
+            usable, z, observed = rows.windows(starts, self.seq_len, kept[self.seq_len :])
+            z = np.hstack([z, self._features(chunk).numpy()[usable]])
             total += z.T @ z
-            windows, counts = windows + len(chosen), counts + observed
+            windows, counts = windows + len(usable), counts + observed
         moments = Moments(total, windows, counts)
         return moments if moments.is_known else Moments(np.zeros_like(total), 0)
 
@@ -200,12 +202,12 @@ class MomentSource:
         n, size = self.seq_len + self.reach, self._size
         mixed = np.zeros((len(self.features.groups), n))
         total: np.ndarray | None = None
-        for part in self._chunks(runs):
-            rows = self._rows(part, column)
-            if len(part) < n or FEW * len(mixed) > n:
-                mixed += self._features(part).numpy().T @ sliding_window_view(rows, n)
+        for chunk in self._chunks(runs):
+            rows = self._rows(chunk, column)
+            if len(chunk) < n or FEW * len(mixed) > n:
+                mixed += self._features(chunk).numpy().T @ sliding_window_view(rows, n)
             else:
-                product = self._spectrum(part) * np.fft.rfft(rows, size)[:, None]
+                product = self._spectrum(chunk) * np.fft.rfft(rows, size)[:, None]
                 total = product if total is None else total + product
         return mixed if total is None else mixed + np.fft.irfft(total, size, axis=0)[:n].T
 
@@ -214,13 +216,13 @@ class MomentSource:
         """Rows of a Fourier transform, of which at least seven eighths start a window."""
         return max(_SIZE, 1 << (8 * (self.seq_len + self.reach) - 1).bit_length())
 
-    def _spectrum(self, part: Run) -> np.ndarray:
+    def _spectrum(self, run: Run) -> np.ndarray:
         """Conjugate Fourier transform of a run's features along its windows, cached for other columns."""
-        if part in self._spectra:
-            return self._spectra[part]
-        spectrum = np.fft.rfft(self._features(part).numpy(), self._size, axis=0).conj()
+        if run in self._spectra:
+            return self._spectra[run]
+        spectrum = np.fft.rfft(self._features(run).numpy(), self._size, axis=0).conj()
         if (len(self._spectra) + 1) * spectrum.nbytes <= _KEPT_BYTES:
-            self._spectra[part] = spectrum
+            self._spectra[run] = spectrum
         return spectrum
 
     def _rows(self, run: Run, column: int) -> Float64[np.ndarray, "t"]:
@@ -256,12 +258,12 @@ class MomentSource:
 
 def joined(train: Sequence[Run], val: Sequence[Run]) -> list[Run]:
     """Runs of both parts, and of the windows between them that span both."""
-    made: list[Run] = []
+    merged: list[Run] = []
     for run in in_order([*train, *val]):
-        if made and made[-1].series == run.series:
-            run = Run(run.series, made.pop().first, run.stop)
-        made.append(run)
-    return made
+        if merged and merged[-1].series == run.series:
+            run = Run(run.series, merged.pop().first, run.stop)
+        merged.append(run)
+    return merged
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:

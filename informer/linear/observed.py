@@ -49,15 +49,20 @@ class ObservedRows:
             ahead: offsets of the horizon's rows from the first row of the window.
 
         Returns:
-            Indices of the kept windows in `starts`, their lookback windows and horizons, and for each row of the
+            Indices of these windows in `starts`, their lookback windows and horizons, and for each row of the
             horizon the number of windows in which it is observed.
         """
-        known, whole = self.observed[starts[:, None] + ahead], sliding_window_view(self.observed, seq_len)[starts]
+        in_horizon, in_lookback = (
+            self.observed[starts[:, None] + ahead],
+            sliding_window_view(self.observed, seq_len)[starts],
+        )
         least = LEAST_SHARE * self.observed.mean()
-        kept = np.flatnonzero((whole.mean(axis=1) >= least) & (known.mean(axis=1) >= least) & whole.any(axis=1))
-        first = starts[kept]
+        usable = np.flatnonzero(
+            (in_lookback.mean(axis=1) >= least) & (in_horizon.mean(axis=1) >= least) & in_lookback.any(axis=1)
+        )
+        first = starts[usable]
         history = sliding_window_view(self.carried, seq_len)[first]
-        return kept, np.hstack([history, self.zeroed[first[:, None] + ahead]]), known[kept].sum(axis=0)
+        return usable, np.hstack([history, self.zeroed[first[:, None] + ahead]]), in_horizon[usable].sum(axis=0)
 
 
 def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]:
@@ -65,9 +70,9 @@ def carried_rows(rows: Float64[np.ndarray, "t c"]) -> Float64[np.ndarray, "t c"]
     observed = ~np.isnan(rows)
     if observed.all():
         return rows
-    places = np.maximum.accumulate(np.where(observed, np.arange(len(rows))[:, None], -1), axis=0)
-    places = np.where(places < 0, observed.argmax(axis=0), places)
-    return np.nan_to_num(np.take_along_axis(rows, places, axis=0))
+    indices = np.maximum.accumulate(np.where(observed, np.arange(len(rows))[:, None], -1), axis=0)
+    indices = np.where(indices < 0, observed.argmax(axis=0), indices)
+    return np.nan_to_num(np.take_along_axis(rows, indices, axis=0))
 
 
 def scaled_up(

@@ -46,6 +46,6 @@ def lookback_grid(seq_len: int, season: int) -> list[int]:
     grid = {seq_len}
     for share in (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8):
         rows = round(seq_len * share)
-        whole = round(rows / season) * season
-        grid.add(whole if 0 < whole <= seq_len else max(rows, 1))
+        rounded = round(rows / season) * season
+        grid.add(rounded if 0 < rounded <= seq_len else max(rows, 1))
     return sorted(grid)

@@ -27,8 +27,8 @@ def window_products(
     every = sliding_window_view(rows, n)[::stride]
     count = len(every)
     if count < n // 2 or stride > _MOST_STRIDE:
-        parts = (every[first : first + _CHUNK, kept] for first in range(0, count, _CHUNK))
-        return sum((part.T @ part for part in parts), np.zeros((len(kept), len(kept))))
+        chunks = (every[first : first + _CHUNK, kept] for first in range(0, count, _CHUNK))
+        return sum((chunk.T @ chunk for chunk in chunks), np.zeros((len(kept), len(kept))))
     padded = np.concatenate([rows, np.zeros(n)])
     shifted, end = sliding_window_view(padded, n), stride * count
     diagonals = np.empty((n, n))
@@ -38,9 +38,9 @@ def window_products(
             np.correlate(rows, rows[:count], mode="valid") if stride == 1 else
             rows[phase : phase + end : stride][:count] @ shifted[phase : phase + end : stride][:count]
         )  # fmt: skip
-    rest = max(n - stride, 0)
-    leaving = rows[:rest, None] * shifted[:rest]
-    entering = padded[end : end + rest, None] * shifted[end : end + rest]
+    overlap = max(n - stride, 0)
+    leaving = rows[:overlap, None] * shifted[:overlap]
+    entering = padded[end : end + overlap, None] * shifted[end : end + overlap]
     diagonals[stride:] = entering - leaving
     for phase in range(min(stride, n)):
         np.cumsum(diagonals[phase::stride], axis=0, out=diagonals[phase::stride])

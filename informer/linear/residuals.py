@@ -49,8 +49,8 @@ def held_out_blocks(
     """
     fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
     strengths, _ = choice(fit, data)
-    parts = [part for part in (data.train, data.val, data.calibration) if part is not None]
-    runs = joined([], [run for part in parts for run in runs_of(part)])
+    splits = [split for split in (data.train, data.val, data.calibration) if split is not None]
+    runs = joined([], [run for split in splits for run in runs_of(split)])
     for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
         fold(fitted, scratch)
         finish(scratch)
@@ -65,11 +65,11 @@ def _fits(
     if key in data.choices:
         yield from data.choices[key]
         return
-    kept: list[tuple[Fold, LinearForecast]] = []
+    cached: list[tuple[Fold, LinearForecast]] = []
     size = 0
     for block, fitted in fit.fit_without(strengths, blocks):
         size += fitted.weight.nbytes
-        kept = [*kept, (block, fitted)] if size <= KEPT_BYTES else []
+        cached = [*cached, (block, fitted)] if size <= KEPT_BYTES else []
         yield block, fitted
-    if kept and size <= KEPT_BYTES:
-        data.choices[key] = kept
+    if cached and size <= KEPT_BYTES:
+        data.choices[key] = cached

@@ -77,20 +77,20 @@ def reads_others(column: int, layout: Layout, strengths: Strengths) -> bool:
 
 def has_own_maps(strengths: Sequence[Strengths]) -> bool:
     """Whether any of the settings has separate maps for columns or series."""
-    return any(one.own < inf or one.penalty(Group.recent) < inf for one in strengths)
+    return any(setting.own < inf or setting.penalty(Group.recent) < inf for setting in strengths)
 
 
 def spread(
     shared: Float64[np.ndarray, "p h"], column: int, layout: Layout, strengths: Strengths
 ) -> Float64[np.ndarray, "q h"]:
     """The shared map with rows for all inputs of a column; zero for inputs that only the column has."""
-    read = layout.read(column, strengths)
-    common = np.isin(read, layout.read(None, strengths))
+    features = layout.read(column, strengths)
+    common = np.isin(features, layout.read(None, strengths))
     before = len(shared) - int(common.sum())
-    wide = np.zeros((before + len(read), shared.shape[1]))
-    wide[:before] = shared[:before]
-    wide[before:][common] = shared[before:]
-    return wide
+    widened = np.zeros((before + len(features), shared.shape[1]))
+    widened[:before] = shared[:before]
+    widened[before:][common] = shared[before:]
+    return widened
 
 
 def _shared_penalty(normal: Normal, layout: Layout, strengths: Strengths, features: np.ndarray) -> np.ndarray:
@@ -123,16 +123,18 @@ class CrossValidation:
     @one_blas_thread
     def losses(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
         """Mean squared error on each held-out block."""
-        return np.array([self._loss(strengths, *part) for part in zip(self.folds, self.pooled, strict=True)])
+        return np.array(
+            [self._loss(strengths, fold, pooled) for fold, pooled in zip(self.folds, self.pooled, strict=True)]
+        )
 
     def _loss(self, strengths: Strengths, fold: FoldMoments, pooled: Moments) -> float:
         shared = fit_shared(pooled, self.layout, strengths)
         error = 0.0
-        for column, fitted, held, share in zip(self.columns, fold.fitted, fold.held, self.weights, strict=True):
+        for column, fitted, held_out, share in zip(self.columns, fold.fitted, fold.held, self.weights, strict=True):
             weight = blended(fit_own(fitted, column, shared, self.layout, strengths), self.layout, strengths)
-            read = self.layout.read(column, strengths)
-            error += share * normal_equations(held, self.layout, strengths, read).loss(weight)
-        return error / max(sum(held.windows for held in fold.held) * self.layout.steps, 1)
+            features = self.layout.read(column, strengths)
+            error += share * normal_equations(held_out, self.layout, strengths, features).loss(weight)
+        return error / max(sum(moments.windows for moments in fold.held) * self.layout.steps, 1)
 
 
 def total(parts: Iterable[Moments], weights: Sequence[float]) -> Moments:
@@ -174,7 +176,7 @@ class Choice:
         best = self._better(best, (replace(best, shared=shared) for shared in SHARED), sure=0.0, always=True)
         for _ in range(2):
             before = best
-            best = self._better(best, (replace(best, own=own) for own in self.own))
+            best = self._better(best, (replace(best, own=penalty) for penalty in self.own))
             best = self._climbed(best)
             for group in self.offered:
                 trials = (best.with_group(group, penalty) for penalty in FURTHER)
@@ -201,24 +203,24 @@ class Choice:
         if best.own == inf:
             return best
         pooled = [replace(best, own=inf, shared=shared) for shared in SHARED]
-        done = [one for one in pooled if self._has_time(one)]
-        if not done:
+        affordable = [setting for setting in pooled if self._has_time(setting)]
+        if not affordable:
             return best
-        other = min(done, key=lambda one: self.loss(one).mean())
-        gain = self.loss(other) - self.loss(best)
+        simplest = min(affordable, key=lambda setting: self.loss(setting).mean())
+        gain = self.loss(simplest) - self.loss(best)
         error = gain.std(ddof=1) / len(gain) ** 0.5
-        return other if gain.mean() <= ONE_ERROR * error else best
+        return simplest if gain.mean() <= ONE_ERROR * error else best
 
     def in_time(self, wanted: Sequence[Strengths]) -> list[Strengths]:
         """The first settings for which there is time, at least one; each needs another fit."""
-        kept, seconds = list(wanted[:1]), 0.0
-        for one in wanted[1:]:
-            seconds += AGAIN * self._pace * one.lookback**2
+        affordable, seconds = list(wanted[:1]), 0.0
+        for setting in wanted[1:]:
+            seconds += AGAIN * self._pace * setting.lookback**2
             if seconds and seconds >= self.left():
                 self.was_cut = True
                 break
-            kept.append(one)
-        return kept
+            affordable.append(setting)
+        return affordable
 
     def loss(self, strengths: Strengths) -> Float64[np.ndarray, "folds"]:
         """Loss of each held-out block, cached."""
@@ -248,12 +250,12 @@ class Choice:
     def _climbed(self, best: Strengths) -> Strengths:
         """Try longer lookback windows, then shorter ones, until TRIES in a row are no better; long ones cost most."""
         for step in (1, -1):
-            place, misses = self.lookbacks.index(best.lookback) + step, 0
-            while 0 <= place < len(self.lookbacks) and misses < TRIES:
-                longer = replace(best, lookback=self.lookbacks[place])
-                other = self._better(best, [longer] if self.fits(longer) else [])
-                misses = misses + 1 if other is best else 0
-                best, place = other, place + step
+            position, misses = self.lookbacks.index(best.lookback) + step, 0
+            while 0 <= position < len(self.lookbacks) and misses < TRIES:
+                longer = replace(best, lookback=self.lookbacks[position])
+                winner = self._better(best, [longer] if self.fits(longer) else [])
+                misses = misses + 1 if winner is best else 0
+                best, position = winner, position + step
         return best
 
     def _better(
@@ -265,11 +267,11 @@ class Choice:
         for trial in trials:
             if not always and not self._has_time(trial):
                 continue
-            other = self.loss(trial)
-            gain = loss - other
+            trial_loss = self.loss(trial)
+            gain = loss - trial_loss
             error = gain.std(ddof=1) / len(gain) ** 0.5
-            if other.mean() < bar and gain.mean() > sure * error:
-                best, bar = trial, other.mean()
+            if trial_loss.mean() < bar and gain.mean() > sure * error:
+                best, bar = trial, trial_loss.mean()
         if best is not current:
             self.log(f"{best}: {bar:.4f}")
         return best

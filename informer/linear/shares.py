@@ -27,9 +27,9 @@ class Shares:
     naive: float = 0.0
 
     def __post_init__(self) -> None:
-        parts = (self.network, self.linear, self.naive)
-        if not all(part >= 0 for part in parts) or abs(sum(parts) - 1) > 1e-6:
-            raise InputError(f"combination: expected weights of at least 0 that add up to 1, found {parts}")
+        weights = (self.network, self.linear, self.naive)
+        if not all(weight >= 0 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+            raise InputError(f"combination: expected weights of at least 0 that add up to 1, found {weights}")
 
     def to_plain(self) -> dict[str, float]:
         """Return the weights as written to a checkpoint."""
@@ -43,7 +43,7 @@ class Shares:
             InputError: other names, or values that are not floats.
         """
         names = ("network", "linear", "naive")
-        if set(plain) != set(names) or not all(isinstance(part, float) for part in plain.values()):
+        if set(plain) != set(names) or not all(isinstance(weight, float) for weight in plain.values()):
             raise InputError(f"combination: expected the weights {', '.join(names)}, found {dict(plain)}")
         return cls(**plain)
 
@@ -51,7 +51,7 @@ class Shares:
     def in_words(self) -> str:
         """The weights, without those that are zero."""
         names = {"network": "network", "linear": "linear forecast", "naive": "seasonal naive"}
-        return " + ".join(f"{part:.0%} {names[name]}" for name, part in self.to_plain().items() if part)
+        return " + ".join(f"{weight:.0%} {names[name]}" for name, weight in self.to_plain().items() if weight)
 
 
 def maps_of(model: ForecastModel) -> Linear | None:
@@ -70,7 +70,7 @@ def apply(model: ForecastModel, shares: Shares, repeated: Tensor | None) -> None
         for parameter in model.head.parameters():
             parameter.mul_(shares.network)
     if shares.naive:
-        assert repeated is not None, "else it was not offered"
-        for part in (maps.own, maps.calendar, maps.others):
-            part.mul_(1 - shares.naive)
+        assert repeated is not None, "without a season, the naive forecast has no weight"
+        for weight in (maps.own, maps.calendar, maps.others):
+            weight.mul_(1 - shares.naive)
         maps.own[:, repeated, torch.arange(len(repeated))] += shares.naive

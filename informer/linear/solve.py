@@ -47,18 +47,19 @@ class Layout:
 
     def read(self, column: int | None, strengths: Strengths) -> np.ndarray:
         """Indices of the features that a column's map reads; None: the shared map, which reads no other columns."""
-        used = frozenset(group for group, penalty in strengths.groups.items() if penalty < inf)
-        return _read(self.features, column, used)
+        used_groups = frozenset(group for group, penalty in strengths.groups.items() if penalty < inf)
+        return _read(self.features, column, used_groups)
 
 
-@lru_cache(maxsize=1024)  # the search asks several times for each map, which took a quarter of its time
-def _read(features: OriginFeatures, column: int | None, used: frozenset[Group]) -> np.ndarray:
+@lru_cache(maxsize=1024)  # uncached, these calls took a quarter of the search time
+def _read(features: OriginFeatures, column: int | None, used_groups: frozenset[Group]) -> np.ndarray:
     origin = features.column_of
     positions = np.array(
         [
-            place
-            for place, group in enumerate(features.groups)
-            if group in used and (group is not Group.recent or (column is not None and origin[place] != column))
+            position
+            for position, group in enumerate(features.groups)
+            if group in used_groups
+            and (group is not Group.recent or (column is not None and origin[position] != column))
         ],
         dtype=int,
     )
@@ -97,11 +98,11 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     reference = _reference(lookback, strengths)
     pulled = z[:, :lookback] @ reference
     mean_square = float(reference @ pulled[:lookback])
-    for part in shifted:
-        pulled[part] -= mean_square / 2
-    for part in shifted:
-        z[part] -= pulled
-        z[:, part] -= pulled[:, None]
+    for block in shifted:
+        pulled[block] -= mean_square / 2
+    for block in shifted:
+        z[block] -= pulled
+        z[:, block] -= pulled[:, None]
     # constant windows leave rounding errors, whose matrix need not be positive definite; the largest row sets their
     # size, since products of rows are differences of sums over all of them
     squares = products.diagonal().copy()
@@ -116,9 +117,9 @@ def normal_equations(moments: Moments, layout: Layout, strengths: Strengths, fea
     level = products[:n].mean(axis=0)
     square = float(level[:n].mean())
     level = level[rows]
-    own = float(level[:lookback] @ reference)
-    for part in shifted:
-        level[part] -= own
+    level_reference = float(level[:lookback] @ reference)
+    for block in shifted:
+        level[block] -= level_reference
     level[constant] = 0
     gram = np.insert(gram, lookback, level[:size], axis=0)
     gram = np.insert(gram, lookback, np.insert(level[:size], lookback, square), axis=1)
@@ -148,8 +149,8 @@ def penalties(
         lag = rows[:, None] + layout.steps_ahead
         history = np.where(lag % layout.repeated == 0, strengths.aligned * history, history)
     further = np.maximum(square[lookback:], floor)
-    known = layout.features.groups
-    groups = [known[place] for place in features]
+    all_groups = layout.features.groups
+    groups = [all_groups[position] for position in features]
     if strengths.penalty(Group.level) < inf:
         groups.insert(0, Group.level)
     ages = _ages(layout, features, len(groups))
@@ -196,8 +197,8 @@ def solve(
 def _equal_columns(matrix: np.ndarray) -> list[np.ndarray]:
     """Positions of the columns of a matrix, grouped by equality."""
     groups: dict[bytes, list[int]] = {}
-    for place, column in enumerate(matrix.T):
-        groups.setdefault(column.tobytes(), []).append(place)
+    for position, column in enumerate(matrix.T):
+        groups.setdefault(column.tobytes(), []).append(position)
     return [np.array(group) for group in groups.values()]
 
 
@@ -232,4 +233,4 @@ def raw_map(
             level += further[0]
             further = further[1:]
         extra[layout.read(column, setting)] += further
-    return tuple(part.astype(np.float32) for part in (history, level, extra))  # type: ignore[return-value]
+    return tuple(array.astype(np.float32) for array in (history, level, extra))  # type: ignore[return-value]

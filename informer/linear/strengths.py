@@ -61,24 +61,26 @@ class Strengths:
 
     def unlike(self, other: "Strengths") -> str:
         """Description of the differences from another setting, for the log."""
-        parts = [f"{self.lookback} rows"]
+        differences = [f"{self.lookback} rows"]
         if self.last != other.last:
-            parts.append(f"minus their {'last value' if self.last else 'mean'}")
+            differences.append(f"minus their {'last value' if self.last else 'mean'}")
         if self.own != other.own:
-            parts.append("one map for all" if self.own == inf else f"own maps (penalty {self.own:g})")
+            differences.append("one map for all" if self.own == inf else f"own maps (penalty {self.own:g})")
         if self.groups != other.groups:
             left_out = [group.value for group, penalty in other.groups.items() if self.penalty(group) != penalty]
-            parts.append(f"without {' and '.join(left_out)}")
+            differences.append(f"without {' and '.join(left_out)}")
         if self.naive != other.naive:
-            parts.append(f"with {self.naive:.0%} of the seasonal naive" if self.naive else "without the seasonal naive")
-        return " ".join(parts)
+            differences.append(
+                f"with {self.naive:.0%} of the seasonal naive" if self.naive else "without the seasonal naive"
+            )
+        return " ".join(differences)
 
     def to_plain(self) -> dict[str, Any]:
         """Plain values for a configuration, without unused inputs and without `own` if it is inf."""
-        own = {} if self.own == inf else {"own": self.own}
+        own_penalty = {} if self.own == inf else {"own": self.own}
         groups = {group.name: penalty for group, penalty in self.groups.items() if penalty < inf}
         names = ("lookback", "last", "taper", "aligned", "shared", "naive", "weight")
-        return {name: getattr(self, name) for name in names} | own | {"groups": groups}
+        return {name: getattr(self, name) for name in names} | own_penalty | {"groups": groups}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> "Strengths":

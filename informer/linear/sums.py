@@ -37,21 +37,25 @@ class Sums:
             keeps: also keep the moments of each channel.
             moments: returns the moments of a channel.
         """
-        pooled, own = None, {}
+        pooled, by_channel = None, {}
         for channel, weight in zip(channels, weights, strict=True):
-            made = moments(channel)
-            part = made.times(weight)
-            pooled = part if pooled is None else pooled + part
+            channel_moments = moments(channel)
+            weighted = channel_moments.times(weight)
+            pooled = weighted if pooled is None else pooled + weighted
             if keeps:
-                own[channel] = made
+                by_channel[channel] = channel_moments
         assert pooled is not None, "at least one channel"
-        return cls(pooled, own)
+        return cls(pooled, by_channel)
 
     def __add__(self, other: "Sums") -> "Sums":
-        return Sums(self.pooled + other.pooled, {one: self.own[one] + other.own[one] for one in self.own})
+        return Sums(
+            self.pooled + other.pooled, {channel: self.own[channel] + other.own[channel] for channel in self.own}
+        )
 
     def __sub__(self, other: "Sums") -> "Sums":
-        return Sums(self.pooled - other.pooled, {one: self.own[one] - other.own[one] for one in self.own})
+        return Sums(
+            self.pooled - other.pooled, {channel: self.own[channel] - other.own[channel] for channel in self.own}
+        )
 
 
 def packed(products: Float64[np.ndarray, "z z"]) -> Float64[np.ndarray, "t"]:

@@ -33,11 +33,13 @@ def series_weights(
     by_series: dict[int, list[Run]] = {}
     for run in runs:
         by_series.setdefault(run.series, []).append(run)
-    errors = np.array([_naive_error(store, sizes, by_series.get(one, []), column, period) for one, column in channels])
-    known = errors[np.isfinite(errors) & (errors > 0)]
-    if not len(known):
+    errors = np.array(
+        [_naive_error(store, sizes, by_series.get(series, []), column, period) for series, column in channels]
+    )
+    valid = errors[np.isfinite(errors) & (errors > 0)]
+    if not len(valid):
         return [1.0] * len(channels)
-    typical = float(np.median(known))
+    typical = float(np.median(valid))
     weights = 1 / np.maximum(np.nan_to_num(errors, nan=typical), LEAST_ERROR * typical)
     return list(weights / weights.mean())
 
