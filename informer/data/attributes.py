@@ -1,7 +1,7 @@
-"""Attributes of series from a table of their own, one row per series: columns that the rows of a series then have.
+"""Attributes of series, read from a separate table with one row per series and added as columns to its rows.
 
-A checkpoint contains the attributes of the training series, as it contains their names and the categories: later
-commands need no file, and read none that a checkpoint names.
+A checkpoint contains the attributes of the training series, so later commands need no attribute file; a file named in a
+checkpoint is never read.
 """
 
 import math
@@ -55,7 +55,7 @@ class Attributes:
         return replace(config, static_covariates=static, columns=columns)
 
     def over(self, recorded: "Attributes | None") -> "Attributes":
-        """These attributes, and the recorded ones of series that these do not have.
+        """These attributes, and the recorded ones for series that are not among them.
 
         Raises:
             InputError: a recorded column is missing.
@@ -67,28 +67,29 @@ class Attributes:
                 f"{self.where}: expected the columns {listed(recorded.columns)} as in training, found no "
                 f"{listed(lacking)}; add them"
             )
-        known = set(self.names)
-        kept = [place for place, name in enumerate(recorded.names) if name not in known]
+        names = set(self.names)
+        added = [position for position, name in enumerate(recorded.names) if name not in names]
         values = {
-            column: [*self.values[column], *(own[place] for place in kept)] for column, own in recorded.values.items()
+            column: [*self.values[column], *(cells[position] for position in added)]
+            for column, cells in recorded.values.items()
         }
-        return Attributes(self.where, [*self.names, *(recorded.names[place] for place in kept)], values)
+        return Attributes(self.where, [*self.names, *(recorded.names[position] for position in added)], values)
 
     def of(self, names: Sequence[str]) -> "Attributes":
-        """Those of some series, in this order; series without attributes are left out."""
-        places = {name: place for place, name in enumerate(self.names)}
-        kept = [name for name in names if name in places]
-        values = {column: [own[places[name]] for name in kept] for column, own in self.values.items()}
-        return Attributes(self.where, kept, values)
+        """The attributes of these series, in this order, without series that have none."""
+        positions = {name: position for position, name in enumerate(self.names)}
+        present = [name for name in names if name in positions]
+        values = {column: [cells[positions[name]] for name in present] for column, cells in self.values.items()}
+        return Attributes(self.where, present, values)
 
     def joined(self, table: Table, series_col: str | None, name: str, labels: Labels | None = None) -> Table:
-        """The table with these columns in each row; recorded ones only where the table does not have them.
+        """Add these columns to the rows of a table; recorded ones only if the table does not have them.
 
         Args:
             series_col: the column with the name of each row's series; a table without it is the series `name`.
             name: see `series_col`.
-            labels: categories of a trained model: a series without attributes gets an unknown category. None: it is an
-                error, as it is where a column holds numbers.
+            labels: categories of a trained model, where a series without attributes gets an unknown category. If None,
+                or if a column contains numbers, such a series is an error.
 
         Raises:
             InputError: a column is in both tables, or a series has no attributes.
@@ -102,15 +103,15 @@ class Attributes:
         codes, names = np.zeros(len(table.frame), dtype=np.int64), [name]
         if series_col is not None and series_col in table.columns:
             codes, names = series_codes(table, series_col)
-        places = {one: place for place, one in enumerate(self.names)}
-        unknown = [one for one in names if one not in places]
+        positions = {series: position for position, series in enumerate(self.names)}
+        unknown = [series for series in names if series not in positions]
         if unknown and not all(column in (labels or {}) for column in added):
             raise self._lacking(table, series_col, names.index(unknown[0]), codes, unknown, added)
         cells = {}
         for column in added:
-            own = [self.values[column][places[one]] if one in places else UNKNOWN for one in names]
-            is_number = not any(isinstance(one, str) for one in own)
-            cells[column] = np.array(own, dtype=np.float64 if is_number else object)[codes]
+            values = [self.values[column][positions[series]] if series in positions else UNKNOWN for series in names]
+            is_number = not any(isinstance(value, str) for value in values)
+            cells[column] = np.array(values, dtype=np.float64 if is_number else object)[codes]
         more = pd.DataFrame(cells, index=table.frame.index)
         return replace(table, frame=pd.concat([table.frame, more], axis="columns"))
 
@@ -131,7 +132,7 @@ class Attributes:
 
     def to_plain(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"names": list(self.names), "values": {column: list(own) for column, own in self.values.items()}}
+        return {"names": list(self.names), "values": {column: list(cells) for column, cells in self.values.items()}}
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Attributes":
@@ -147,23 +148,23 @@ class Attributes:
             or not all(isinstance(name, str) for name in names)
             or len(set(names)) < len(names)
             or not isinstance(values, dict)
-            or not all(isinstance(column, str) and _is_column(own, len(names)) for column, own in values.items())
+            or not all(isinstance(column, str) and _is_column(cells, len(names)) for column, cells in values.items())
         ):
             raise InputError("checkpoint: attributes: expected a number or a text for each series, found others")
         return cls(None, names, values)
 
 
-def _is_column(own: Any, n: int) -> bool:
-    """Whether it is a list of n texts, or of n finite numbers."""
-    if not isinstance(own, list) or len(own) != n:
+def _is_column(cells: Any, n: int) -> bool:
+    """Whether this is a list of n strings or n finite numbers."""
+    if not isinstance(cells, list) or len(cells) != n:
         return False
-    is_text = all(isinstance(one, str) for one in own)
-    return is_text or all(type(one) is float and math.isfinite(one) for one in own)
+    is_text = all(isinstance(cell, str) for cell in cells)
+    return is_text or all(type(cell) is float and math.isfinite(cell) for cell in cells)
 
 
 @final
 class KnownAttributes:
-    """The attributes that a trained model has, and those of files, for the series of tables to forecast.
+    """Attributes of a trained model and of files, for tables to forecast.
 
     Args:
         recorded: attributes of the training series.
@@ -175,21 +176,21 @@ class KnownAttributes:
         self._read: dict[str, Attributes] = {}
 
     def knowing(self, given: Attributes) -> "KnownAttributes":
-        """The same with other attributes, which have priority."""
+        """A copy with additional attributes, which have priority."""
         return KnownAttributes(given.over(self._recorded), self._labels)
 
     def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
         """See `Attributes.joined`; a file that `config` names is read once and has priority."""
         attributes, path = self._recorded, config.attributes
         if path is not None:
-            if path not in self._read and (given := read_attributes(config)) is not None:
-                self._read[path] = given.over(self._recorded)
+            if path not in self._read and (from_file := read_attributes(config)) is not None:
+                self._read[path] = from_file.over(self._recorded)
             attributes = self._read[path]
         return table if attributes is None else attributes.joined(table, config.series_col, name, self._labels)
 
 
 def read_attributes(config: DatasetConfig) -> Attributes | None:
-    """The file that `config.attributes` names, written like the data files unless detected otherwise; None: none.
+    """Read the file `config.attributes`, in the format of the data files unless detected otherwise; None if not set.
 
     Raises:
         InputError: no `series_col`, an unreadable file, or see `attributes_of`.
@@ -202,7 +203,7 @@ def read_attributes(config: DatasetConfig) -> Attributes | None:
 
 
 def given_attributes(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
-    """The same for a table in memory, or the path or address of a file."""
+    """Like `read_attributes`, for a table in memory or the path or address of a file."""
     if isinstance(attributes, str):
         from_file = read_attributes(replace(config, attributes=attributes))
         assert from_file is not None, "the file is named"
@@ -234,11 +235,11 @@ def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes
         raise InputError(f"{table.name}: a header without rows, expected one row for each series")
     codes, names = series_codes(table, key)
     if len(names) < len(codes):
-        again = np.flatnonzero(pd.Series(codes).duplicated())
-        row = int(again[0])
+        repeated = np.flatnonzero(pd.Series(codes).duplicated())
+        row = int(repeated[0])
         raise InputError(
             f"{table.at(row, key)}: a second row for the series {shown(names[codes[row]])}"
-            f"{several(len(again), 'rows repeat a series')}; keep one row per series"
+            f"{several(len(repeated), 'rows repeat a series')}; keep one row per series"
         )
     columns = _columns(table, config, key, where)
     report = Report()
@@ -248,13 +249,13 @@ def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes
 
 
 def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[str]:
-    others = [column for column in table.columns if column != key]
-    if repeated := [column for column in table.repeated if column in others]:
+    candidates = [column for column in table.columns if column != key]
+    if repeated := [column for column in table.repeated if column in candidates]:
         raise InputError(f"{table.name}, row 1: column names repeat: {listed(repeated)}; rename them")
-    columns = [column for column in others if column in config.static_covariates or not config.static_covariates]
+    columns = [column for column in candidates if column in config.static_covariates or not config.static_covariates]
     if not columns:
-        wanted = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
-        raise InputError(f"{where}: expected columns {wanted}, found {listed(others)}; add one")
+        expected = listed(config.static_covariates) if config.static_covariates else f"attributes next to {key!r}"
+        raise InputError(f"{where}: expected columns {expected}, found {listed(candidates)}; add one")
     return columns
 
 

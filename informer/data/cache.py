@@ -78,12 +78,12 @@ def is_whole(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            whole = hashlib.file_digest(file, "sha256").hexdigest().encode() == checksum.read_bytes()
+            unchanged = hashlib.file_digest(file, "sha256").hexdigest().encode() == checksum.read_bytes()
     except OSError:  # a folder, or unreadable: writing will raise
-        whole = False
-    if not whole:
+        unchanged = False
+    if not unchanged:
         log.warning(f"{path}: damaged cache file; writing it again")
-    return whole
+    return unchanged
 
 
 def _write(path: Path, blocks: Iterable[bytes]) -> None:

@@ -75,21 +75,21 @@ def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:
     Raises:
         InputError: holidays with steps longer than a day.
     """
-    given = _calendar(calendar)
-    if given.kind is CalendarEmbed.none:
+    settings = _calendar(calendar)
+    if settings.kind is CalendarEmbed.none:
         return ()
-    if given.holidays and (frequency.unit not in _WITHIN_A_DAY or (_days(frequency) or 0) > 1):
+    if settings.holidays and (frequency.unit not in _WITHIN_A_DAY or (_days(frequency) or 0) > 1):
         raise InputError(
             f"dataset.holidays: expected a step of at most a day, found {frequency.code}; for longer steps, count the "
             "holidays of each in a column, and name it in future_covariates"
         )
-    usual = _linear_fields if given.kind is CalendarEmbed.timeF else _table_fields
-    return (*(given.fields or usual(frequency)), *(HOLIDAY + place for place in given.holidays))
+    usual = _linear_fields if settings.kind is CalendarEmbed.timeF else _table_fields
+    return (*(settings.fields or usual(frequency)), *(HOLIDAY + region for region in settings.holidays))
 
 
 def holiday_marks(frequency: Frequency, calendar: Marks) -> list[int]:
     """Positions of the mark columns for holidays."""
-    return [place for place, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
+    return [position for position, name in enumerate(mark_fields(frequency, calendar)) if name.startswith(HOLIDAY)]
 
 
 def mark_sizes(frequency: Frequency, calendar: Marks) -> tuple[int, ...]:
@@ -127,21 +127,21 @@ def _days(frequency: Frequency) -> float | None:
     return None if nanos is None else nanos / DAY
 
 
-def _holidays(timestamps: pd.DatetimeIndex, place: str) -> Float64[np.ndarray, "t"]:
+def _holidays(timestamps: pd.DatetimeIndex, region: str) -> Float64[np.ndarray, "t"]:
     """1 on holidays of a country or part of a country (DE-BY), 0 on other days."""
     if not len(timestamps):
         return np.zeros(0)
     from holidays import country_holidays  # an optional dependency, slow to import
 
-    country, _, part = place.partition("-")
-    dates = country_holidays(country, subdiv=part or None)
+    country, _, subdivision = region.partition("-")
+    dates = country_holidays(country, subdiv=subdivision or None)
     first, last = timestamps.min().year, timestamps.max().year
     if first < dates.start_year or last > dates.end_year:
         raise InputError(
-            f"dataset.holidays: those of {place} are known from {dates.start_year} to {dates.end_year}, found times "
+            f"dataset.holidays: those of {region} are known from {dates.start_year} to {dates.end_year}, found times "
             f"from {first} to {last}; leave it out"
         )
-    dates = country_holidays(country, subdiv=part or None, years=range(first, last + 1))
+    dates = country_holidays(country, subdiv=subdivision or None, years=range(first, last + 1))
     days = timestamps.tz_localize(None).normalize()
     return days.isin(pd.DatetimeIndex(sorted(dates))).astype(np.float64)
 

@@ -34,11 +34,11 @@ def trained_labels(panel: Sequence[Series], splits: Sequence[Split], labels: Lab
     """Sorted categories in the training rows, by column; `labels` are the categories of the codes in the panel."""
     trained: dict[str, tuple[str, ...]] = {}
     for name, categories in labels.items():
-        place = panel[0].columns.index(name)
-        parts = (
+        position = panel[0].columns.index(name)
+        training = (
             series.values[split.train.start : split.train.stop] for series, split in zip(panel, splits, strict=True)
         )
-        numbers = {int(number) for part in parts for number in np.unique(part[:, place])}
+        numbers = {int(number) for rows in training for number in np.unique(rows[:, position])}
         trained[name] = tuple(sorted(categories[number - 1] for number in numbers if number))
     return trained
 
@@ -61,17 +61,19 @@ def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) 
 
 
 def renumbered(panel: list[Series], labels: Labels, wanted: Labels) -> list[Series]:
-    """The series with codes for the categories `wanted` instead of `labels`; 0 for categories that are not wanted."""
+    """Replace the codes of `labels` by those of `wanted`; categories that are not in `wanted` become 0."""
     if not labels:
         return panel
     tables = {}
-    for name, own in labels.items():
+    for name, categories in labels.items():
         numbers = {label: number for number, label in enumerate(wanted[name], start=1)}
-        tables[panel[0].columns.index(name)] = np.array([0, *(numbers.get(label, 0) for label in own)], dtype=float)
+        tables[panel[0].columns.index(name)] = np.array(
+            [0, *(numbers.get(label, 0) for label in categories)], dtype=float
+        )
     changed = []
     for series in panel:
         values = np.array(series.values)
-        for place, table in tables.items():
-            values[:, place] = table[values[:, place].astype(np.int64)]
+        for position, table in tables.items():
+            values[:, position] = table[values[:, position].astype(np.int64)]
         changed.append(replace(series, values=values))
     return changed

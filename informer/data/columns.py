@@ -87,13 +87,13 @@ class Roles:
         if not free:
             raise InputError(f"{name}: no column left to forecast, all of {listed(available)} are covariates")
         if self.targets is not None:
-            targets = read = set(self.targets)
+            targets = inputs = set(self.targets)
         else:
             target = free[-1] if self.target is None else self.target
             targets = set(free) if self.features is Features.M else {target}
-            read = targets if self.features is Features.S else set(free)
+            inputs = targets if self.features is Features.S else set(free)
         return Columns(
-            inputs=tuple(column for column in available if column in read | covariates),
+            inputs=tuple(column for column in available if column in inputs | covariates),
             targets=tuple(column for column in available if column in targets),
             future_covariates=tuple(column for column in available if column in self.future_covariates),
             static_covariates=tuple(column for column in available if column in self.static_covariates),
@@ -103,22 +103,22 @@ class Roles:
     def _check(self, available: Sequence[str], name: str) -> None:
         if self.targets is not None and not self.targets:
             raise InputError("targets: expected at least one column, found []")
-        named = {
+        by_role = {
             "target": [] if self.target is None or self.targets is not None else [self.target],
             "targets": list(self.targets or []),
             "past_covariates": list(self.past_covariates),
             "future_covariates": list(self.future_covariates),
             "dataset.static_covariates": list(self.static_covariates),
         }
-        for role, columns in named.items():
+        for role, columns in by_role.items():
             for column in columns:
                 if column not in available:
                     raise InputError(f"{role}={column}: {name} has no such column, its columns are {listed(available)}")
         if self.features is Features.M:  # forecasts all columns, for any target
-            named["target"] = []
-        given = [(column, role) for role, columns in named.items() for column in columns]
-        for place, (column, role) in enumerate(given):
-            for other, other_role in given[:place]:
+            by_role["target"] = []
+        assigned = [(column, role) for role, columns in by_role.items() for column in columns]
+        for position, (column, role) in enumerate(assigned):
+            for other, other_role in assigned[:position]:
                 if column == other:
                     twice = f"twice in {role}" if role == other_role else f"in {other_role} and in {role}"
                     raise InputError(f"column {column!r} is given {twice}; give it once")

@@ -34,12 +34,12 @@ class Future:
         """
         self._check(timestamps, columns)
         rows = self.timestamps.get_indexer(timestamps)
-        read, text = read_cells(self.table, self.time_col, columns, self.timestamps)
+        cells, text = read_cells(self.table, self.time_col, columns, self.timestamps)
         report = Report()
         check_doubts(self.table, columns, report)
-        check_cells(read.take(rows), text, "fix the file", report)
+        check_cells(cells.take(rows), text, "fix the file", report)
         report.refuse()
-        return read.values[rows]
+        return cells.values[rows]
 
     def _check(self, timestamps: pd.DatetimeIndex, columns: Sequence[str]) -> None:
         name = self.table.name
@@ -90,8 +90,8 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     Raises:
         InputError: the table has no times.
     """
-    named = config.time_col if config.time_col in table.columns else None
-    time_col = find_time_column(table, named)
+    configured = config.time_col if config.time_col in table.columns else None
+    time_col = find_time_column(table, configured)
     time_format = find_format(table, time_col, config.time_format, trained=trained_format)
     timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone)
     report = Report()

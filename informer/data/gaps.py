@@ -1,6 +1,6 @@
-"""Gaps that are kept: which columns have a mask column, and which windows have enough observed rows.
+"""Missing values (dataset.fill=mask): which columns get a mask column, which windows have enough observed rows.
 
-Missing values are NaN in the series and in the rows of the store, so a batch shows what is missing.
+Missing values stay NaN in the series, the store and the batches.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def gap_columns(panel: Sequence[Series], splits: Sequence[Split]) -> tuple[int, 
     has_gap = np.zeros(len(panel[0].columns), dtype=bool)
     for series, split in zip(panel, splits, strict=True):
         has_gap |= np.isnan(series.values[split.train.start : split.train.stop]).any(axis=0)
-    return tuple(int(place) for place in np.flatnonzero(has_gap))
+    return tuple(int(position) for position in np.flatnonzero(has_gap))
 
 
 def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.ndarray, "rows"]:

@@ -51,11 +51,11 @@ def history_batch(
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
     check_futures(columns, given=futures is not None)
-    recent = narrowed([_last_rows(one, sizes.seq_len) for one in series], columns.inputs)
-    scalers = [scaler.of(one.name, one.values) for one in recent]
-    histories = [_whole(one, sizes.seq_len, pad=pad) for one in recent]
+    recent = narrowed([_last_rows(history, sizes.seq_len) for history in series], columns.inputs)
+    scalers = [scaler.of(history.name, history.values) for history in recent]
+    histories = [_padded(history, sizes.seq_len, pad=pad) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)
-    tables = [_with_horizon(one, columns, sizes, future) for one, future in zip(histories, ahead, strict=True)]
+    tables = [_with_horizon(history, columns, sizes, future) for history, future in zip(histories, ahead, strict=True)]
     store = build_store(tables, scalers=scalers, calendar=calendar, device=device)
     windows = Windows.of_columns(store, columns, starts=store.first_rows, sizes=sizes)
     batch = windows.batch(torch.arange(len(tables)))
@@ -91,7 +91,7 @@ def _last_rows(series: Series, n: int) -> Series:
     return replace(series, timestamps=series.timestamps[-n:], values=series.values[-n:])
 
 
-def _whole(series: Series, seq_len: int, *, pad: bool) -> Series:
+def _padded(series: Series, seq_len: int, *, pad: bool) -> Series:
     lacking = seq_len - len(series)
     if lacking > 0 and not pad:
         raise InputError(f"{series.name}: expected at least seq_len={seq_len} rows of history, found {len(series)}")
@@ -101,11 +101,11 @@ def _whole(series: Series, seq_len: int, *, pad: bool) -> Series:
 def _with_horizon(series: Series, columns: Columns, sizes: WindowSizes, future: Future | None) -> Series:
     """The series and the timestamps up to the last forecast time; unknown values are zeros, which no window
     contains."""
-    ahead, known = future_index(series, sizes.reach), columns.future_covariates
+    ahead, covariates = future_index(series, sizes.reach), columns.future_covariates
     values = np.zeros((len(ahead), len(columns.inputs)))
     static = columns.positions(columns.static_covariates)
     values[:, static] = series.values[-1, static]
     if future is not None:
-        values[sizes.offset :, columns.positions(known)] = future.at(ahead[sizes.offset :], known)
+        values[sizes.offset :, columns.positions(covariates)] = future.at(ahead[sizes.offset :], covariates)
     timestamps = pd.DatetimeIndex(series.timestamps.append(ahead))
     return replace(series, timestamps=timestamps, values=np.concatenate([series.values, values]))

@@ -47,15 +47,15 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
     Raises:
         InputError: the files do not exist, or a single file cannot be read as a table.
     """
-    wanted = settings.input or ""
-    many = list_files("input", wanted)
-    several = many is not None or settings.dataset.series_col is not None
+    source = settings.input or ""
+    files = list_files("input", source)
+    several = files is not None or settings.dataset.series_col is not None
     findings: list[Finding] = []
     n_reports = 0
-    for path in [expanded(wanted)] if many is None else many:
-        for finding in _findings_of(path, settings, console, alone=many is None):
+    for path in [expanded(source)] if files is None else files:
+        for finding in _findings_of(path, settings, console, alone=files is None):
             if (
-                many is not None
+                files is not None
                 or len(findings) < MOST_REPORTS
                 or (not finding.is_sound and n_reports < 2 * MOST_REPORTS)
             ):
@@ -66,7 +66,7 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
         say(console, f"and {len(findings) - n_reports} more series, which the table shows\n")
     if several:
         console.print(_summary(findings))
-        for line in _advice_for_all(Path(wanted), findings, settings):
+        for line in _advice_for_all(Path(source), findings, settings):
             say(console, line)
     return all(finding.is_sound for finding in findings)
 
@@ -124,21 +124,21 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
         proposal = Proposal.of(table, dataset, settings.target)
         with logging_to(console):
             table = table.without(text_columns([table], dataset))
-        parts = list(LongTable.of(table, dataset.series_col).tables())
+        tables = list(LongTable.of(table, dataset.series_col).tables())
     except InputError as error:
         if alone:
             raise
         yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
         return
-    yield from (replace(_finding(None, own, one, settings, console), proposal=proposal) for own, one in parts)
+    yield from (replace(_finding(None, rows, name, settings, console), proposal=proposal) for rows, name in tables)
 
 
 def _finding(path: Path | None, table: Table, name: str, settings: InspectConfig, console: Console) -> Finding:
     """Findings on a table; `path` is its file if that has a single series."""
     key = None if path is None else series_column(table, settings.dataset)
     with logging_to(console):
-        own = table if key is None else table.without([key])
-        series, report = inspect_table(own, settings.dataset, name, sizes=settings.sizes)
+        rows = table if key is None else table.without([key])
+        series, report = inspect_table(rows, settings.dataset, name, sizes=settings.sizes)
     if series is None:
         key = None
     if key is not None:
@@ -182,23 +182,29 @@ def _within_series(table: Table, key: str, report: Report) -> list[Problem]:
     """Problems of a file of several series: one for its repeated times, and those of its columns."""
     line = f"{table.name}: times repeat, once for each series of column {key!r}; set dataset.series_col={key}"
     of_times = {"dataset.duplicates=first", "dataset.sort=true"}
-    return [Problem(line), *(one for one in report.problems if not of_times & {*one.settings})]
+    return [Problem(line), *(problem for problem in report.problems if not of_times & {*problem.settings})]
 
 
 def _summary(findings: Sequence[Finding]) -> RichTable:
     """One row per finding."""
     table = RichTable(
-        title=f"{len(findings)} in all, {sum(one.is_sound for one in findings)} sound", title_justify="left"
+        title=f"{len(findings)} in all, {sum(finding.is_sound for finding in findings)} sound", title_justify="left"
     )
     for heading in ("", "rows", "columns", "problems", "from", "to", "step"):
         table.add_column(heading, overflow="fold")
-    shown = sorted(findings, key=lambda one: one.is_sound) if len(findings) > MOST_ROWS else findings
+    rows = sorted(findings, key=lambda finding: finding.is_sound) if len(findings) > MOST_ROWS else findings
     if len(findings) > MOST_ROWS:
         table.caption = f"{len(findings) - MOST_ROWS} more; those with problems come first"
-    for one in shown[:MOST_ROWS]:
-        name = one.name if len({each.name.split(", ")[0] for each in findings}) > 1 else one.name.partition(", ")[2]
-        numbers = (one.n_rows, len(one.columns) or "", one.n_problems or "none")
-        table.add_row(*(Text(printable(str(cell), MOST_CELL)) for cell in (name or one.name, *numbers, *one.span)))
+    for finding in rows[:MOST_ROWS]:
+        name = (
+            finding.name
+            if len({other.name.split(", ")[0] for other in findings}) > 1
+            else finding.name.partition(", ")[2]
+        )
+        numbers = (finding.n_rows, len(finding.columns) or "", finding.n_problems or "none")
+        table.add_row(
+            *(Text(printable(str(cell), MOST_CELL)) for cell in (name or finding.name, *numbers, *finding.span))
+        )
     return table
 
 
@@ -208,7 +214,7 @@ def _ends(timestamps: pd.DatetimeIndex) -> tuple[str, ...]:
     return tuple(ends.strftime("%Y-%m-%d")) if (ends == ends.normalize()).all() else tuple(map(str, ends))
 
 
-def _advice_for_all(path: Path, findings: Sequence[Finding], wanted: InspectConfig) -> Iterator[str]:
+def _advice_for_all(path: Path, findings: Sequence[Finding], settings: InspectConfig) -> Iterator[str]:
     """Commands that train one model on all findings, or a line that says why this is not possible."""
     advice = [finding.advice for finding in findings if finding.advice is not None]
     if len(advice) > len(findings) / 2:  # series that are only too short are padded
@@ -224,33 +230,33 @@ def _advice_for_all(path: Path, findings: Sequence[Finding], wanted: InspectConf
     elif len(kinds) > 1 or len({str(dataset.columns) for dataset, _ in advice}) > 1:
         yield "train:    one model needs the same columns and step in all; list common columns in dataset.columns"
     else:
-        dataset, sizes = _serving_all(advice, wanted.sizes)
+        dataset, sizes = _serving_all(advice, settings.sizes)
         if all(finding.proposal == findings[0].proposal for finding in findings):
             dataset = findings[0].proposal.added(dataset)
-        yield from commands(path, dataset, sizes, target=wanted.target, several=len(findings[0].columns) > 1)
+        yield from commands(path, dataset, sizes, target=settings.target, several=len(findings[0].columns) > 1)
 
 
-def _serving_all(advice: Sequence[Advice], wanted: WindowSizes) -> Advice:
+def _serving_all(advice: Sequence[Advice], requested: WindowSizes) -> Advice:
     """One setting for all: every repair that any series needs, and window sizes.
 
-    The sizes are the wanted ones if most series are long enough (the others are padded), else those that fit into the
-    shortest series.
+    The sizes are the requested ones if most series are long enough (the others are padded), otherwise those that fit
+    into the shortest series.
     """
     datasets, sizes = zip(*advice, strict=True)
-    fit = sum(size == wanted for size in sizes)
-    known = [size for size in sizes if size is not None]
-    pads = len(known) < len(sizes) or len(sizes) / 2 < fit < len(sizes)
+    fit = sum(size == requested for size in sizes)
+    available = [size for size in sizes if size is not None]
+    pads = len(available) < len(sizes) or len(sizes) / 2 < fit < len(sizes)
     dataset = replace(
         datasets[0],
-        sort=any(one.sort for one in datasets),
-        duplicates=next((one.duplicates for one in datasets if one.duplicates), None),
-        fill=common_fill([one.fill for one in datasets]),
-        timezone=next((one.timezone for one in datasets if one.timezone), None),
-        missing_values=list(dict.fromkeys(word for one in datasets for word in one.missing_values)),
-        time_format=next((one.time_format for one in datasets if one.time_format), None),
+        sort=any(dataset.sort for dataset in datasets),
+        duplicates=next((dataset.duplicates for dataset in datasets if dataset.duplicates), None),
+        fill=common_fill([dataset.fill for dataset in datasets]),
+        timezone=next((dataset.timezone for dataset in datasets if dataset.timezone), None),
+        missing_values=list(dict.fromkeys(word for dataset in datasets for word in dataset.missing_values)),
+        time_format=next((dataset.time_format for dataset in datasets if dataset.time_format), None),
         short=Short.pad if pads else datasets[0].short,
     )
-    return dataset, wanted if 2 * fit > len(sizes) else min(known, key=lambda size: size.seq_len)
+    return dataset, requested if 2 * fit > len(sizes) else min(available, key=lambda size: size.seq_len)
 
 
 def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, seasons: bool) -> Iterator[str]:
@@ -264,7 +270,7 @@ def _facts(table: Table, series: Series | None, categorical: Sequence[str], *, s
     yield f"columns:  {listed(series.columns)}"
     columns = zip(series.columns, series.values.T, strict=True)
     if seasons:
-        yield from season_lines([one for one in columns if one[0] not in categorical], step)
+        yield from season_lines([column for column in columns if column[0] not in categorical], step)
 
 
 def _problems(report: Report) -> Iterator[str]:

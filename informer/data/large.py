@@ -1,4 +1,4 @@
-"""A panel larger than memory: files are read in pieces, values are stored in a cache file."""
+"""Read a panel larger than memory: files are read in pieces, and values stored in a cache file."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ VALUES = "values"
 
 @dataclass(slots=True, kw_only=True)
 class _Facts:
-    """Facts about a series other than its values: with equal steps, the first time is enough."""
+    """Everything about a series except its values; because steps are equal, the first timestamp is enough."""
 
     name: str
     rows: int
@@ -82,14 +82,14 @@ class _Reader:
     def blocks(self, paths: Sequence[Path]) -> Iterator[np.ndarray]:
         """Values, one series after the other."""
         for path, file_name in zip(paths, series_names(paths), strict=True):
-            # dates of all files use one order of day and month
-            known = None if self.first is None else self.first.time_format
+            # all files use the same order of day and month
+            time_format = None if self.first is None else self.first.time_format
             pieces = partial(_pieces, path, file_name, self.as_given, self._attributes)
-            for own, name, config in _parts(pieces, file_name, self.as_given, known):
-                series, report = inspect_table(own, replace(config, frequency=self.frequency), name)
+            for rows, name, config in _parts(pieces, file_name, self.as_given, time_format):
+                series, report = inspect_table(rows, replace(config, frequency=self.frequency), name)
                 report.refuse()
                 assert series is not None  # otherwise the report has raised
-                yield self._take(series, own)
+                yield self._take(series, rows)
 
     def facts(self) -> dict[str, Any]:
         """Plain containers."""
@@ -99,7 +99,7 @@ class _Reader:
             "time_col": self.first.time_col,
             "time_format": self.first.time_format,
             "frequency": self.first.frequency.code,
-            "series": [asdict(one) for one in self._seen.values()],
+            "series": [asdict(series) for series in self._seen.values()],
         }
 
     def _take(self, series: Series, table: Table) -> np.ndarray:
@@ -141,8 +141,8 @@ def _parts(
             time_col = find_time_column(table, config.time_col)
             time_format = find_format(table, time_col, config.time_format, trained=known_format)
             config = replace(config, time_col=time_col, time_format=time_format)
-        for own, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
-            yield own, name, config
+        for rows, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
+            yield rows, name, config
 
 
 def _pieces(path: Path, name: str, config: DatasetConfig, attributes: Attributes | None) -> Iterator[Table]:
@@ -167,13 +167,13 @@ def _panel(facts: dict[str, Any], values: np.ndarray) -> list[Series]:
     values = values.reshape(-1, len(columns))
     panel: list[Series] = []
     end = 0
-    for one in (_Facts(**each) for each in facts["series"]):
-        begin, end = end, end + one.rows
-        first = pd.Timestamp(one.first)
+    for series in (_Facts(**entry) for entry in facts["series"]):
+        begin, end = end, end + series.rows
+        first = pd.Timestamp(series.first)
         panel.append(
             Series(
-                name=one.name,
-                timestamps=frequency.grid(first.tz_convert(one.zone) if one.zone else first, one.rows),
+                name=series.name,
+                timestamps=frequency.grid(first.tz_convert(series.zone) if series.zone else first, series.rows),
                 values=values[begin:end],
                 columns=columns,
                 frequency=frequency,

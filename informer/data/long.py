@@ -124,8 +124,8 @@ class SoundSeries:
         if config.time_col != first.time_col or table.doubts or table.repeated:
             return None
         cells = table.frame[first.time_col]
-        others = [column for column in table.columns if column != first.time_col]
-        expected = others if config.columns is None else config.columns
+        value_columns = [column for column in table.columns if column != first.time_col]
+        expected = value_columns if config.columns is None else config.columns
         if not is_datetime64_any_dtype(cells) or list(columns) != list(expected) or not are_plain(table, columns):
             return None
         values, times = numbers(table, columns)[0], pd.DatetimeIndex(cells, name=None)

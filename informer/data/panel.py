@@ -82,12 +82,12 @@ def _panel(
     least = sizes if config.short is Short.error else None
     for origin, name in tables:
         with report.gathering():
-            table, own = reader.whole(origin, name, config)
+            table, settings = reader.whole(origin, name, config)
             give_back(8 * table.frame.size)  # the text of its times
-            if own.series_col is not None:
-                _add_long(panel, LongTable.of(table, own.series_col), own, least, report)
+            if settings.series_col is not None:
+                _add_long(panel, LongTable.of(table, settings.series_col), settings, least, report)
                 continue
-            series = series_from_table(table, _stepping(own, panel), name, sizes=least)
+            series = series_from_table(table, _stepping(settings, panel), name, sizes=least)
             panel.append(aligned(series, panel[0]) if panel else series)
     report.refuse()
     repeated = [name for name, number in Counter(series.name for series in panel).items() if number > 1]
@@ -131,22 +131,22 @@ def divide(panel: Sequence[Series], config: DatasetConfig, sizes: WindowSizes) -
     Raises:
         InputError: a series is too short, or all are.
     """
-    kept: list[tuple[Series, Split]] = []
+    usable: list[tuple[Series, Split]] = []
     left_out: list[str] = []
     for series in panel:
         split, n = cut_rows(series.timestamps, series.frequency, config.split), len(series)
         lacking = shortage(split, n, config.split, sizes=sizes, name=series.name)
         if lacking is None:
-            kept.append((series, split))
+            usable.append((series, split))
         elif config.short is Short.pad and n > sizes.pred_len:
-            kept.append((left_padded(series, sizes.seq_len - 1), split.clip(n).shift(sizes.seq_len - 1)))
+            usable.append((left_padded(series, sizes.seq_len - 1), split.clip(n).shift(sizes.seq_len - 1)))
         else:
             left_out.append(lacking)
-    if left_out and (config.short is Short.error or not kept):
+    if left_out and (config.short is Short.error or not usable):
         raise InputError(left_out[0] + (f" (and {len(left_out) - 1} series more)" if len(left_out) > 1 else ""))
     if left_out:
         log.warning(f"skipped {len(left_out)} of {len(panel)} series: {'; '.join(left_out[:MOST])}")
-    return [series for series, _ in kept], [split for _, split in kept]
+    return [series for series, _ in usable], [split for _, split in usable]
 
 
 def left_padded(series: Series, n: int) -> Series:
@@ -186,7 +186,9 @@ class _Reader:
         if config.series_col is None:
             yield table, name, config
         else:
-            yield from ((own, one, config) for own, one in LongTable.of(table, config.series_col).tables())
+            yield from (
+                (rows, series_name, config) for rows, series_name in LongTable.of(table, config.series_col).tables()
+            )
 
     def whole(self, origin: Path | Table, name: str, config: DatasetConfig) -> tuple[Table, DatasetConfig]:
         """A file with attributes, parsed times and codes for its categories, and how to read it; `name` as in
@@ -244,8 +246,8 @@ def aligned(series: Series, first: Series) -> Series:
         InputError: the columns differ.
     """
     missing, more = (
-        [column for column in one if column not in other]
-        for one, other in ((first.columns, series.columns), (series.columns, first.columns))
+        [column for column in columns if column not in other]
+        for columns, other in ((first.columns, series.columns), (series.columns, first.columns))
     )
     if missing or more:
         raise InputError(

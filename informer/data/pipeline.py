@@ -83,12 +83,12 @@ class Data:
     @property
     def regressors(self) -> list[int]:
         """Positions of the numeric columns that are known over the horizon and vary within a series."""
-        return self.columns.positions([one for one in self.columns.future_covariates if one not in self.categories])
+        return self.columns.positions([name for name in self.columns.future_covariates if name not in self.categories])
 
     @property
     def known_codes(self) -> list[int]:
         """Positions of the categorical columns that are known over the horizon and vary within a series."""
-        return self.columns.positions([one for one in self.columns.future_covariates if one in self.categories])
+        return self.columns.positions([name for name in self.columns.future_covariates if name in self.categories])
 
     @property
     def holidays(self) -> list[int]:
@@ -150,10 +150,10 @@ def lay_out(
     """
     panel, splits = divide(source.panel, dataset, sizes)
     masked = masks_of(panel, splits, keeps_gaps=dataset.keeps_gaps, trained=trained)
-    known, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
+    names, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
-    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=known)
+    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=names)
     windows = Cutter.of(panel, store, source.columns, sizes, dataset)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
@@ -170,10 +170,12 @@ def lay_out(
         val=windows("val", val),
         test=windows("test", [split.test for split in splits]),
         calibration=windows.or_none(later),
-        known=tuple(known),
+        known=tuple(names),
         provenance=source.provenance,
         masked=masked,
-        attributes=None if source.attributes is None else source.attributes.of([one.name for one in source.panel]),
+        attributes=None
+        if source.attributes is None
+        else source.attributes.of([series.name for series in source.panel]),
     )
 
 
@@ -186,17 +188,21 @@ def _scalers(
     scaler: ScalerConfig | PanelScaler, panel: Sequence[Series], splits: Sequence[Split], source: Source
 ) -> tuple[PanelScaler, list[Scaler]]:
     """The scaler, fitted on the training rows if necessary, and the scaler of each series."""
-    parts = ((series, split.train) for series, split in zip(panel, splits, strict=True))
-    training = {series.name: series.values[part.start : part.stop] for series, part in parts}
+    training = {
+        series.name: series.values[split.train.start : split.train.stop]
+        for series, split in zip(panel, splits, strict=True)
+    }
     if isinstance(scaler, PanelScaler):
         fitted = scaler
     else:
         codes = source.columns.positions(list(source.labels))
-        static = [one for one in source.columns.positions(source.columns.static_covariates) if one not in codes]
+        static = [
+            position for position in source.columns.positions(source.columns.static_covariates) if position not in codes
+        ]
         targets = source.columns.positions(source.columns.targets)
         fitted = PanelScaler.fit(scaler, training, codes=codes, static=static, targets=targets)
-        scalers = [one for one in (fitted.shared, *fitted.own.values()) if one is not None]
-        if unknown := sorted({source.columns.inputs[place] for one in scalers for place in one.unknown}):
+        scalers = [scaler for scaler in (fitted.shared, *fitted.own.values()) if scaler is not None]
+        if unknown := sorted({source.columns.inputs[position] for scaler in scalers for position in scaler.unknown}):
             raise InputError(
                 f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "
                 "dataset.exclude, or change dataset.split"
@@ -204,8 +210,8 @@ def _scalers(
     return fitted, [fitted.of(name, rows) for name, rows in training.items()]
 
 
-def _divided(part: range, share: float, sizes: WindowSizes) -> tuple[range, range]:
+def _divided(rows: range, share: float, sizes: WindowSizes) -> tuple[range, range]:
     """Split a validation part into rows for model selection and later rows for calibration, if both are long enough."""
-    cut = part.stop - int(len(part) * share)
-    earlier, later = range(part.start, cut), range(cut, part.stop)
-    return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (part, range(part.stop, part.stop))
+    cut = rows.stop - int(len(rows) * share)
+    earlier, later = range(rows.start, cut), range(cut, rows.stop)
+    return (earlier, later) if sizes.starts(earlier) and sizes.starts(later) else (rows, range(rows.stop, rows.stop))

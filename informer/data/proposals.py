@@ -47,19 +47,21 @@ class Proposal:
             time_col = find_time_column(table, dataset.time_col)
         except InputError:  # reported together with the table's other problems
             return cls()
-        given = {time_col, dataset.series_col, target, *dataset.categorical, *dataset.static_covariates}
-        others = [column for column in table.columns if column not in given]
+        assigned = {time_col, dataset.series_col, target, *dataset.categorical, *dataset.static_covariates}
+        candidates = [column for column in table.columns if column not in assigned]
         if dataset.columns is not None or not len(table.frame) or table.repeated:
             return cls()
-        exclude = tuple(column for column in others if repeats_calendar(column, table.frame[column]))
-        others = [column for column in others if column not in exclude]
+        exclude = tuple(column for column in candidates if repeats_calendar(column, table.frame[column]))
+        candidates = [column for column in candidates if column not in exclude]
         static: list[str] = []
         if dataset.series_col in table.columns:
-            groups = table.frame.groupby(dataset.series_col, sort=False, observed=True)[others]
+            groups = table.frame.groupby(dataset.series_col, sort=False, observed=True)[candidates]
             constant = (groups.nunique(dropna=False) == 1).all()
-            static = [name for name in others if constant[name] and table.frame[name].nunique(dropna=False) > 1]
+            static = [name for name in candidates if constant[name] and table.frame[name].nunique(dropna=False) > 1]
         text = [
-            name for name in others if name not in static and has_words(table, name) and not has_numbers(table, name)
+            name
+            for name in candidates
+            if name not in static and has_words(table, name) and not has_numbers(table, name)
         ]
         return cls(tuple(repeated_text(table, text)), tuple(static), exclude)
 
@@ -86,7 +88,7 @@ NOTHING = Proposal()
 
 def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -> Iterator[str]:
     """A line on the share of missing values, if it is large, and the setting that keeps them missing."""
-    if dataset.fill is not None or not any("dataset.fill=linear" in one.settings for one in report.problems):
+    if dataset.fill is not None or not any("dataset.fill=linear" in problem.settings for problem in report.problems):
         return
     ordered = replace(dataset, sort=True, duplicates=dataset.duplicates or Duplicates.first, confirm=["duplicates"])
     series, _ = inspect_table(table, replace(ordered, fill=Fill.mask, max_gap=None), name)
@@ -102,18 +104,18 @@ def confirm_lines(table: Table, dataset: DatasetConfig, given: DatasetConfig, na
     """What a proposed `dataset.confirm` drops; nothing if `given` has it."""
     if dataset.confirm != given.confirm:
         _, report = inspect_table(table, replace(dataset, confirm=given.confirm), name)
-        yield from (f"confirm:  {one.line}" for one in report.problems if CONFIRM in one.settings)
+        yield from (f"confirm:  {problem.line}" for problem in report.problems if CONFIRM in problem.settings)
 
 
 def way_out(table: Table) -> str:
-    """What to do with a table that no settings repair."""
-    again = table.repeated
-    if not again:
+    """Advice for a table that no setting can repair."""
+    repeated = table.repeated
+    if not repeated:
         return "fix the file, or apply the suggested settings, and run this again"
     # pandas names the second of two columns ISE, ISE.1
-    names = [name for name in table.columns[1:] if not {name, name.rpartition(".")[0]} & set(again)]
+    names = [name for name in table.columns[1:] if not {name, name.rpartition(".")[0]} & set(repeated)]
     return (
-        f"give each column {listed(again)} a name of its own in row 1, or leave them out: "
+        f"give each column {listed(repeated)} a name of its own in row 1, or leave them out: "
         f"dataset.columns=[{','.join(names)}]"
     )
 
@@ -121,7 +123,7 @@ def way_out(table: Table) -> str:
 def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], frequency: Frequency) -> Iterator[str]:
     """Seasons of the last columns, in one line for many columns with the same periods."""
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
-    what = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
+    heading = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
     for column, values in columns[-MOST_SEASONS:]:
         seasons = find_seasons(bridged(values), usual=usual_periods(frequency))
         if seasons:
@@ -131,14 +133,17 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
             entries = [(name, "repeats", {name: seasons}) for name, seasons in group.items()]
         else:
             entries = [(listed(list(group), MOST_ALIKE), "repeat", group)]
-        yield from (f"{what} {names} {repeat} every {_in_words(each, frequency)}" for names, repeat, each in entries)
+        yield from (
+            f"{heading} {names} {repeat} every {_in_words(by_column, frequency)}"
+            for names, repeat, by_column in entries
+        )
 
 
 def _in_words(alike: Mapping[str, Sequence[Season]], frequency: Frequency) -> str:
     """Periods, the clearest first, each with its strength or the range over several columns."""
-    parts = []
-    for one in zip(*alike.values(), strict=True):
-        low, high = (f"{end(season.strength for season in one):.2f}" for end in (min, max))
-        strength, n = low if low == high else f"{low} to {high}", one[0].period
-        parts.append(f"{lasting(n, frequency)} ({n} rows, correlation {strength})")
-    return ", ".join(parts)
+    descriptions = []
+    for seasons in zip(*alike.values(), strict=True):
+        low, high = (f"{end(season.strength for season in seasons):.2f}" for end in (min, max))
+        strength, n = low if low == high else f"{low} to {high}", seasons[0].period
+        descriptions.append(f"{lasting(n, frequency)} ({n} rows, correlation {strength})")
+    return ", ".join(descriptions)

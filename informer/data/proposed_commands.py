@@ -21,9 +21,9 @@ def commands(
 
 def forecast_lines(path: str, dataset: DatasetConfig, target: str | None, *, several: bool) -> list[str]:
     """Command that forecasts with a report; `several` as in `commands`."""
-    named = [] if target is None else [f"target={target}"]
-    hint = "" if named or not several else "; target=COLUMN forecasts one column from all"
-    command = _command("forecast", [path, *_dataset_settings(dataset), *named])
+    target_settings = [] if target is None else [f"target={target}"]
+    hint = "" if target_settings or not several else "; target=COLUMN forecasts one column from all"
+    command = _command("forecast", [path, *_dataset_settings(dataset), *target_settings])
     return [f"forecast: with a report; the model is chosen on held-out rows{hint}", f"  {command}"]
 
 
@@ -35,8 +35,8 @@ def inspect_lines(path: str, dataset: DatasetConfig) -> list[str]:
 def training_command(path: Path, dataset: DatasetConfig, sizes: WindowSizes | None, target: str | None = None) -> str:
     """Shell command that trains on a file with these settings; default settings are left out."""
     lengths = [] if sizes is None else changed_settings("", asdict(sizes), asdict(InspectConfig().sizes))
-    words = [f"dataset.path={path}", *_dataset_settings(dataset), *lengths, "model=auto"]
-    return _command("train", ["dataset=csv", *words, *([] if target is None else [f"target={target}"])])
+    settings = [f"dataset.path={path}", *_dataset_settings(dataset), *lengths, "model=auto"]
+    return _command("train", ["dataset=csv", *settings, *([] if target is None else [f"target={target}"])])
 
 
 def _command(name: str, arguments: Sequence[str]) -> str:

@@ -1,9 +1,9 @@
-"""The data of an earlier run, found again without trusting what the run says about it.
+"""Locate the data of an earlier run without trusting its records.
 
-A checkpoint or a run directory may come from anyone, and names files: those of its dataset, and a download URL. None of
-that is trusted. A file that it names is read only if its checksum is the one recorded by the run, so that whoever wrote
-the record already had its content. A dataset that ships with this package is taken from the package's own
-configuration. Anything else must be named by the user.
+A checkpoint or run directory may come from anyone, and names files and a download URL, which are not trusted. A named
+file is read only if its checksum equals the recorded one, so that whoever wrote the record already had its content. A
+dataset that ships with this package is read from the package's own configuration. Any other data must be named by the
+user.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,9 +52,9 @@ class Recorded:
     def of(cls, config: Mapping[str, Any], data: Mapping[str, Any]) -> "Recorded":
         """From the saved configuration and data facts; values that are not text count as missing."""
         node = config.get("dataset")
-        own: Mapping[str, Any] = node if isinstance(node, Mapping) else {}
-        said = {key: own.get(key) for key in ("name", "path", "file")} | {"data_dir": config.get("data_dir")}
-        texts = {key: unescaped(value) if isinstance(value, str) else None for key, value in said.items()}
+        dataset: Mapping[str, Any] = node if isinstance(node, Mapping) else {}
+        entries = {key: dataset.get(key) for key in ("name", "path", "file")} | {"data_dir": config.get("data_dir")}
+        texts = {key: unescaped(value) if isinstance(value, str) else None for key, value in entries.items()}
         facts = {key: value if isinstance(value := data.get(key), str) else None for key in ("sha256", "absolute")}
         return cls(**texts, **facts)
 
@@ -70,8 +70,8 @@ class Recorded:
         """`where` from any working directory; None unless both are recorded and one is the end of the other."""
         if not self.where or not self.absolute:
             return None
-        ending, whole = Path(self.where).parts, Path(self.absolute).parts
-        return self.absolute if whole[-len(ending) :] == ending else None
+        ending, absolute = Path(self.where).parts, Path(self.absolute).parts
+        return self.absolute if absolute[-len(ending) :] == ending else None
 
     def not_found(self, *, can_differ: bool) -> InputError:
         """The error for missing data.
@@ -80,22 +80,23 @@ class Recorded:
             can_differ: whether other data, given by the user, may be used instead.
         """
         where = self.where or "dataset.path"
-        shown = where if where.isprintable() else repr(where)  # the record may contain any character
+        printable = where if where.isprintable() else repr(where)  # the record may contain any character
         if self.sha256 is None:
-            return InputError(f"{shown}: the run has no checksum of its data; set dataset.path=FILE")
+            return InputError(f"{printable}: the run has no checksum of its data; set dataset.path=FILE")
         if not where.startswith(NETWORK) and expanded(where).exists():
-            advice = f"to read it as it is now, set dataset.path={shown}" if can_differ else "start a new run"
-            return InputError(f"{shown} has changed since training, or is not a regular file; {advice}")
-        return InputError(f"{shown}: training data not found; set dataset.path=FILE")
+            advice = f"to read it as it is now, set dataset.path={printable}" if can_differ else "start a new run"
+            return InputError(f"{printable} has changed since training, or is not a regular file; {advice}")
+        return InputError(f"{printable}: training data not found; set dataset.path=FILE")
 
     @property
     def shipped(self) -> DatasetConfig | None:
         """The dataset of this package with this data; None for other data."""
-        own = _shipped().get(self.name or "")
-        if own is None or own.file is None:
+        dataset = _shipped().get(self.name or "")
+        if dataset is None or dataset.file is None:
             return None
-        is_it = (self.path is None and self.file == own.file) or (own.sha256 is not None and own.sha256 == self.sha256)
-        return own if is_it else None
+        is_same_file = self.path is None and self.file == dataset.file
+        is_same_content = dataset.sha256 is not None and dataset.sha256 == self.sha256
+        return dataset if is_same_file or is_same_content else None
 
     def is_still_at(self, wanted: str, excluded: Sequence[str] = ()) -> bool:
         """Whether regular files with the recorded checksum are there."""
@@ -105,7 +106,7 @@ class Recorded:
         try:
             paths = list_files("dataset.path", wanted, excluded) or [path]
             return (
-                all(_has_content(file) for one in paths for file in files_of(one))
+                all(_has_content(file) for entry in paths for file in files_of(entry))
                 and files_sha256(paths) == self.sha256
             )
         except (InputError, OSError, ValueError):  # no such file, one that may not be read, a NUL in its name
@@ -132,9 +133,9 @@ def find_again(
         return _placed(dataset, None if dataset.path else shipped), named or default
     if recorded.path is not None and recorded.is_still_at(recorded.path, dataset.exclude_files):
         return replace(dataset, path=recorded.path), named or default
-    here = recorded if named is None else replace(recorded, data_dir=named)
-    if here.path is None and here.where is not None and here.is_still_at(here.where):
-        return replace(_placed(dataset, shipped), file=here.file), here.data_dir or default
+    candidate = recorded if named is None else replace(recorded, data_dir=named)
+    if candidate.path is None and candidate.where is not None and candidate.is_still_at(candidate.where):
+        return replace(_placed(dataset, shipped), file=candidate.file), candidate.data_dir or default
     far = recorded.absolute_path
     if far is not None and not recorded.is_still_at(far, dataset.exclude_files):
         far = None
@@ -144,7 +145,7 @@ def find_again(
         return _placed(dataset, shipped), default
     if far is not None:
         return replace(dataset, path=far), named or default
-    raise here.not_found(can_differ=can_differ)
+    raise candidate.not_found(can_differ=can_differ)
 
 
 @contextmanager
@@ -159,14 +160,14 @@ def own_cache(dataset: DatasetConfig, folder: Path) -> Iterator[DatasetConfig]:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         scratch = TemporaryDirectory(dir=folder, prefix=".cache-", ignore_cleanup_errors=True)
-    with scratch as place:
-        yield replace(dataset, cache_dir=place)
+    with scratch as cache_dir:
+        yield replace(dataset, cache_dir=cache_dir)
 
 
 def _placed(dataset: DatasetConfig, shipped: DatasetConfig | None) -> DatasetConfig:
     """`dataset` at the location of the package's own one."""
-    places = {} if shipped is None else {name: getattr(shipped, name) for name in PLACES}
-    return replace(dataset, **places | {"cache_dir": dataset.cache_dir, "attributes": dataset.attributes})
+    locations = {} if shipped is None else {name: getattr(shipped, name) for name in PLACES}
+    return replace(dataset, **locations | {"cache_dir": dataset.cache_dir, "attributes": dataset.attributes})
 
 
 def _has_content(path: Path) -> bool:

@@ -54,9 +54,9 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
     tables = []
     for series in panel:
         table = pd.DataFrame(series.values, columns=list(series.columns))
-        for name, own in labels.items():
-            words = np.array([UNKNOWN, *own], dtype=object)
-            table[name] = words[table[name].to_numpy().astype(int)]
+        for name, categories in labels.items():
+            texts = np.array([UNKNOWN, *categories], dtype=object)
+            table[name] = texts[table[name].to_numpy().astype(int)]
         times = [moment.isoformat(sep=" ") for moment in series.timestamps]
         table.insert(0, series.time_col, pd.Series(times, dtype=object))
         if series_col is not None:
@@ -75,9 +75,9 @@ def rows_dataset(trained: DatasetConfig, path: Path, like: Written, split: Split
         split: split to use; None: as in training.
     """
     usual = DatasetConfig()
-    written = ("clock_col", "time_format", "separator", "decimal", "thousands", "encoding", "sort", "duplicates")
+    format_names = ("clock_col", "time_format", "separator", "decimal", "thousands", "encoding", "sort", "duplicates")
     repairs = ("fill", "max_gap", "confirm", "exclude", "exclude_files", "memmap", "packaged")
-    base = replace(trained, **{name: getattr(usual, name) for name in (*PLACES, *written, *repairs)})
+    base = replace(trained, **{name: getattr(usual, name) for name in (*PLACES, *format_names, *repairs)})
     return replace(
         base,
         path=str(path),

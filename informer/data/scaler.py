@@ -67,14 +67,14 @@ class Scaler:
             selected = [table[:, group] for table in tables]
             selected = [rows[~np.isnan(rows).any(axis=1)] for rows in selected]
             if any(map(len, selected)):
-                part = cls._fit(kind, selected)
-                scaler.center[group], scaler.scale[group] = part.center, part.scale
+                fitted = cls._fit(kind, selected)
+                scaler.center[group], scaler.scale[group] = fitted.center, fitted.scale
         return scaler
 
     @property
     def unknown(self) -> list[int]:
         """Columns without any observed value."""
-        return [int(place) for place in np.flatnonzero(np.isnan(self.center))]
+        return [int(position) for position in np.flatnonzero(np.isnan(self.center))]
 
     def transform(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units."""
@@ -96,18 +96,21 @@ class Scaler:
 
     def taking(self, columns: Sequence[int], other: "Scaler") -> "Scaler":
         """A copy that scales these columns as `other` does."""
-        center, scale, own = self.center.copy(), self.scale.copy(), list(columns)
-        center[own], scale[own] = other.center[own], other.scale[own]
+        center, scale, positions = self.center.copy(), self.scale.copy(), list(columns)
+        center[positions], scale[positions] = other.center[positions], other.scale[positions]
         plain = self.plain
         if plain is not None and other.plain is not None:
             plain = plain.copy()
-            plain[own] = other.plain[own]
+            plain[positions] = other.plain[positions]
         return replace(self, center=center, scale=scale, plain=plain)
 
     def state(self) -> dict[str, Any]:
         """Plain lists for a checkpoint."""
-        parts = {"center": self.center, "scale": self.scale, "power": self.power, "plain": self.plain}
-        return {"kind": self.kind.value, **{name: part.tolist() for name, part in parts.items() if part is not None}}
+        arrays = {"center": self.center, "scale": self.scale, "power": self.power, "plain": self.plain}
+        return {
+            "kind": self.kind.value,
+            **{name: array.tolist() for name, array in arrays.items() if array is not None},
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> "Scaler":
@@ -173,11 +176,11 @@ class PanelScaler:
         if not config.per_series or len(training) == 1:
             shared = Scaler.fit(config.kind, tables, power).without(codes)
             return cls(kind=config.kind, shared=shared, codes=codes)
-        own = {name: Scaler.fit(config.kind, [rows], power).without(codes) for name, rows in training.items()}
-        if static or any(scaler.unknown for scaler in own.values()):
-            whole = Scaler.fit(config.kind, tables, power)
-            own = {name: scaler.taking([*static, *scaler.unknown], whole) for name, scaler in own.items()}
-        return cls(kind=config.kind, own=own, codes=codes, static=static)
+        scalers = {name: Scaler.fit(config.kind, [rows], power).without(codes) for name, rows in training.items()}
+        if static or any(scaler.unknown for scaler in scalers.values()):
+            overall = Scaler.fit(config.kind, tables, power)
+            scalers = {name: scaler.taking([*static, *scaler.unknown], overall) for name, scaler in scalers.items()}
+        return cls(kind=config.kind, own=scalers, codes=codes, static=static)
 
     def of(self, name: str, rows: Table) -> Scaler:
         """The scaler of a series: the shared one, its own from training, or a new one fitted on `rows`."""
@@ -185,14 +188,14 @@ class PanelScaler:
             return self.shared
         if name in self.own:
             return self.own[name]
-        known = next(iter(self.own.values()))
-        scaler = Scaler.fit(self.kind, [rows], known.power).without(self.codes)
-        return scaler.taking([*self.static, *scaler.unknown], known)
+        first = next(iter(self.own.values()))
+        scaler = Scaler.fit(self.kind, [rows], first.power).without(self.codes)
+        return scaler.taking([*self.static, *scaler.unknown], first)
 
     def root(self, place: int) -> str:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
-        known = self.shared or next(iter(self.own.values()))
-        return "" if known.power is None else ROOTS.get(float(known.power[place]), "")
+        scaler = self.shared or next(iter(self.own.values()))
+        return "" if scaler.power is None else ROOTS.get(float(scaler.power[place]), "")
 
     def roots(self, places: Iterable[int]) -> list[str]:
         """Names of the roots of these columns, each once; see `root`."""
@@ -208,7 +211,11 @@ class PanelScaler:
             "kind": self.kind.value,
             "shared": self.shared and self.shared.state(),
             "own": {name: scaler.state() for name, scaler in self.own.items()},
-            **{name: list(own) for name, own in (("codes", self.codes), ("static", self.static)) if own},
+            **{
+                name: list(positions)
+                for name, positions in (("codes", self.codes), ("static", self.static))
+                if positions
+            },
         }
 
     @classmethod
@@ -219,26 +226,28 @@ class PanelScaler:
             InputError: the state is not valid.
         """
         try:
-            kind, shared, own = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
-            codes, static = ([int(place) for place in state.get(name, [])] for name in ("codes", "static"))
+            kind, shared, scalers = ScalerKind(state["kind"]), state["shared"], dict(state["own"])
+            codes, static = ([int(position) for position in state.get(name, [])] for name in ("codes", "static"))
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"checkpoint: scaler: expected kind, shared and own, found {reason_of(error)}") from error
-        if (shared is None) != bool(own) or not all(isinstance(one, dict) for one in [shared or {}, *own.values()]):
+        if (shared is None) != bool(scalers) or not all(
+            isinstance(entry, dict) for entry in [shared or {}, *scalers.values()]
+        ):
             raise InputError("checkpoint: scaler: expected one that is shared, or one for each series")
         restored = cls(
             kind=kind,
             shared=None if shared is None else Scaler.from_state(shared),
-            own={str(name): Scaler.from_state(one) for name, one in own.items()},
+            own={str(name): Scaler.from_state(entry) for name, entry in scalers.items()},
             codes=codes,
             static=static,
         )
         n_columns = len((restored.shared or next(iter(restored.own.values()))).center)
-        if not all(0 <= place < n_columns for place in (*codes, *static)):
+        if not all(0 <= position < n_columns for position in (*codes, *static)):
             raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
         for scaler in [*([restored.shared] if restored.shared else []), *restored.own.values()]:
             # the number of columns is checked elsewhere
-            places = [place for place in codes if place < scaler.center.size]
-            if (scaler.center[places] != 0).any() or (scaler.scale[places] != 1).any():
+            positions = [position for position in codes if position < scaler.center.size]
+            if (scaler.center[positions] != 0).any() or (scaler.scale[positions] != 1).any():
                 raise InputError("checkpoint: scaler: expected the numbers of categories unscaled, found them scaled")
         return restored
 

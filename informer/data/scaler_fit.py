@@ -37,13 +37,13 @@ def fitted(kind: ScalerKind, tables: Sequence[Table], units: Units) -> tuple[np.
         RobustScaler().fit(np.ldexp(np.concatenate([table[:, [column]] for table in tables]), unit))
         for column, unit in enumerate(units)
     ]
-    return np.concatenate([one.center_ for one in robust]), np.concatenate([one.scale_ for one in robust])
+    return np.concatenate([scaler.center_ for scaler in robust]), np.concatenate([scaler.scale_ for scaler in robust])
 
 
 def bounds(tables: Sequence[Table]) -> tuple[Float64[np.ndarray, "c"], Float64[np.ndarray, "c"]]:
     """The smallest and the largest value of each column; NaN for a column with gaps."""
     bounds = [(block.min(axis=0), block.max(axis=0)) for block in _blocks(tables)]
-    return np.min([one for one, _ in bounds], axis=0), np.max([one for _, one in bounds], axis=0)
+    return np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
 
 
 def units_of(low: Float64[np.ndarray, "c"], high: Float64[np.ndarray, "c"]) -> Units:
@@ -57,8 +57,8 @@ def _blocks(tables: Sequence[Table], units: Units | None = None) -> Iterator[Tab
 
     The blocks do not depend on how rows are divided into tables, because sums over blocks differ in the last digit.
     """
-    whole = _whole_blocks(tables, max(1, BLOCK // max(1, tables[0].shape[1])))
-    yield from whole if units is None or not units.any() else (np.ldexp(block, units) for block in whole)
+    blocks = _whole_blocks(tables, max(1, BLOCK // max(1, tables[0].shape[1])))
+    yield from blocks if units is None or not units.any() else (np.ldexp(block, units) for block in blocks)
 
 
 def _whole_blocks(tables: Sequence[Table], most: int) -> Iterator[Table]:
@@ -66,10 +66,10 @@ def _whole_blocks(tables: Sequence[Table], most: int) -> Iterator[Table]:
     n_rows = 0
     for table in tables:
         for begin in range(0, len(table), most):
-            piece = table[begin : begin + most]
-            if n_rows + len(piece) > most:
+            rows = table[begin : begin + most]
+            if n_rows + len(rows) > most:
                 yield np.ascontiguousarray(np.concatenate(gathered))
                 gathered, n_rows = [], 0
-            gathered.append(piece)
-            n_rows += len(piece)
+            gathered.append(rows)
+            n_rows += len(rows)
     yield np.ascontiguousarray(np.concatenate(gathered))

@@ -56,20 +56,26 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequenc
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
     """
-    rest = _without_trend(values)
-    if not rest.any():
+    residual = _without_trend(values)
+    if not residual.any():
         return []
-    longest = len(rest) // CYCLES
+    longest = len(residual) // CYCLES
     # further lags show whether the correlation falls again after the longest season
-    correlation = _correlation(rest, min(longest + round(NEARBY * longest) + 1, len(rest) - 1))
-    lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(rest)) for period in _proposed(rest)})
+    correlation = _correlation(residual, min(longest + round(NEARBY * longest) + 1, len(residual) - 1))
+    lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(residual)) for period in _proposed(residual)})
     candidates: list[Season] = []
     for lag in lags:
         shorter = max((season.period for season in candidates if WITHIN * season.period <= lag), default=1)
         if not _is_hill(_averaged(correlation, shorter), lag):
             continue
-        near = (one for one in usual if one <= longest and abs(len(rest) / one - len(rest) / lag) < SAME_LINE)
-        period = next((one for one in near if correlation[one] >= ALIKE * correlation[lag]), lag)
+        near = (
+            usual_period
+            for usual_period in usual
+            if usual_period <= longest and abs(len(residual) / usual_period - len(residual) / lag) < SAME_LINE
+        )
+        period = next(
+            (usual_period for usual_period in near if correlation[usual_period] >= ALIKE * correlation[lag]), lag
+        )
         strength = float(correlation[period])
         if strength > max(WEAKEST, correlation[:lag].min() + RISE):
             candidates.append(Season(period, strength))
@@ -105,27 +111,27 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
         return np.zeros(n)
     scale = np.abs(values).max() or 1.0
     time, centred = np.arange(n) - (n - 1) / 2, values / scale - (values / scale).mean()
-    rest = centred - time * (centred @ time) / (time @ time)
+    residual = centred - time * (centred @ time) / (time @ time)
     # rounding errors leave this much of a straight line
-    return rest if np.abs(rest).max() > 1e-10 else np.zeros(n)
+    return residual if np.abs(residual).max() > 1e-10 else np.zeros(n)
 
 
-def _correlation(rest: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
+def _correlation(residual: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
     """Computed from the spectrum of zero-padded values, so that the series does not wrap around; means over pairs."""
-    n = len(rest)
+    n = len(residual)
     lags = np.arange(longest + 1)
-    if not rest.any():
+    if not residual.any():
         return np.zeros(len(lags))
-    covariance = np.fft.irfft(np.abs(np.fft.rfft(rest, 2 * n)) ** 2)[lags] / (n - lags)
+    covariance = np.fft.irfft(np.abs(np.fft.rfft(residual, 2 * n)) ** 2)[lags] / (n - lags)
     return covariance / covariance[0]
 
 
-def _proposed(rest: Float64[np.ndarray, "t"]) -> list[float]:
+def _proposed(residual: Float64[np.ndarray, "t"]) -> list[float]:
     """Periods of the strongest spectral lines."""
-    power = np.abs(np.fft.rfft(rest)) ** 2
+    power = np.abs(np.fft.rfft(residual)) ** 2
     power[:CYCLES] = 0
     lines = [line for line in np.argsort(-power)[:MOST_LINES] if power[line] > LEAST_POWER * power.sum()]
-    return [len(rest) / line for line in lines if len(rest) / line >= 2]
+    return [len(residual) / line for line in lines if len(residual) / line >= 2]
 
 
 def _top_of_hill(correlation: Float64[np.ndarray, "lags"], period: float, n: int) -> int:

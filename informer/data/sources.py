@@ -69,19 +69,19 @@ def read_source(
         if cache
         else read_panel(paths, dataset, sizes, categories, attributes)
     )
-    if cache and (lost := [name for name in roles.covariates if name not in panel[0].columns]):
+    if cache and (missing := [name for name in roles.covariates if name not in panel[0].columns]):
         raise InputError(
-            f"dataset.memmap: expected covariates of numbers, found no such column {listed(lost)}; leave it out"
+            f"dataset.memmap: expected covariates of numbers, found no such column {listed(missing)}; leave it out"
         )
     return _source(panel, roles, categories.labels, provenance, cache, attributes)
 
 
 def _attributed(
-    dataset: DatasetConfig, roles: Roles, known: Attributes | None
+    dataset: DatasetConfig, roles: Roles, recorded: Attributes | None
 ) -> tuple[DatasetConfig, Roles, Attributes | None]:
     """The configuration with the columns of the attributes, the roles of all columns, and the attributes."""
-    roles, given = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
-    attributes = known if given is None else given.over(known)
+    roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
+    attributes = recorded if from_file is None else from_file.over(recorded)
     if attributes is None:
         return dataset, roles, None
     dataset = attributes.named_in(dataset)

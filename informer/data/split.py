@@ -29,11 +29,11 @@ class Split:
 
     def clip(self, n: int) -> "Split":
         """A copy limited to the first n rows."""
-        return self._each(lambda part: range(min(part.start, n), min(part.stop, n)))
+        return self._each(lambda rows: range(min(rows.start, n), min(rows.stop, n)))
 
     def shift(self, n: int) -> "Split":
         """A copy shifted by n rows."""
-        return self._each(lambda part: range(part.start + n, part.stop + n))
+        return self._each(lambda rows: range(rows.start + n, rows.stop + n))
 
     def _each(self, change: Callable[[range], range]) -> "Split":
         return Split(change(self.train), change(self.val), change(self.test))
@@ -77,10 +77,10 @@ def shortage(split: Split, n: int, config: SplitConfig, *, sizes: WindowSizes, n
 
     Args: See `split_rows`.
     """
-    parts = [("train", split.train), ("val", split.val), ("test", split.test)]
+    ranges = [("train", split.train), ("val", split.val), ("test", split.test)]
     short = [
         f"{part} needs {sizes.least_rows(rows.start)}, has {max(0, min(rows.stop, n) - rows.start)}"
-        for part, rows in parts
+        for part, rows in ranges
         if min(rows.stop, n) - rows.start < sizes.least_rows(rows.start)
     ]
     beyond = split.test.stop > n

@@ -48,7 +48,7 @@ def build_store(
         known: names of the training series, in the order of their numbers.
     """
     marks, first_marks = _shared_marks(panel, calendar, cache)
-    parts = {
+    arrays = {
         "first_rows": np.cumsum([0, *map(len, panel[:-1])]),
         "first_marks": first_marks,
         "center": np.stack([scaler.center for scaler in scalers]),
@@ -56,23 +56,23 @@ def build_store(
         **_transform_parts(scalers),
         "numbers": series_numbers(panel, known),
     }
-    on_device = {name: _placed(torch.from_numpy(part), torch.device(device)) for name, part in parts.items()}
+    on_device = {name: _placed(torch.from_numpy(array), torch.device(device)) for name, array in arrays.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
     home = "cpu" if cache else device
     has_gaps = cache is None and bool(np.isnan(large["values"]).any())  # cache files never have gaps
-    placed = {name: torch.from_numpy(part).to(home) for name, part in large.items()}
+    placed = {name: torch.from_numpy(array).to(home) for name, array in large.items()}
     return Store(**on_device, **placed, has_gaps=has_gaps)
 
 
 def _transform_parts(scalers: Sequence[Scaler]) -> dict[str, np.ndarray]:
     """Power and plain scale of each series; empty if values are not transformed."""
-    parts = [(one.power, one.plain) for one in scalers if one.power is not None]
-    return {name: np.stack(own) for name, own in zip(("power", "plain"), zip(*parts, strict=True), strict=False)}
+    transforms = [(scaler.power, scaler.plain) for scaler in scalers if scaler.power is not None]
+    return {name: np.stack(rows) for name, rows in zip(("power", "plain"), zip(*transforms, strict=True), strict=False)}
 
 
-def _placed(part: Tensor, device: torch.device) -> Tensor:
+def _placed(tensor: Tensor, device: torch.device) -> Tensor:
     """Move to the device, except float64 to Apple's, which does not support it."""
-    return part if device.type == "mps" and part.dtype == torch.float64 else part.to(device)
+    return tensor if device.type == "mps" and tensor.dtype == torch.float64 else tensor.to(device)
 
 
 def series_numbers(panel: Sequence[Series], known: Sequence[str]) -> Int64[np.ndarray, "s"]:
@@ -123,8 +123,8 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
     n_columns = len(panel[0].columns)
     if cache is None:
         return _filled(blocks(), sum(map(len, panel)), n_columns)
-    parts = (part for one in scalers for part in (one.center, one.scale, one.power) if part is not None)
-    units = hashlib.sha256(b"".join(part.tobytes() for part in parts))
+    arrays = (array for scaler in scalers for array in (scaler.center, scaler.scale, scaler.power) if array is not None)
+    units = hashlib.sha256(b"".join(array.tobytes() for array in arrays))
     key = ["scaled", panel[0].columns, [(series.name, len(series)) for series in panel], units.hexdigest()]
     return cache.array(key, blocks, dtype=np.float32).reshape(-1, n_columns)
 
@@ -160,14 +160,14 @@ def _shared_marks(
     firsts: dict[Span, int] = {}
     end = 0
     for zone in dict.fromkeys(key[0] for key in spans):
-        own = {key: times for key, times in spans.items() if key[0] == zone}
-        together = _union(list(own.values()))
+        in_zone = {key: times for key, times in spans.items() if key[0] == zone}
+        together = _union(list(in_zone.values()))
         blocks.append(together)
         begin, end = end, end + len(together)
-        for key, times in own.items():
-            place = int(together.searchsorted(times[0]))
-            if together[place : place + len(times)].equals(times):
-                firsts[key] = begin + place
+        for key, times in in_zone.items():
+            position = int(together.searchsorted(times[0]))
+            if together[position : position + len(times)].equals(times):
+                firsts[key] = begin + position
                 continue
             # another series has times between those of this one
             blocks.append(times)
@@ -187,8 +187,8 @@ def _shared_marks(
 def _key(calendar: Marks) -> list[Any]:
     if isinstance(calendar, CalendarEmbed):
         return [calendar.value]
-    chosen = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []
-    return [calendar.kind.value, *chosen]
+    choices = [calendar.fields, calendar.holidays] if calendar.fields or calendar.holidays else []
+    return [calendar.kind.value, *choices]
 
 
 def _union(indices: list[pd.DatetimeIndex]) -> pd.DatetimeIndex:

@@ -70,23 +70,23 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     tables = list(panel_tables(table, name_of(path), dataset))
     problems: list[Problem] = []
     repaired: list[DatasetConfig] = []
-    for part, name, config in tables:
-        _, report = inspect_table(part, config, name)
+    for rows, name, config in tables:
+        _, report = inspect_table(rows, config, name)
         problems += report.problems
         if report.problems:
-            better = repaired_config(part, config, name)
+            better = repaired_config(rows, config, name)
             if better is None:
                 return _survey(path, table, dataset, [], problems, [])
             repaired.append(better[0])
-    given, dataset = dataset, with_repairs(dataset, repaired)
+    original, dataset = dataset, with_repairs(dataset, repaired)
     panel: list[Series] = []
     repairs: list[str] = []
-    if dataset.timezone != given.timezone:
+    if dataset.timezone != original.timezone:
         repairs.append(f"{path.name}: timezone={dataset.timezone}: times are local, with its clock changes")
-    if dataset.missing_values != given.missing_values:
+    if dataset.missing_values != original.missing_values:
         repairs.append(f"{path.name}: missing_values={listed(dataset.missing_values)}: read as empty cells")
-    for part, name, config in tables:
-        series, report = inspect_table(part, with_repairs(config, repaired), name)
+    for rows, name, config in tables:
+        series, report = inspect_table(rows, with_repairs(config, repaired), name)
         if series is None or report.problems:
             return _survey(path, table, dataset, [], [*problems, *report.problems], repairs)
         panel.append(series)
@@ -117,17 +117,17 @@ def _survey(
 
 def dropped_columns(problems: Sequence[Problem], series: Series) -> list[str]:
     """Columns with problems that a repaired series does not have."""
-    named = (problem.column for problem in problems if problem.column is not None)
-    return [name for name in dict.fromkeys(named) if name not in series.columns]
+    affected = (problem.column for problem in problems if problem.column is not None)
+    return [name for name in dict.fromkeys(affected) if name not in series.columns]
 
 
 def _unused(table: Table, dataset: DatasetConfig, panel: Sequence[Series]) -> list[str]:
     if not panel or dataset.columns is not None:
         return []
     used = {panel[0].time_col, dataset.series_col, *panel[0].columns, *dataset.static_covariates}
-    named = [column for column in table.columns if not column.startswith("Unnamed: ")]  # without row numbers
-    others = {column: table.frame[column] for column in named if column not in used}
-    return [column for column, cells in others.items() if not looks_dated(cells)]
+    columns = [column for column in table.columns if not column.startswith("Unnamed: ")]  # without row numbers
+    unused = {column: table.frame[column] for column in columns if column not in used}
+    return [column for column, cells in unused.items() if not looks_dated(cells)]
 
 
 def series_column(table: Table, dataset: DatasetConfig) -> str | None:
@@ -140,7 +140,7 @@ def series_column(table: Table, dataset: DatasetConfig) -> str | None:
 
 
 def common_fill(wanted: Sequence[Fill | None]) -> Fill | None:
-    """One that serves all: `mask` where another cannot fill some."""
+    """The fill for all series: `mask` if any series needs it, otherwise the first that is set."""
     return Fill.mask if Fill.mask in wanted else next(filter(None, wanted), None)
 
 
@@ -151,18 +151,18 @@ def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> D
     """
     if not repaired:
         return dataset
-    lists = [one.columns for one in repaired if one.columns is not None]
+    lists = [config.columns for config in repaired if config.columns is not None]
     columns = dataset.columns
     if lists:
         columns = [name for name in lists[0] if all(name in other for other in lists)]
     return replace(
         dataset,
         columns=columns,
-        sort=any(one.sort for one in repaired),
-        duplicates=next((one.duplicates for one in repaired if one.duplicates), dataset.duplicates),
-        fill=common_fill([one.fill for one in repaired]) or dataset.fill,
-        timezone=next((one.timezone for one in repaired if one.timezone), dataset.timezone),
-        missing_values=list(dict.fromkeys(word for one in [dataset, *repaired] for word in one.missing_values)),
+        sort=any(config.sort for config in repaired),
+        duplicates=next((config.duplicates for config in repaired if config.duplicates), dataset.duplicates),
+        fill=common_fill([config.fill for config in repaired]) or dataset.fill,
+        timezone=next((config.timezone for config in repaired if config.timezone), dataset.timezone),
+        missing_values=list(dict.fromkeys(word for config in [dataset, *repaired] for word in config.missing_values)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Windows over series on the device: the only place with arithmetic of seq_len, label_len and pred_len.
+"""Windows over series on the device; all arithmetic with seq_len, label_len and pred_len is here.
 
 A window has `seq_len` rows of history, `offset` rows that no batch contains, and `pred_len` rows to forecast. The
 decoder reads the last `label_len` rows of the history (the start token), then the horizon, where targets and past
@@ -105,8 +105,8 @@ class Windows:
         units = Units(store.center, store.scale, store.power, store.plain)
         self._units = units.mapped(partial(_pick, columns=self._targets))
         self._mark_shift = store.first_marks - store.first_rows
-        places = torch.arange(sizes.rows, device=device)
-        self._places = torch.cat([places[: sizes.seq_len], places[sizes.first :]])
+        offsets = torch.arange(sizes.rows, device=device)
+        self._places = torch.cat([offsets[: sizes.seq_len], offsets[sizes.first :]])
 
     @classmethod
     def of_columns(cls, store: Store, columns: Columns, *, starts: Int[Tensor, "n"], sizes: WindowSizes) -> "Windows":
@@ -132,7 +132,7 @@ class Windows:
             dec_x=torch.cat([history[:, token:], horizon.masked_fill(self._hidden, 0.0)], dim=1),
             dec_mark=marks[:, token:],
             target=_pick(horizon, self._targets),
-            **self._units.mapped(lambda part: part[series.to(part.device)])._asdict(),
+            **self._units.mapped(lambda tensor: tensor[series.to(tensor.device)])._asdict(),
             series=self.store.numbers[series],
         )
 
@@ -176,9 +176,9 @@ def _gather(table: Float[Tensor, "rows c"], rows: Int[Tensor, "b l"]) -> Float[T
     return table.index_select(0, rows.flatten().to(table.device)).unflatten(0, rows.shape).to(rows.device)
 
 
-def _columns(chosen: Sequence[int], values: Tensor) -> Tensor | None:
+def _columns(selected: Sequence[int], values: Tensor) -> Tensor | None:
     """None if these are all columns in order, so that no copy is needed."""
-    columns = list(chosen)
+    columns = list(selected)
     return None if columns == list(range(values.shape[1])) else torch.tensor(columns, device=values.device)
 
 
