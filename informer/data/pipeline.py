@@ -173,9 +173,7 @@ def lay_out(
         known=tuple(names),
         provenance=source.provenance,
         masked=masked,
-        attributes=None
-        if source.attributes is None
-        else source.attributes.of([series.name for series in source.panel]),
+        attributes=source.attributes and source.attributes.of([series.name for series in source.panel]),
     )
 
 
