@@ -170,17 +170,17 @@ def draw_keys(spec: AttentionSpec, reach: int, where: Tensor, n_random: int, see
     # Among the sorted candidates, first .. last - 1 are in the row's window.
     first = torch.searchsorted(keys, row - reach)
     last = torch.searchsorted(keys, row if spec.causal else row + reach, right=True)
-    left = (first if spec.causal else len(keys) - (last - first)).expand(spec.n_heads, -1)
+    n_candidates = (first if spec.causal else len(keys) - (last - first)).expand(spec.n_heads, -1)
 
-    chosen = torch.full((spec.n_heads, spec.len_q, min(n_random, len(keys))), -1)
-    for n in range(chosen.shape[-1]):
-        # Draw n of min(r, left) takes a rank up to `top`, or `top` itself if that rank is taken.
-        top = left - left.clamp(max=chosen.shape[-1]) + n
+    selected = torch.full((spec.n_heads, spec.len_q, min(n_random, len(keys))), -1)
+    for n in range(selected.shape[-1]):
+        # Draw n of min(r, n_candidates) takes a rank up to `top`, or `top` itself if that rank is taken.
+        top = n_candidates - n_candidates.clamp(max=selected.shape[-1]) + n
         rank = (torch.rand(top.shape, dtype=torch.float64, generator=generator) * (top + 1)).long()
-        rank = torch.where((chosen == rank[..., None]).any(dim=-1), top, rank)
-        chosen[..., n] = torch.where(top < left, rank, -1)
-    skipped = chosen + torch.where(chosen >= first[:, None], (last - first)[:, None], 0)
-    return torch.where(chosen < 0, -1, keys[skipped.clamp(min=0)]) if chosen.numel() else chosen
+        rank = torch.where((selected == rank[..., None]).any(dim=-1), top, rank)
+        selected[..., n] = torch.where(top < n_candidates, rank, -1)
+    skipped = selected + torch.where(selected >= first[:, None], (last - first)[:, None], 0)
+    return torch.where(selected < 0, -1, keys[skipped.clamp(min=0)]) if selected.numel() else selected
 
 
 def _window_and_random(

@@ -40,13 +40,13 @@ MIN_ROWS = 64
 def attend(pieces: Sequence[Piece], dtype: torch.dtype) -> Tensor:
     """One softmax over all pieces of the same rows: outputs [b h l d]."""
     if len(pieces) == 1:
-        return pieces[0](_whole).to(dtype)
-    parts = [piece(_partial) for piece in pieces]
-    tops = [part[..., -1:].detach() for part in parts]
+        return pieces[0](_softmax).to(dtype)
+    outputs = [piece(_partial) for piece in pieces]
+    tops = [output[..., -1:].detach() for output in outputs]
     top = torch.stack(tops).amax(dim=0)
-    total = parts[0] * (tops[0] - top).exp()
-    for part, own in zip(parts[1:], tops[1:], strict=True):
-        total = total + part * (own - top).exp()
+    total = outputs[0] * (tops[0] - top).exp()
+    for output, output_top in zip(outputs[1:], tops[1:], strict=True):
+        total = total + output * (output_top - top).exp()
     return (total[..., :-2] / total[..., -2:-1]).to(dtype)
 
 
@@ -58,7 +58,7 @@ def _scores(q: Tensor, k: Tensor, allowed: Tensor | None) -> Tensor:
     return scores.masked_fill_(~allowed, torch.finfo(scores.dtype).min)
 
 
-def _whole(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
+def _softmax(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) -> Tensor:
     return dropout_product(_scores(q, k, allowed).softmax(dim=-1), v, p, training=True)
 
 
@@ -67,9 +67,9 @@ def _partial(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, p: float) 
     # The shift cancels in `attend`, so no gradient flows through it.
     top = scores.detach().amax(dim=-1, keepdim=True)
     exps = (scores - top).exp_()
-    wide = torch.promote_types(exps.dtype, torch.float32)
+    dtype = torch.promote_types(exps.dtype, torch.float32)
     numerator = dropout_product(exps, v, p, training=True)
-    return torch.cat([numerator.to(wide), exps.sum(dim=-1, keepdim=True, dtype=wide), top.to(wide)], dim=-1)
+    return torch.cat([numerator.to(dtype), exps.sum(dim=-1, keepdim=True, dtype=dtype), top.to(dtype)], dim=-1)
 
 
 def band(
@@ -211,9 +211,9 @@ def gathered(q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, ind
     heads = torch.arange(h, device=q.device)[:, None, None]
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
-        chosen = index[:, start : start + q.shape[2]]
-        k, v = (x[:, heads, chosen.clamp(min=0)] for x in (k, v))
-        return softmax(q.unsqueeze(3), k, v, chosen[:, :, None] >= 0, p).squeeze(3)
+        selected = index[:, start : start + q.shape[2]]
+        k, v = (x[:, heads, selected.clamp(min=0)] for x in (k, v))
+        return softmax(q.unsqueeze(3), k, v, selected[:, :, None] >= 0, p).squeeze(3)
 
     # Grows with the size of k, because the gradient of each slice is an array as large as k.
     step = rows_per_chunk(b * h * index.shape[-1] * e, q.shape[2], max(MAX_ELEMENTS, 2 * int_hint(k.numel())))

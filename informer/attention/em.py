@@ -69,17 +69,17 @@ class EMAttention(Attention):
         bases = self.bases.to(k.dtype)
         for step in range(self.n_steps):
             # Softmax over positions of the logarithms: divides by the column sums without dividing by 0.
-            parts = (k @ bases.transpose(-1, -2)).log_softmax(dim=-1).softmax(dim=2).transpose(-1, -2)
+            responsibilities = (k @ bases.transpose(-1, -2)).log_softmax(dim=-1).softmax(dim=2).transpose(-1, -2)
             if step == self.n_steps - 1 and not (self.training and self.momentum < 1):
                 break
-            new = parts @ k
+            new = responsibilities @ k
             if self.unit_bases:
                 new = F.normalize(new, dim=-1)
             if step == self.n_steps - 1:
                 self._move(new.detach())
             else:
                 bases = new
-        return ((q @ bases.transpose(-1, -2)).softmax(dim=-1) @ (parts @ v)).to(dtype)
+        return ((q @ bases.transpose(-1, -2)).softmax(dim=-1) @ (responsibilities @ v)).to(dtype)
 
     def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
         """Shares of bases per query times shares of keys per base."""

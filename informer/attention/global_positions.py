@@ -43,20 +43,20 @@ def global_columns(q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, 
     """The keys at positions `where`, without the pairs for which `near` is true (they are in another piece)."""
     i, j = positions(q.shape[2], q.device), where.int()
 
-    def kept(start: int, stop: int) -> Tensor:
+    def allowed(start: int, stop: int) -> Tensor:
         rows = i[start:stop, None]
         far = ~near(rows, j)
         return far & (j <= rows) if causal else far
 
-    return partial(columns, q, k.index_select(2, where), v.index_select(2, where), p, kept=kept)
+    return partial(columns, q, k.index_select(2, where), v.index_select(2, where), p, kept=allowed)
 
 
 def with_global_rows(out: Tensor, q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, causal: bool) -> Tensor:
     """`out` [b h l d] with its rows at positions `where` replaced by attention to all allowed keys."""
     j = positions(k.shape[2], q.device)
 
-    def kept(start: int, stop: int) -> Tensor:
+    def allowed(start: int, stop: int) -> Tensor:
         return j <= where[start:stop, None]
 
-    rows = partial(columns, q.index_select(2, where), k, v, p, kept=kept if causal else None)
+    rows = partial(columns, q.index_select(2, where), k, v, p, kept=allowed if causal else None)
     return out.index_copy(2, where, attend([rows], out.dtype))

@@ -125,14 +125,14 @@ def scan(step: Step, state: State, *sequences: Tensor, width: int) -> tuple[Stat
     row = int_hint(b) * h * width
     recompute = torch.is_grad_enabled() and row * length > MAX_ELEMENTS
     n_rows = CHUNK * max(1, SEGMENT_ELEMENTS // (row * CHUNK))
-    parts = []
+    outputs = []
     for segment in zip(*(x.split(n_rows, dim=2) for x in sequences), strict=True):
         if recompute:
             state, rows = checkpoint(step, state, *segment, use_reentrant=False)
         else:
             state, rows = step(state, *segment)
-        parts.append(rows)
-    return state, tuple(torch.cat(rows, dim=2) for rows in zip(*parts, strict=True))
+        outputs.append(rows)
+    return state, tuple(torch.cat(rows, dim=2) for rows in zip(*outputs, strict=True))
 
 
 def fold(x: Tensor, chunk: int, padding: float = 0.0) -> Tensor:

@@ -68,13 +68,13 @@ class LongformerAttention(Attention):
         if len(distinct) == 1:
             out = self._heads(scaled, k, v, p, distinct[0])
         else:
-            heads = [[h for h, own in enumerate(self.dilations) if own == dilation] for dilation in distinct]
-            parts = [
-                self._heads(scaled[:, own], k[:, own], v[:, own], p, dilation)
-                for own, dilation in zip(heads, distinct, strict=True)
+            heads = [[h for h, value in enumerate(self.dilations) if value == dilation] for dilation in distinct]
+            outputs = [
+                self._heads(scaled[:, group], k[:, group], v[:, group], p, dilation)
+                for group, dilation in zip(heads, distinct, strict=True)
             ]
-            flat = [h for own in heads for h in own]
-            out = torch.cat(parts, dim=1)[:, [flat.index(h) for h in range(len(flat))]]
+            flat = [h for group in heads for h in group]
+            out = torch.cat(outputs, dim=1)[:, [flat.index(h) for h in range(len(flat))]]
         if not len(self.where):
             return out
         fixed_lengths(self.spec, q, k)
@@ -110,4 +110,4 @@ def _per_head(dilation: int | Sequence[int], n_heads: int) -> tuple[int, ...]:
         return (at_least("dilation", dilation, 1),) * n_heads
     if len(dilation) != n_heads:
         raise ValueError(f"dilation: expected one number or one for each of {n_heads} heads, found {list(dilation)}")
-    return tuple(at_least(f"dilation[{h}]", own, 1) for h, own in enumerate(dilation))
+    return tuple(at_least(f"dilation[{h}]", value, 1) for h, value in enumerate(dilation))

@@ -77,8 +77,8 @@ def block_numbers(query: Tensor, key: Tensor, n_buckets: int, m: int) -> Blocks:
     base = blocks.cumsum(dim=1) - blocks
     rank = torch.searchsorted(order, key * length + position) - first.gather(1, key)
     # Number of keys in the query's bucket up to and including its own position.
-    seen = torch.searchsorted(order, query * length + position, right=True) - first.gather(1, query)
-    query_block = base.gather(1, query) + (seen - 1).clamp(min=0) // m
+    n_keys = torch.searchsorted(order, query * length + position, right=True) - first.gather(1, query)
+    query_block = base.gather(1, query) + (n_keys - 1).clamp(min=0) // m
     return Blocks(query_block, base.gather(1, key) + rank // m, rank % m)
 
 
@@ -106,8 +106,9 @@ def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[
     rows = torch.full((n, n_tiles * size), length, device=device).scatter(1, slot, position)
 
     block = _search(tiles_up_to, torch.arange(n_tiles, device=device), right=True).clamp(max=n_blocks - 1)
-    seen = block.unsqueeze(2) + torch.arange(2 if causal else 3, device=device)
-    keys = table.gather(1, seen.flatten(1).unsqueeze(2).expand(-1, -1, m)).unflatten(1, seen.shape[1:]).flatten(2)
+    key_blocks = block.unsqueeze(2) + torch.arange(2 if causal else 3, device=device)
+    keys = table.gather(1, key_blocks.flatten(1).unsqueeze(2).expand(-1, -1, m))
+    keys = keys.unflatten(1, key_blocks.shape[1:]).flatten(2)
 
     head = torch.arange(n, device=device)
     tiles = Tiles(head.repeat_interleave(n_tiles)[:, None], rows.view(-1, size), keys.flatten(0, 1))
@@ -123,15 +124,15 @@ def _by_width(tiles: Tiles, slot: Tensor, length: int, m: int) -> tuple[list[Til
         return [tiles], slot
     # Blocks and tiles are filled from the beginning.
     filled = tiles.rows[:, 0] < length
-    others = tiles.keys[:, [0, *range(2 * m, tiles.keys.shape[1], m)]]
-    alone = (others == length).all(dim=1)
-    narrow, wide = (filled & alone).nonzero().flatten(), (filled & ~alone).nonzero().flatten()
-    parts = [Tiles(*(x[ids] for x in tiles)) for ids in (narrow, wide)]
-    parts[0] = parts[0]._replace(keys=parts[0].keys[:, m : 2 * m])
+    neighbours = tiles.keys[:, [0, *range(2 * m, tiles.keys.shape[1], m)]]
+    is_alone = (neighbours == length).all(dim=1)
+    narrow, wide = (filled & is_alone).nonzero().flatten(), (filled & ~is_alone).nonzero().flatten()
+    groups = [Tiles(*(x[ids] for x in tiles)) for ids in (narrow, wide)]
+    groups[0] = groups[0]._replace(keys=groups[0].keys[:, m : 2 * m])
     moved = torch.empty_like(tiles.head[:, 0])
     moved[torch.cat([narrow, wide])] = torch.arange(len(narrow) + len(wide), device=slot.device)
     size = tiles.rows.shape[1]
-    return [part for part in parts if len(part.head)], moved[slot // size] * size + slot % size
+    return [group for group in groups if len(group.head)], moved[slot // size] * size + slot % size
 
 
 def marks(blocks: Blocks, *, causal: bool) -> tuple[Tensor, Tensor]:

@@ -102,10 +102,10 @@ def kernel_step(
     fq, (fk, log) = query(q.unsqueeze(2)).values.squeeze(2), key(k.unsqueeze(2))
     log = fk.new_zeros(()) if log is None else log.squeeze(2).squeeze(2)
     unit = torch.maximum(state.unit, log.detach())  # cancels, so it needs no gradient
-    kept, fk = (state.unit - unit).exp(), fk.squeeze(2) * (log - unit).exp().unsqueeze(-1)
+    decay, fk = (state.unit - unit).exp(), fk.squeeze(2) * (log - unit).exp().unsqueeze(-1)
     new = KernelState(
-        s=state.s * kept[..., None, None] + fk.unsqueeze(-1) * v.unsqueeze(-2),
-        z=state.z * kept[..., None] + fk,
+        s=state.s * decay[..., None, None] + fk.unsqueeze(-1) * v.unsqueeze(-2),
+        z=state.z * decay[..., None] + fk,
         unit=unit,
         v_sum=state.v_sum + v,
         n=state.n + 1,
@@ -122,9 +122,9 @@ def feature_step(
     """One position of causal efficient attention."""
     q, k, v = promote_half(q_t, k_t, v_t)
     unit = torch.maximum(state.unit, k.detach())  # cancels, so it needs no gradient
-    kept, fk = (state.unit - unit).exp(), (k - unit).exp()
+    decay, fk = (state.unit - unit).exp(), (k - unit).exp()
     new = FeatureState(
-        s=state.s * kept.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2), z=state.z * kept + fk, unit=unit
+        s=state.s * decay.unsqueeze(-1) + fk.unsqueeze(-1) * v.unsqueeze(-2), z=state.z * decay + fk, unit=unit
     )
     # The largest key has feature 1, so z is at least 1.
     return ((q.softmax(dim=-1) / new.z).unsqueeze(-2) @ new.s).squeeze(-2).to(v_t.dtype), new

@@ -87,8 +87,8 @@ class ReformerAttention(Attention):
             before = (of_k.unsqueeze(3) == of_k.unsqueeze(2)) & up_to
             equal = of_q.unsqueeze(3) == of_k.unsqueeze(2)
             rank = before.sum(dim=-1) - 1
-            place = ((equal & up_to).sum(dim=-1) - 1).clamp(min=0)
-            blocks_on = rank.unsqueeze(2) // self._block(k) - place.unsqueeze(3) // self._block(k)
+            query_rank = ((equal & up_to).sum(dim=-1) - 1).clamp(min=0)
+            blocks_on = rank.unsqueeze(2) // self._block(k) - query_rank.unsqueeze(3) // self._block(k)
             allowed = allowed | (equal & (blocks_on.abs() <= 1))
         return pattern_weights(q, k, allowed & up_to if self.spec.causal else allowed)
 
@@ -101,7 +101,7 @@ class ReformerAttention(Attention):
     ) -> Piece:
         """The pairs of one round, except the diagonal and pairs of earlier rounds."""
         (b, h, length, _), causal = k.shape, self.spec.causal
-        parts, slot = cut_tiles(blocks, self.n_buckets, self._block(k), causal=causal)
+        groups, slot = cut_tiles(blocks, self.n_buckets, self._block(k), causal=causal)
 
         def piece(softmax: Softmax) -> Tensor:
             def run(q: Tensor, k: Tensor, v: Tensor, at_q: Tensor, at_k: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class ReformerAttention(Attention):
 
             flat_q, flat_k, flat_v = (x.flatten(0, 2) for x in (q, k, v))
             outs = []
-            for tiles in parts:
+            for tiles in groups:
                 # Positions among all rows of q, k and v; an index that means none is clamped into range and masked.
                 at_q, at_k = (tiles.head * length + x.clamp(max=length - 1) for x in (tiles.rows, tiles.keys))
                 index = at_q, at_k, tiles.rows.int(), tiles.keys.int()

@@ -121,7 +121,7 @@ class SparseAttention(Attention):
             return [partial(strided_groups, q, k, v, self._p, dilation=stride, allowed=same_phase)]
         i, j = positions(q.shape[2], q.device), self.where.int()
 
-        def seen(start: int, stop: int) -> Tensor:
+        def allowed(start: int, stop: int) -> Tensor:
             rows = i[start:stop, None]
             keep = rows // stride != j // stride if merge else (j >= 0).expand(stop - start, -1)
             return keep & (j <= rows) if causal else keep
@@ -129,7 +129,7 @@ class SparseAttention(Attention):
         pieces: list[Piece] = []
         if len(self.where):
             k_seen, v_seen = k.index_select(2, self.where), v.index_select(2, self.where)
-            pieces.append(partial(columns, q, k_seen, v_seen, self._p, kept=seen))
+            pieces.append(partial(columns, q, k_seen, v_seen, self._p, kept=allowed))
         if self.n_lonely and not merge:
             lonely = partial(band, q, k, v, self._p, left=0, right=0, allowed=lambda i, _: i < self.n_lonely)
             pieces.append(lonely)
@@ -159,11 +159,11 @@ class SparseAttention(Attention):
 
 def _last_of_blocks(length: int, stride: int, width: int) -> Tensor:
     """The positions j < length with j mod stride >= stride - width, ascending."""
-    whole, rest = divmod(length, stride)
-    count = whole * width + max(0, rest - (stride - width))
+    n_blocks, remainder = divmod(length, stride)
+    count = n_blocks * width + max(0, remainder - (stride - width))
     if is_shape_only():
         return torch.empty(count, dtype=torch.int64)
-    starts = torch.arange(whole + 1)[:, None] * stride
+    starts = torch.arange(n_blocks + 1)[:, None] * stride
     return (starts + torch.arange(stride - width, stride)).flatten()[:count]
 
 

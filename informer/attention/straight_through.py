@@ -108,19 +108,19 @@ def by_codes(
         products = (shares.unsqueeze(-1) * q[:, :, at].unsqueeze(-2)).flatten(3)
         sums.add_((products.transpose(-1, -2) @ g1[:, :, at]).unflatten(2, (n, e)))
 
-    def read(at: slice) -> Tensor:
+    def gradient(at: slice) -> Tensor:
         index = nearest[:, :, at, None, None].expand(-1, -1, -1, e, sums.shape[-1])
         return (sums.gather(2, index) @ v1[:, :, at].unsqueeze(-1)).squeeze(-1)
 
     if not causal:
         for start in range(0, length, CHUNK):
             add(slice(start, start + CHUNK))
-        return torch.cat([read(slice(start, start + CHUNK)) for start in range(0, v1.shape[2], CHUNK)], dim=2)
+        return torch.cat([gradient(slice(start, start + CHUNK)) for start in range(0, v1.shape[2], CHUNK)], dim=2)
     blocks = []
     for start in reversed(range(0, length, CHUNK)):
         at = slice(start, start + CHUNK)
-        own_g1, own_z, own_q, own_v1, own = (x[:, :, at] for x in (g1, log_z, q, v1, nearest))
-        blocks.append(read(at) + by_pairs(own_g1, own_z, own_q, own_v1, codes, own, causal=True))
+        own_g1, own_z, own_q, own_v1, own_nearest = (x[:, :, at] for x in (g1, log_z, q, v1, nearest))
+        blocks.append(gradient(at) + by_pairs(own_g1, own_z, own_q, own_v1, codes, own_nearest, causal=True))
         add(at)
     return torch.cat(blocks[::-1], dim=2)
 

@@ -87,9 +87,9 @@ class VQAttention(Attention):
         which = F.one_hot(nearest, self.n_codes).to(k.dtype)
         sums = (which.transpose(-1, -2) @ F.pad(k, (0, 1), value=1.0)).sum(dim=0)
         sums, number = over_processes(sums).split([k.shape[-1], 1], dim=-1)
-        kept = self.counts.unsqueeze(-1).to(k.dtype)
-        counts = new_average(kept, number, self.momentum)
-        totals = new_average(kept * self.codes, sums, self.momentum)
+        old_counts = self.counts.unsqueeze(-1).to(k.dtype)
+        counts = new_average(old_counts, number, self.momentum)
+        totals = new_average(old_counts * self.codes, sums, self.momentum)
         # A code without nearest keys is not moved, even if its average count has underflowed.
         self.codes = torch.where(number > 0, totals / counts.masked_fill(number == 0, 1), self.codes).to(self.codes)
         self.counts = counts.squeeze(-1).to(self.counts)
@@ -99,12 +99,12 @@ def _everywhere(scores: Tensor, nearest: Tensor, v: Tensor) -> tuple[Tensor, Ten
     """Rows [b h l d] and logarithms of their normalisers [b h l 1], from scores of codes [b h l n]."""
     (total,), _ = scan(_add, _empty(scores, v), nearest, _with_ones(v), width=scores.shape[-1])
 
-    def read(state: State, scores: Tensor) -> Stepped:
+    def step(state: State, scores: Tensor) -> Stepped:
         hidden = scores.masked_fill(state[0][..., -1].unsqueeze(2) == 0, float("-inf"))
         top = hidden.detach().amax(dim=-1, keepdim=True)
         return state, _divided((hidden - top).exp() @ state[0], top)
 
-    out, log_z = scan(read, (total,), scores, width=scores.shape[-1])[1]
+    out, log_z = scan(step, (total,), scores, width=scores.shape[-1])[1]
     return out, log_z
 
 
@@ -121,10 +121,10 @@ def _causal_step(state: State, scores: Tensor, nearest: Tensor, v1: Tensor) -> S
     which = F.one_hot(codes.squeeze(-1), scores.shape[-1]).to(v1.dtype)
     before, total = running_sums(state[0], which.transpose(-1, -2) @ v1, None)
     earlier = of_codes.masked_fill(before[..., -1].unsqueeze(3) == 0, float("-inf"))
-    own = of_codes.gather(-1, codes.transpose(-1, -2).expand(*codes.shape[:3], chunk, chunk))
-    own = own.masked_fill(torch.ones_like(own, dtype=torch.bool).triu(1), float("-inf"))
-    top = torch.maximum(earlier.amax(dim=-1, keepdim=True), own.amax(dim=-1, keepdim=True)).detach()
-    sums = (earlier - top).exp() @ before + (own - top).exp() @ v1
+    in_chunk = of_codes.gather(-1, codes.transpose(-1, -2).expand(*codes.shape[:3], chunk, chunk))
+    in_chunk = in_chunk.masked_fill(torch.ones_like(in_chunk, dtype=torch.bool).triu(1), float("-inf"))
+    top = torch.maximum(earlier.amax(dim=-1, keepdim=True), in_chunk.amax(dim=-1, keepdim=True)).detach()
+    sums = (earlier - top).exp() @ before + (in_chunk - top).exp() @ v1
     return (total,), _divided(*(x.flatten(2, 3)[:, :, :length] for x in (sums, top)))
 
 
