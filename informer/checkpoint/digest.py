@@ -23,8 +23,8 @@ def content_digest(content: Any) -> str:
         TypeError: `content` contains something else.
     """
     digest = hashlib.sha256()
-    for part in _encoded(content):
-        digest.update(part)
+    for chunk in _encoded(content):
+        digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -35,13 +35,13 @@ def _encoded(node: Any) -> Iterator[bytes | memoryview]:
         for key in sorted(node, key=lambda key: (type(key).__name__, str(key))):
             yield from _encoded(key)
             yield from _encoded(node[key])
-    elif isinstance(node, list | tuple) and node and all(type(part) is float for part in node):
+    elif isinstance(node, list | tuple) and node and all(type(element) is float for element in node):
         numbers = np.array(node, dtype="<f8")  # all at once: scalers contain many numbers
         yield f"floats {len(node)};".encode() + np.where(np.isnan(numbers), np.nan, numbers).tobytes()
     elif isinstance(node, list | tuple):
         yield f"list {len(node)};".encode()
-        for part in node:
-            yield from _encoded(part)
+        for element in node:
+            yield from _encoded(element)
     elif isinstance(node, Tensor):
         # flipping a single bit of a .pt file can set requires_grad
         yield f"tensor {node.dtype} {list(node.shape)}{' requires_grad' * node.requires_grad};".encode()

@@ -17,7 +17,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     """The content of run.json; empty without the file.
 
     Raises:
-        InputError: the file is damaged, or an entry that is read again is of another kind.
+        InputError: the file is damaged, or an entry has the wrong type.
     """
     path = folder / FACTS
     if not path.exists():
@@ -25,8 +25,8 @@ def read_facts(folder: Path) -> dict[str, Any]:
     facts = read_json(path)
     for name, kind in KINDS.items():
         entry = facts.get(name, kind())
-        parts = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
-        if not isinstance(entry, kind) or not all(isinstance(part, PARTS.get(name, object)) for part in parts):
+        elements = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else []
+        if not isinstance(entry, kind) or not all(isinstance(element, PARTS.get(name, object)) for element in elements):
             raise InputError(f"{path}: {name}: found {entry!r:.80}, which no run writes; put the run's own file back")
     updates = facts.get("parent", {}).get("updates", 0)
     if type(updates) is not int:

@@ -153,7 +153,7 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
     """
     checkpoint = replace(checkpoint, training=None)
     tensors = checkpoint.weights | {
-        f"{CALIBRATION}{name}": part for name, part in (checkpoint.calibration or {}).items()
+        f"{CALIBRATION}{name}": tensor for name, tensor in (checkpoint.calibration or {}).items()
     }
     plain = {name: value for name, value in checkpoint.entries().items() if name != "weights"}
     return archive.safetensors_bytes(tensors, plain | {"calibration": None, "digest": checkpoint.digest})
@@ -161,10 +161,10 @@ def to_safetensors(checkpoint: Checkpoint) -> bytes:
 
 def _with_calibration(content: dict[str, Any]) -> dict[str, Any]:
     """Content of a .safetensors file with the calibration's tensors moved from the weights to their own entry."""
-    calibration = {name: part for name, part in content["weights"].items() if name.startswith(CALIBRATION)}
-    weights = {name: part for name, part in content["weights"].items() if name not in calibration}
-    own = {name.removeprefix(CALIBRATION): part for name, part in calibration.items()}
-    return content | {"weights": weights, "calibration": own or None}
+    calibration = {name: tensor for name, tensor in content["weights"].items() if name.startswith(CALIBRATION)}
+    weights = {name: tensor for name, tensor in content["weights"].items() if name not in calibration}
+    tensors = {name.removeprefix(CALIBRATION): tensor for name, tensor in calibration.items()}
+    return content | {"weights": weights, "calibration": tensors or None}
 
 
 def load(path: Path) -> Checkpoint:
@@ -233,8 +233,8 @@ def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
         raise InputError(f"checkpoint: {path}: expected the entries {sorted(expected)}, found {names}")
     _check_types(path, {name: (entries[name], hint) for name, hint in expected.items()})
     check_plain(entries["config"], f"checkpoint: {path}")
-    for part, needed in READ_DIRECTLY.items():
-        inside = {".".join((part, *keys)): (_inside(entries[part], keys), hint) for keys, hint in needed.items()}
+    for entry, required in READ_DIRECTLY.items():
+        inside = {".".join((entry, *keys)): (_inside(entries[entry], keys), hint) for keys, hint in required.items()}
         _check_types(path, inside)
     renamed = {"config": renamed_keys(entries["config"]), "weights": renamed_weights(entries["weights"])}
     return Checkpoint(**entries | renamed | {"val_loss": float(entries["val_loss"])})
@@ -274,10 +274,10 @@ def _fits(value: Any, hint: Any) -> bool:
     if get_origin(hint) is UnionType:
         return any(_fits(value, option) for option in get_args(hint))
     if get_origin(hint) is list:
-        return isinstance(value, list) and all(_fits(part, get_args(hint)[0]) for part in value)
+        return isinstance(value, list) and all(_fits(element, get_args(hint)[0]) for element in value)
     if get_origin(hint) is dict:
-        key, part = get_args(hint)
-        return isinstance(value, dict) and all(_fits(k, key) and _fits(v, part) for k, v in value.items())
+        key, value_hint = get_args(hint)
+        return isinstance(value, dict) and all(_fits(k, key) and _fits(v, value_hint) for k, v in value.items())
     if isinstance(value, bool):
         return hint is bool
     return isinstance(value, int | float if hint is float else hint)

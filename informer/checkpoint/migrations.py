@@ -21,8 +21,10 @@ def format_of(content: Content, path: Path) -> int:
     """
     number = content.get("format")
     if type(number) is not int or not min(MIGRATIONS) <= number <= FORMAT:
-        known = f"{min(MIGRATIONS)} to {FORMAT}"
-        raise InputError(f"checkpoint: {path} has another format than {known}; train again or use a matching version")
+        supported = f"{min(MIGRATIONS)} to {FORMAT}"
+        raise InputError(
+            f"checkpoint: {path} has another format than {supported}; train again or use a matching version"
+        )
     return number
 
 

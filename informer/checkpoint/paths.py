@@ -62,9 +62,9 @@ def point_latest(place: Path, name: str) -> bool:
 def resolve_latest(path: str | Path) -> Path:
     """Replace `latest` in a path by the run it names and expand `~`."""
     path = expanded(path)
-    for place in (path, *path.parents):
-        if place.name == LATEST and not place.is_symlink() and (name := named_run(place)) is not None:
-            return place.with_name(name) / path.relative_to(place)
+    for ancestor in (path, *path.parents):
+        if ancestor.name == LATEST and not ancestor.is_symlink() and (name := named_run(ancestor)) is not None:
+            return ancestor.with_name(name) / path.relative_to(ancestor)
     return path
 
 

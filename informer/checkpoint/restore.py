@@ -119,7 +119,7 @@ def dims_in(checkpoint: Checkpoint) -> ModelDims:
     """
     sizes: dict[str, Any] = {name: tuple(x) if isinstance(x, list) else x for name, x in checkpoint.dims.items()}
     for name, size in sizes.items():
-        if not all(type(one) is int and one >= 0 for one in (size if isinstance(size, tuple) else (size,))):
+        if not all(type(value) is int and value >= 0 for value in (size if isinstance(size, tuple) else (size,))):
             raise InputError(f"checkpoint: {name}: expected whole numbers of at least 0, found {size!r:.80}")
     try:
         return ModelDims(**sizes)
@@ -165,8 +165,8 @@ def _attribute_problems(checkpoint: Checkpoint) -> list[str]:
 def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     labels: Any = checkpoint.categories
     if not isinstance(labels, dict) or not all(
-        isinstance(own, list) and all(isinstance(one, str) for one in own) and len(set(own)) == len(own) > 0
-        for own in labels.values()
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts) > 0
+        for texts in labels.values()
     ):
         return ["categories: expected lists of different texts"]
     sizes = tuple(len(labels.get(name, ())) for name in checkpoint.inputs)
@@ -174,7 +174,7 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     problems += [f"column {name!r} of categories is forecast" for name in labels if name in checkpoint.targets]
     if dims.categories != ((*sizes, *(0,) * dims.n_masks) if any(sizes) else ()):
         problems.append(f"categories: expected {list(dims.categories)} of the columns, found {list(sizes)}")
-    codes = [place for place, size in enumerate(sizes) if size]
+    codes = [position for position, size in enumerate(sizes) if size]
     if sorted(PanelScaler.from_state(checkpoint.scaler).codes) != codes:
         problems.append("scaler: expected one that leaves the columns of categories as they are")
     return problems
@@ -194,43 +194,43 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
         ("columns read", len(checkpoint.inputs), dims.enc_in - dims.n_masks),
         ("columns forecast", len(checkpoint.targets), dims.c_out),
         *(
-            ("columns of a scaler", part.size, dims.enc_in - dims.n_masks)
-            for one in scalers
-            for part in (one.center, one.scale)
+            ("columns of a scaler", array.size, dims.enc_in - dims.n_masks)
+            for scaler in scalers
+            for array in (scaler.center, scaler.scale)
         ),
     ]
     problems = [
-        f"{what}: expected {expected}, found {number}" for what, number, expected in pairs if number != expected
+        f"{subject}: expected {expected}, found {number}" for subject, number, expected in pairs if number != expected
     ]
     static: Any = checkpoint.static_covariates
     if not isinstance(static, list) or any(name in checkpoint.targets for name in static):
         problems.append("static covariates: expected names of columns that are not forecast")
         static = []
     masked = dims.masked or ()
-    if any(place >= len(checkpoint.inputs) for place in masked) or sorted({*masked}) != [*masked]:
-        problems.append(f"masked: expected increasing places of {len(checkpoint.inputs)} columns, found {[*masked]}")
+    if any(position >= len(checkpoint.inputs) for position in masked) or sorted({*masked}) != [*masked]:
+        problems.append(f"masked: expected increasing positions of {len(checkpoint.inputs)} columns, found {[*masked]}")
     if not set(dims.regressors) <= set(dims.known) or not set(dims.holidays) <= set(range(len(dims.mark_sizes))):
         problems.append("known covariates: expected positions of columns and marks that are given over the horizon")
-    codes = [place for place, size in enumerate(dims.categories) if size and place in dims.known]
+    codes = [position for position, size in enumerate(dims.categories) if size and position in dims.known]
     if not set(dims.known_codes) <= set(codes) or sorted({*dims.known_codes}) != [*dims.known_codes]:
         problems.append("known covariates: expected increasing positions of categories that are given over the horizon")
-    used = [*checkpoint.targets, *checkpoint.future_covariates, *static]
-    problems += [f"column {name!r} is used but not read" for name in used if name not in checkpoint.inputs]
+    used_columns = [*checkpoint.targets, *checkpoint.future_covariates, *static]
+    problems += [f"column {name!r} is used but not read" for name in used_columns if name not in checkpoint.inputs]
     if problems:
         return problems
     n = len(checkpoint.inputs)
-    known = [place for place in dims.known if place < n]
-    masks = [n + i for i, place in enumerate(masked) if place in known]
-    if [*dims.known] != [*known, *masks]:
+    known_columns = [position for position in dims.known if position < n]
+    masks = [n + i for i, position in enumerate(masked) if position in known_columns]
+    if [*dims.known] != [*known_columns, *masks]:
         return [f"positions of masks known over the horizon: expected {masks} at the end, found {[*dims.known]}"]
     return [
-        f"positions of columns {what}: expected {places}, found {own}"
-        for what, own, names in (
+        f"positions of columns {subject}: expected {expected}, found {positions}"
+        for subject, positions, names in (
             ("targets", list(dims.targets), checkpoint.targets),
-            ("known over the horizon", known, (*checkpoint.future_covariates, *static)),
+            ("known over the horizon", known_columns, (*checkpoint.future_covariates, *static)),
         )
         # positions are empty in older and imported files
-        if own and own != (places := [checkpoint.inputs.index(name) for name in names])
+        if positions and positions != (expected := [checkpoint.inputs.index(name) for name in names])
     ]
 
 
@@ -246,8 +246,8 @@ def _check_weights(skeleton: nn.Module, weights: Mapping[str, torch.Tensor]) -> 
     """Raise InputError if the weights do not fit the network, or its buffers need too much memory."""
     expected = skeleton.state_dict()
     if differ := differing_shape(expected, weights):
-        name, needed, actual = differ
-        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {needed}, found {actual}")
+        name, shape, actual = differ
+        raise InputError(f"checkpoint: weights do not fit the network: {name}: expected {shape}, found {actual}")
     check_numbers(expected, weights)
     computed = sum(
         buffer.untyped_storage().nbytes() for name, buffer in skeleton.named_buffers() if name not in expected

@@ -92,29 +92,29 @@ def _check_directory(path: Path) -> None:
 
 
 def _check_containers(content: Any) -> None:
-    """Check that no container occurs twice (sharing could expand without end) and that all tensors are dense."""
-    seen: set[int] = set()
+    """Check that no container occurs twice, since sharing could expand without end, and that all tensors are dense."""
+    visited: set[int] = set()
 
     def visit(node: Any, depth: int) -> None:
         if isinstance(node, Tensor) and (node.layout is not torch.strided or node.is_quantized):
             raise pickle.UnpicklingError("expected only dense tensors")
         if not isinstance(node, CONTAINERS) or _is_small(node):
             return
-        if id(node) in seen or depth > MAX_DEPTH:
+        if id(node) in visited or depth > MAX_DEPTH:
             raise pickle.UnpicklingError(f"expected containers in one place each, at most {MAX_DEPTH} deep")
-        seen.add(id(node))
-        for part in _parts(node):
-            visit(part, depth + 1)
+        visited.add(id(node))
+        for child in _children(node):
+            visit(child, depth + 1)
 
     visit(content, 0)
 
 
 def _is_small(node: Any) -> bool:
     """Whether it is a short tuple of numbers and names; optimisers share these between parameter groups."""
-    return isinstance(node, tuple) and len(node) <= 8 and not any(isinstance(part, CONTAINERS) for part in node)
+    return isinstance(node, tuple) and len(node) <= 8 and not any(isinstance(element, CONTAINERS) for element in node)
 
 
-def _parts(node: Any) -> Iterator[Any]:
+def _children(node: Any) -> Iterator[Any]:
     if isinstance(node, dict):
         yield from node  # keys may be tuples
         yield from node.values()
@@ -124,7 +124,7 @@ def _parts(node: Any) -> Iterator[Any]:
 
 def _leaves(node: Any) -> Iterator[Any]:
     if isinstance(node, CONTAINERS):
-        for part in _parts(node):
-            yield from _leaves(part)
+        for child in _children(node):
+            yield from _leaves(child)
     else:
         yield node

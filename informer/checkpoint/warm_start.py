@@ -23,8 +23,8 @@ class Transfer(NamedTuple):
 
     def __str__(self) -> str:
         lists = {"other attention": self.swapped, "fresh": self.fresh, "left out": self.left_out}
-        named = "".join(f"; {what}: {', '.join(names)}" for what, names in lists.items() if names)
-        return f"{counted(len(self.kept), 'tensor')} kept, {len(self.fresh)} fresh{named}"
+        details = "".join(f"; {reason}: {', '.join(names)}" for reason, names in lists.items() if names)
+        return f"{counted(len(self.kept), 'tensor')} kept, {len(self.fresh)} fresh{details}"
 
 
 def warm_start(
@@ -57,26 +57,26 @@ def warm_start(
     """
     same_calendar = same_calendar and tuple(mark_sizes) == dims_in(checkpoint).mark_sizes
     columns = _of_other_columns(model, checkpoint, trained, inputs=inputs, targets=targets, same_calendar=same_calendar)
-    own = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
+    current = {name: value for name, value in model.state_dict().items() if not name.startswith(columns)}
     saved = {name: value for name, value in checkpoint.weights.items() if not name.startswith(columns)}
     swapped = _swapped_slots(checkpoint.config, slots)
     for prefix, may_stay in _swapped_parts(model, swapped).items():
-        for name in [name for name in {**own, **saved} if name.startswith(prefix)]:
-            both = name in own and name in saved and own[name].shape == saved[name].shape
-            if not (both and name in may_stay):
-                own.pop(name, None)
+        for name in [name for name in {**current, **saved} if name.startswith(prefix)]:
+            matches = name in current and name in saved and current[name].shape == saved[name].shape
+            if not (matches and name in may_stay):
+                current.pop(name, None)
                 saved.pop(name, None)
-    if shapes := differing_shape(own, saved):
-        name, here, there = shapes
+    if shapes := differing_shape(current, saved):
+        name, current_shape, saved_shape = shapes
         raise InputError(
-            f"init_from: expected the network of the checkpoint, but {name} is {here} here and {there} there; give the "
-            "checkpoint's model settings"
+            f"init_from: expected the network of the checkpoint, but {name} is {current_shape} here and {saved_shape} "
+            "there; give the checkpoint's model settings"
         )
-    fresh = [name for name in model.state_dict() if name not in own]
-    check_numbers(own, saved)
+    fresh = [name for name in model.state_dict() if name not in current]
+    check_numbers(current, saved)
     model.load_state_dict(saved, strict=False)
-    left_out = [name for name in checkpoint.weights if name not in own and name not in fresh]
-    return Transfer([*own], fresh, left_out, [*swapped])
+    left_out = [name for name in checkpoint.weights if name not in current and name not in fresh]
+    return Transfer([*current], fresh, left_out, [*swapped])
 
 
 def _of_other_columns(
@@ -89,7 +89,7 @@ def _of_other_columns(
     same_calendar: bool,
 ) -> tuple[str, ...]:
     """Name prefixes of tensors that depend on columns, calendar or head, where these differ from the checkpoint's."""
-    labels = {name: list(own) for name, own in trained.categories.items()}
+    labels = {name: list(categories) for name, categories in trained.categories.items()}
     same_masks = (trained.masked or ()) == (dims_in(checkpoint).masked or ())
     differ = {
         "columns": (
@@ -103,13 +103,13 @@ def _of_other_columns(
             list(targets) != checkpoint.targets or checkpoint.quantiles != [*model.quantiles], model.HEAD_PARTS
         ),
     }  # fmt: skip
-    for what, (is_other, parts) in differ.items():
-        if is_other and not parts:
+    for aspect, (is_other, prefixes) in differ.items():
+        if is_other and not prefixes:
             raise InputError(
-                f"init_from: expected the {what} of the checkpoint, found others; {type(model).__name__} does not say "
-                "which of its weights belong to them"
+                f"init_from: expected the {aspect} of the checkpoint, found others; {type(model).__name__} does not "
+                "say which of its weights belong to them"
             )
-    return tuple(part for is_other, parts in differ.values() if is_other for part in parts)
+    return tuple(prefix for is_other, prefixes in differ.values() if is_other for prefix in prefixes)
 
 
 def _swapped_slots(config: Mapping[str, Any], slots: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
@@ -121,12 +121,12 @@ def _swapped_slots(config: Mapping[str, Any], slots: Mapping[str, Mapping[str, A
 def _swapped_parts(model: ForecastModel, swapped: Mapping[str, bool]) -> dict[str, set[str]]:
     """By name prefix of each swapped mechanism: the tensors of it that may be copied."""
     names = {layer: name for name, layer in model.named_modules()}
-    parts = {}
+    copyable = {}
     for place, layer in model.attention_layers().items():
         slot = SLOT_OF[place.partition(" ")[0]]
         if slot in swapped:
             learnt = [name for name, _ in layer.attention.named_parameters(remove_duplicate=False)]
             moved = layer.attention.MOVED if swapped[slot] else ()
             prefix = f"{names[layer]}.attention."
-            parts[prefix] = {f"{prefix}{name}" for name in (*learnt, *moved)}
-    return parts
+            copyable[prefix] = {f"{prefix}{name}" for name in (*learnt, *moved)}
+    return copyable

@@ -14,14 +14,14 @@ REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 def differing_shape(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
     """Name and both shapes of the first tensor that differs in shape or exists on one side only; None if all agree."""
     for name in {**one, **other}:
-        shapes = [_shape(part[name]) if name in part else "nothing" for part in (one, other)]
+        shapes = [_shape(weights[name]) if name in weights else "nothing" for weights in (one, other)]
         if shapes[0] != shapes[1]:
             return name, shapes[0], shapes[1]
     return None
 
 
 def _shape(weight: object) -> str:
-    """Also of what is no array, as in a damaged file."""
+    """The shape as text; in a damaged file a weight may not be an array."""
     return str(tuple(weight.shape)) if isinstance(weight, Tensor) else type(weight).__name__
 
 
@@ -35,11 +35,16 @@ def check_numbers(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> Non
     Raises:
         InputError: a tensor has a dtype that would be cast silently, or contains nan or infinity.
     """
-    for name, one in own.items():
-        kinds = REAL if one.dtype in REAL else (one.dtype,)
+    for name, tensor in own.items():
+        kinds = REAL if tensor.dtype in REAL else (tensor.dtype,)
         if saved[name].dtype not in kinds:
             raise InputError(
-                f"checkpoint: weights do not fit the network: {name}: expected {one.dtype}, found {saved[name].dtype}"
+                f"checkpoint: weights do not fit the network: {name}: expected {tensor.dtype}, "
+                f"found {saved[name].dtype}"
             )
-        if one.dtype in REAL and saved[name].numel() and not all(bound.isfinite() for bound in saved[name].aminmax()):
+        if (
+            tensor.dtype in REAL
+            and saved[name].numel()
+            and not all(bound.isfinite() for bound in saved[name].aminmax())
+        ):
             raise InputError(f"checkpoint: {name} holds numbers that are not finite; use another checkpoint")
