@@ -34,26 +34,26 @@ class CategoryLayout:
     @property
     def numbers(self) -> tuple[int, ...]:
         """Positions of the numeric columns."""
-        return tuple(place for place, size in enumerate(self.sizes) if not size)
+        return tuple(column for column, size in enumerate(self.sizes) if not size)
 
     @property
     def codes(self) -> tuple[int, ...]:
         """Positions of the columns with codes."""
-        return tuple(place for place, size in enumerate(self.sizes) if size)
+        return tuple(column for column, size in enumerate(self.sizes) if size)
 
     @property
     def width(self) -> int:
         """Number of columns after embedding."""
-        return len(self.numbers) + sum(width_of(self.sizes[place]) for place in self.codes)
+        return len(self.numbers) + sum(width_of(self.sizes[column]) for column in self.codes)
 
     def positions(self, columns: Sequence[int]) -> tuple[int, ...]:
         """Positions of some columns after embedding; a column of codes has several."""
-        places = {place: range(new, new + 1) for new, place in enumerate(self.numbers)}
+        ranges = {column: range(new, new + 1) for new, column in enumerate(self.numbers)}
         end = len(self.numbers)
-        for place in self.codes:
-            first, end = end, end + width_of(self.sizes[place])
-            places[place] = range(first, end)
-        return tuple(position for column in columns for position in places[column])
+        for column in self.codes:
+            first, end = end, end + width_of(self.sizes[column])
+            ranges[column] = range(first, end)
+        return tuple(position for column in columns for position in ranges[column])
 
 
 @final
@@ -102,11 +102,11 @@ class CategoryColumns(nn.Module):
         super().__init__()
         self.layout = CategoryLayout(tuple(sizes))
         self.tables = nn.ModuleList(
-            CategoryEmbedding(sizes[place], width_of(sizes[place])) for place in self.layout.codes
+            CategoryEmbedding(sizes[column], width_of(sizes[column])) for column in self.layout.codes
         )
 
     def forward(self, x: Float[Tensor, "b l c"]) -> Float[Tensor, "b l width"]:
         """Numeric columns and vectors of each row."""
         columns = x.unbind(dim=2)
-        vectors = [table(columns[place].long()) for table, place in zip(self.tables, self.layout.codes, strict=True)]
-        return torch.cat([x[:, :, list(self.layout.numbers)], *(one.to(x.dtype) for one in vectors)], dim=2)
+        vectors = [table(columns[column].long()) for table, column in zip(self.tables, self.layout.codes, strict=True)]
+        return torch.cat([x[:, :, list(self.layout.numbers)], *(vector.to(x.dtype) for vector in vectors)], dim=2)

@@ -41,8 +41,8 @@ def step_by_step(
     forecasts: list[Tensor] = []
     for first in range(0, dec_x.shape[1] - label_len, step):
         forecasts.append(decode(dec_x, first)[:, first : first + step])
-        before, own, after = dec_x.tensor_split([label_len + first, label_len + first + step], dim=1)
-        fed = own.index_copy(2, targets, point(forecasts[-1]).to(own.dtype))
+        before, block, after = dec_x.tensor_split([label_len + first, label_len + first + step], dim=1)
+        fed = block.index_copy(2, targets, point(forecasts[-1]).to(block.dtype))
         fed = fed.index_fill(2, torch.tensor(list(masks), device=fed.device), 1.0) if masks else fed
         dec_x = torch.cat([before, fed, after], dim=1)
     return torch.cat(forecasts, dim=1)

@@ -79,12 +79,12 @@ class _MaxPool(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         was_before, was_at = ctx.saved_tensors
         to_before = grad[:, 1:] * was_before
-        rest = grad.clone()
-        rest[:, 1:] -= to_before
+        remaining = grad.clone()
+        remaining[:, 1:] -= to_before
         grad_x = grad.new_empty(len(grad), ctx.length, grad.shape[2])
         at, between = grad_x[:, ::2], grad_x[:, 1::2]
         n_before, n_after = to_before.shape[1], between.shape[1]
-        torch.mul(rest, was_at, out=at)
-        torch.sub(rest[:, :n_after], at[:, :n_after], out=between)
+        torch.mul(remaining, was_at, out=at)
+        torch.sub(remaining[:, :n_after], at[:, :n_after], out=between)
         between[:, :n_before] += to_before
         return grad_x

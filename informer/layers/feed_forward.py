@@ -92,13 +92,13 @@ class _Blocks(torch.autograd.Function):
         positions = _dropped_in(ctx.spans, len(w1), p)
         out = rows.new_empty(len(rows), len(w2))
         # one array for all blocks: many small arrays with different lifetimes would fragment the heap
-        kept = rows.new_empty(ctx.spans[:KEPT_BLOCKS][-1].stop, len(w1))
-        ctx.save_for_backward(rows, w1, b1, w2, kept, *positions)
+        stored = rows.new_empty(ctx.spans[:KEPT_BLOCKS][-1].stop, len(w1))
+        ctx.save_for_backward(rows, w1, b1, w2, stored, *positions)
         w1, b1, w2, b2 = (x.to(rows.dtype) for x in (w1, b1, w2 * ctx.scale, b2))
         inside = rows.new_empty(ctx.spans[0].stop, len(w1))
         for i, span in enumerate(ctx.spans):
             block = inside[: span.stop - span.start]
-            expanded = product(rows[span], w1, b1, out=kept[span] if i < KEPT_BLOCKS else None, room=block)
+            expanded = product(rows[span], w1, b1, out=stored[span] if i < KEPT_BLOCKS else None, room=block)
             formulas.forward_into(expanded, out=block)
             product(zero_(block, positions[i]), w2, b2, out=out[span])
         return out
@@ -106,16 +106,16 @@ class _Blocks(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rows, w1, b1, w2, kept, *positions = ctx.saved_tensors
+        rows, w1, b1, w2, stored, *positions = ctx.saved_tensors
         grad_rows, scaled = torch.empty_like(rows), grad * ctx.scale
         # in the dtype of the parameters: sums over blocks would lose digits in bfloat16
         grad_w1, grad_w2, grad_b1 = OuterSum(w1, rows.dtype), OuterSum(w2, rows.dtype), torch.zeros_like(b1)
         grad_b2 = grad.sum(0).to(b1.dtype)
         w1, b1, w2 = (x.to(rows.dtype) for x in (w1, b1, w2))
-        again, inside = (rows.new_empty(ctx.spans[0].stop, len(w1)) for _ in range(2))
+        room, inside = (rows.new_empty(ctx.spans[0].stop, len(w1)) for _ in range(2))
         for i, span in enumerate(ctx.spans):
             n = span.stop - span.start
-            expanded = kept[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1, room=again[:n])
+            expanded = stored[span] if i < KEPT_BLOCKS else product(rows[span], w1, b1, room=room[:n])
             ctx.formulas.forward_into(expanded, out=inside[:n])
             grad_w2.add(scaled[span], zero_(inside[:n], positions[i]))
             grad_inside = zero_(product(scaled[span], w2.t(), room=inside[:n]), positions[i])
@@ -130,8 +130,8 @@ def _dropped_in(spans: list[slice], width: int, p: float) -> list[Tensor]:
     """Dropped positions of each block; one draw for all blocks, so that their size does not change it."""
     positions = dropped(spans[-1].stop * width, p)
     ends = torch.searchsorted(positions, torch.tensor([span.stop * width for span in spans[:-1]])).tolist()
-    parts = positions.tensor_split(ends)
-    return [part - span.start * width for part, span in zip(parts, spans, strict=True)]
+    chunks = positions.tensor_split(ends)
+    return [chunk - span.start * width for chunk, span in zip(chunks, spans, strict=True)]
 
 
 def _spans(n_rows: int) -> list[slice]:

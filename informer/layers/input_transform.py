@@ -67,11 +67,11 @@ class InputTransform(nn.Module):
         self._targets = list(targets)
         self.instance_norm, self.channel_independent = instance_norm, channel_independent
         self.patch_len, self.label_len, self.n_targets = patch_len, label_len, len(targets)
-        others = [i for i in range(n_inputs) if i not in set(targets)]
+        other_columns = [i for i in range(n_inputs) if i not in set(targets)]
         shown = torch.ones(label_len + pred_len, n_inputs)
         given_ahead = torch.tensor([i in set(known) for i in range(n_inputs)])
         shown[label_len:] = given_ahead.float()
-        for name, tensor in (("targets", torch.tensor(list(targets))), ("others", torch.tensor(others).long())):
+        for name, tensor in (("targets", torch.tensor(list(targets))), ("others", torch.tensor(other_columns).long())):
             self.register_buffer(name, tensor, persistent=False)
         self.register_buffer("shown", shown, persistent=False)
         self.register_buffer("given_ahead", given_ahead, persistent=False)
@@ -89,9 +89,9 @@ class InputTransform(nn.Module):
         self.masked, self.masks = list(masked), list(masks)
         mask_of, n_inputs = dict(zip(masked, masks, strict=True)), self.shown.shape[1]
         if set(self._targets) & set(masked):  # targets without gaps use a column of ones, appended after all others
-            self.own_masks = [mask_of.get(place, n_inputs) for place in self._targets]
-            others = [i for i in range(n_inputs) if i not in {*self._targets, *self.own_masks}]
-            self.others = torch.tensor(others).long()
+            self.own_masks = [mask_of.get(column, n_inputs) for column in self._targets]
+            other_columns = [i for i in range(n_inputs) if i not in {*self._targets, *self.own_masks}]
+            self.others = torch.tensor(other_columns).long()
         return self
 
     def forward(
@@ -154,12 +154,12 @@ class InputTransform(nn.Module):
 
     def _split_channels(self, x: Tensor, shown: Float[Tensor, "l 1"]) -> Tensor:
         """One window per target; `shown` is 1 in rows with given targets, and is the mask of targets without gaps."""
-        others = repeat(x.index_select(2, self.others), "b l m -> (b n) l m", n=self.n_targets)
-        own = [rearrange(self.target_columns(x), "b l n -> (b n) l 1")]
+        covariates = repeat(x.index_select(2, self.others), "b l m -> (b n) l m", n=self.n_targets)
+        columns = [rearrange(self.target_columns(x), "b l n -> (b n) l 1")]
         if self.own_masks:
             masks = torch.cat([x, shown.expand(len(x), -1, -1).to(x.dtype)], dim=2)[:, :, self.own_masks]
-            own.append(rearrange(masks, "b l n -> (b n) l 1"))
-        return torch.cat([*own, others], dim=2)
+            columns.append(rearrange(masks, "b l n -> (b n) l 1"))
+        return torch.cat([*columns, covariates], dim=2)
 
 
 def mean_std(

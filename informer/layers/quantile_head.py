@@ -62,8 +62,8 @@ class QuantileHead(nn.Module):
 
 def _gaps(levels: Sequence[float]) -> list[float]:
     """softplus(gap) is the distance to the next quantile towards the median in a standard normal; 0 at the median."""
-    places = [NormalDist().inv_cdf(level) for level in levels]
+    quantiles = [NormalDist().inv_cdf(level) for level in levels]
     median = list(levels).index(MEDIAN)
-    towards = [place - (place > median) + (place < median) for place in range(len(levels))]
-    distances = [abs(places[i] - places[j]) for i, j in enumerate(towards)]
+    towards = [index - (index > median) + (index < median) for index in range(len(levels))]
+    distances = [abs(quantiles[i] - quantiles[j]) for i, j in enumerate(towards)]
     return [math.log(math.expm1(distance)) if distance else 0.0 for distance in distances]

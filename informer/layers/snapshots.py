@@ -33,11 +33,11 @@ class Snapshots(nn.Module):
     @torch.no_grad()
     def take(self, parts: Mapping[str, nn.Module]) -> None:
         """Copy the network as it is now; nothing happens once all copies are made."""
-        taken = int((self.shares > 0).sum())
-        if taken == len(self.shares):
+        n_taken = int((self.shares > 0).sum())
+        if n_taken == len(self.shares):
             return
-        self.copies[taken - 1].load_state_dict(nn.ModuleDict(dict(parts)).state_dict())
-        self.shares[: taken + 1] = 1.0 / (taken + 1)
+        self.copies[n_taken - 1].load_state_dict(nn.ModuleDict(dict(parts)).state_dict())
+        self.shares[: n_taken + 1] = 1.0 / (n_taken + 1)
 
     def mean(self, forecasts: Sequence[Float[Tensor, "b h n *q"]]) -> Float[Tensor, "b h n *q"]:
         """Mean forecast of the network and of the copies made so far, given in this order."""

@@ -94,7 +94,7 @@ class ModelDims:
     def numbers(self) -> tuple[int, ...]:
         """Positions of the numeric value columns."""
         sizes = self.categories or (0,) * self.enc_in
-        return tuple(place for place, size in enumerate(sizes) if not size and place not in self.masks)
+        return tuple(position for position, size in enumerate(sizes) if not size and position not in self.masks)
 
     @property
     def dec_len(self) -> int:
@@ -156,8 +156,8 @@ class ForecastModel(nn.Module, ABC):
         super().__init__()
         self.quantiles = tuple(quantiles)
         if dims.masked is not None:
-            known = tuple(place for place in dims.masked if place in dims.known)
-            self.observed = ObservedMask(dims.masked, known, dims.label_len)
+            known_masked = tuple(position for position in dims.masked if position in dims.known)
+            self.observed = ObservedMask(dims.masked, known_masked, dims.label_len)
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -255,15 +255,15 @@ def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False
         batch: windows of data.
         with_actual: pass the actual values too, for training of a network with `LEARNS_FROM_ACTUAL`.
     """
-    given = {name: getattr(batch, name) for name in inputs_of(network)}
+    arguments = {name: getattr(batch, name) for name in inputs_of(network)}
     inside = getattr(network, "module", network)
     if isinstance(inside, ForecastModel) and inside.observed is not None:
-        given["enc_x"], given["dec_x"] = inside.inputs(batch)
-    inputs = tuple(given.values())
+        arguments["enc_x"], arguments["dec_x"] = inside.inputs(batch)
+    inputs = tuple(arguments.values())
     if with_actual:
         return network(*inputs, batch.target)
-    output, places = network(*inputs), getattr(network, "non_negative", ())
-    return at_least_zero(output, batch, places) if places else output
+    output, positions = network(*inputs), getattr(network, "non_negative", ())
+    return at_least_zero(output, batch, positions) if positions else output
 
 
 def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: Sequence[int]) -> Tensor:
@@ -274,9 +274,9 @@ def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: 
         batch: has the scaler's `center` and `scale` [b n].
         places: positions of the targets.
     """
-    kept = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
-    kept[list(places)] = True
-    floor = (-batch.center / batch.scale).to(output).masked_fill(~kept, -torch.inf)
+    is_bounded = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
+    is_bounded[list(places)] = True
+    floor = (-batch.center / batch.scale).to(output).masked_fill(~is_bounded, -torch.inf)
     shape = (len(floor), 1, floor.shape[1], *([1] * (output.dim() - 3)))
     return torch.maximum(output, floor.reshape(shape))
 

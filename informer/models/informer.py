@@ -82,13 +82,13 @@ class _Blueprint:
 
     def global_local(self, local: Attention) -> AttentionLayer:
         """Attention with learned global tokens in front of the rows, which `local` attends."""
-        n, own = self.config.global_tokens, self.config.global_projections is GlobalProjections.own
+        n, has_own = self.config.global_tokens, self.config.global_projections is GlobalProjections.own
         spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
         try:
-            attention = GlobalLocalAttention(spec, local, n_tokens=n, own=own)
+            attention = GlobalLocalAttention(spec, local, n_tokens=n, own=has_own)
         except ValueError as error:
             raise InputError(f"model.global_tokens: {error}") from error
-        return AttentionLayer(self.config.d_model, attention, project=partial(SidedLinear, n) if own else Linear)
+        return AttentionLayer(self.config.d_model, attention, project=partial(SidedLinear, n) if has_own else Linear)
 
     def decoder_layer(self, index: int, memory_len: int) -> DecoderLayer:
         config, rows = self.config, self.dims.dec_len
@@ -138,9 +138,9 @@ class Informer(ForecastModel):
         width = config.series_embedding
         self.series_columns = SeriesColumns(dims.n_series, width) if width else None
         self.reads_series = width > 0
-        read = dims.embedded
+        embedded = dims.embedded
         n_masks = len({*dims.target_positions} & {*(dims.masked or ())})  # mask columns of targets
-        inside = _inside(replace(read, enc_in=read.enc_in + width, masked=None), config, n_masks)
+        inside = _inside(replace(embedded, enc_in=embedded.enc_in + width, masked=None), config, n_masks)
         blueprint = _Blueprint(config, inside, attentions)
         self.decoding, self.step, self.floor = config.decoding, config.patch_len, config.floor
         self.input_transform = _input_transform(config, dims)
@@ -175,10 +175,10 @@ class Informer(ForecastModel):
         """Attention layers by place: `encoder 1.2` (stack, layer), `decoder 1` (self-attention), `cross 1`."""
         slots = {"attention": "encoder", "self_attention": "decoder", "cross_attention": "cross"}
         layers = {}
-        for name, part in self.named_modules():
-            if isinstance(part, AttentionLayer) and not name.startswith("snapshots."):
+        for name, module in self.named_modules():
+            if isinstance(module, AttentionLayer) and not name.startswith("snapshots."):
                 numbers = ".".join(str(int(number) + 1) for number in re.findall(r"\d+", name))
-                layers[f"{slots[name.rpartition('.')[2]]} {numbers}"] = part
+                layers[f"{slots[name.rpartition('.')[2]]} {numbers}"] = module
         return layers
 
     def linear_skip(self) -> nn.Parameter | None:
@@ -202,37 +202,37 @@ class Informer(ForecastModel):
             series: number of each window's training series, see `ForecastModel.reads_series`.
         """
         start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
-        inputs, own = NetworkInputs(enc_x, enc_mark, dec_x, dec_mark), self._trained
+        inputs, trained = NetworkInputs(enc_x, enc_mark, dec_x, dec_mark), self._trained
         if self.snapshots is None or self.training:
-            return self._forecast(own, inputs, series, start)
+            return self._forecast(trained, inputs, series, start)
         return self.snapshots.mean(
-            [self._forecast(dict(parts), inputs, series, start) for parts in (own, *self.snapshots.copies)]
+            [self._forecast(dict(modules), inputs, series, start) for modules in (trained, *self.snapshots.copies)]
         )
 
     def _forecast(
         self,
-        parts: Mapping[str, nn.Module],
+        modules: Mapping[str, nn.Module],
         inputs: NetworkInputs,
         series: Int[Tensor, "b"] | None,
         start: Float[Tensor, "b pred_len c_out"] | None,
     ) -> Float[Tensor, "b pred_len c_out *q"]:
         """Forecast with these trained parts; `start` is the forecast of the linear maps."""
         enc_x, enc_mark, dec_x, dec_mark = inputs
-        if "categories" in parts:
-            enc_x, dec_x = parts["categories"](enc_x), parts["categories"](dec_x)
-        if "series_columns" in parts:
+        if "categories" in modules:
+            enc_x, dec_x = modules["categories"](enc_x), modules["categories"](dec_x)
+        if "series_columns" in modules:
             assert series is not None, "see `ForecastModel.reads_series`"
-            enc_x, dec_x = (parts["series_columns"](rows, series) for rows in (enc_x, dec_x))
+            enc_x, dec_x = (modules["series_columns"](rows, series) for rows in (enc_x, dec_x))
         inside = self.input_transform(enc_x, enc_mark, dec_x, dec_mark)
-        memory = parts["encoder"](parts["enc_embedding"](inside.enc_x, inside.enc_mark))
+        memory = modules["encoder"](modules["enc_embedding"](inside.enc_x, inside.enc_mark))
         if self.decoding is Decoding.one_pass:
-            forecast = self._decode(parts, memory, inside, enc_x, start)
+            forecast = self._decode(modules, memory, inside, enc_x, start)
             is_bounded = self.floor and not self.training  # values below the bound would get no gradient
             return at_least_history(forecast, self.input_transform.target_history(enc_x)) if is_bounded else forecast
 
         def decode(fed: Tensor, n_fed: int) -> Tensor:
-            again = self.input_transform(enc_x, enc_mark, fed, dec_mark, n_fed)
-            return self._decode(parts, memory, again, enc_x, start)
+            fed_inputs = self.input_transform(enc_x, enc_mark, fed, dec_mark, n_fed)
+            return self._decode(modules, memory, fed_inputs, enc_x, start)
 
         return step_by_step(
             decode,
@@ -241,20 +241,20 @@ class Informer(ForecastModel):
             step=self.step,
             targets=self.input_transform.targets,
             point=partial(point, quantiles=self.quantiles),
-            masks=[place for place in self.input_transform.own_masks if place < enc_x.shape[2]],
+            masks=[position for position in self.input_transform.own_masks if position < enc_x.shape[2]],
         )
 
     def _decode(
         self,
-        parts: Mapping[str, nn.Module],
+        modules: Mapping[str, nn.Module],
         memory: Float[Tensor, "bn s d"],
         inside: NetworkInputs,
         enc_x: Float[Tensor, "b seq_len enc_in"],
         start: Float[Tensor, "b pred_len c_out"] | None,
     ) -> Float[Tensor, "b pred_len c_out *q"]:
         """One pass of the decoder, in the scale of the input windows."""
-        embedded = parts["dec_embedding"](inside.dec_x, inside.dec_mark)
-        out = parts["head"](parts["decoder"](embedded, memory))
+        embedded = modules["dec_embedding"](inside.dec_x, inside.dec_mark)
+        out = modules["head"](modules["decoder"](embedded, memory))
         forecast = self.input_transform.undo(out, enc_x)
         if start is not None:
             return forecast + with_quantile_axis(start, forecast)

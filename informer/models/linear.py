@@ -41,8 +41,9 @@ class LinearModelConfig(ModelConfig):
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        own = [] if self.average >= 1 else [f"model.average: expected at least 1, found {self.average}"]
-        return super(LinearModelConfig, self).problems() + own  # plain super() fails: slots=True creates a new class
+        problems = [] if self.average >= 1 else [f"model.average: expected at least 1, found {self.average}"]
+        # plain super() fails: slots=True creates a new class
+        return super(LinearModelConfig, self).problems() + problems
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these numbers of rows."""
@@ -105,10 +106,10 @@ class Linear(ForecastModel):
         self.masked, self.masks = dims.masked or (), dims.masks
         recent = recent_rows(len(self.read), dims.seq_len) if config.own_maps and config.other_columns else 0
         n_inputs = dims.seq_len + n_calendar + recent * len(self.read)
-        many = dims.n_series > 1
-        n_own = 1 + dims.n_series * dims.c_out if many else dims.c_out
+        is_panel = dims.n_series > 1
+        n_own = 1 + dims.n_series * dims.c_out if is_panel else dims.c_out
         self.has_own_maps = config.own_maps and n_own * n_inputs * dims.pred_len <= MOST_WEIGHTS
-        self.reads_series = self.has_own_maps and many
+        self.reads_series = self.has_own_maps and is_panel
         self.recent = recent if self.has_own_maps else 0
         maps = n_own if self.has_own_maps else 1
         self.own = nn.Parameter(torch.zeros(maps, dims.seq_len, dims.pred_len))
@@ -116,9 +117,9 @@ class Linear(ForecastModel):
         self.others = nn.Parameter(torch.zeros(maps, self.recent * len(self.read), dims.pred_len))
         self.regressors, self.holidays, self.effects = dims.regressors, dims.holidays, None
         n_known, self.code_rows = len(dims.regressors) + len(dims.holidays), dict[int, range]()
-        for place in dims.known_codes:
-            self.code_rows[place] = range(n_known, n_known + 1 + dims.categories[place])
-            n_known = self.code_rows[place].stop
+        for column in dims.known_codes:
+            self.code_rows[column] = range(n_known, n_known + 1 + dims.categories[column])
+            n_known = self.code_rows[column].stop
         if n_known:
             self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
         # number of completed turns of each cycle, as a linear function of the marks
@@ -151,28 +152,28 @@ class Linear(ForecastModel):
     ) -> tuple[Float[Tensor, "b seq_len c"], Float[Tensor, "b pred_len n"] | float]:
         """The history without gaps and minus the effects of known covariates, and these effects on the targets over the
         horizon."""
-        whole = unmasked(enc_x, self.masked, self.masks)
+        filled = unmasked(enc_x, self.masked, self.masks)
         if self.effects is None:
-            return whole, 0.0
+            return filled, 0.0
         steps = self.own.shape[2]
         ahead = self._effects(dec_x[:, -steps:], dec_mark[:, -steps:])
-        left = enc_x - self._effects(whole, enc_mark)  # fill gaps after subtracting, as in the fit
-        return unmasked(left, self.masked, self.masks), ahead[:, :, list(self.positions)]
+        adjusted = enc_x - self._effects(filled, enc_mark)  # fill gaps after subtracting, as in the fit
+        return unmasked(adjusted, self.masked, self.masks), ahead[:, :, list(self.positions)]
 
     def _effects(self, x: Float[Tensor, "b l c"], mark: Float[Tensor, "b l m"]) -> Float[Tensor, "b l c"]:
         assert self.effects is not None, "see `without_effects`"
-        known = torch.cat([x[:, :, list(self.regressors)], mark[:, :, list(self.holidays)].to(x)], dim=2)
-        effects = known @ self.effects[: known.shape[2]]
-        for place, rows in self.code_rows.items():
-            effects = effects + self.effects[rows.start : rows.stop][x[:, :, place].long()]
+        covariates = torch.cat([x[:, :, list(self.regressors)], mark[:, :, list(self.holidays)].to(x)], dim=2)
+        effects = covariates @ self.effects[: covariates.shape[2]]
+        for column, rows in self.code_rows.items():
+            effects = effects + self.effects[rows.start : rows.stop][x[:, :, column].long()]
         return effects
 
     def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
         features = self._calendar(enc_mark[:, -1])
         weights: Tensor = self.calendar
         if self.recent:
-            read = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
-            rows = read[:, -self.recent :] - read.mean(dim=1, keepdim=True)
+            numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
+            rows = numeric[:, -self.recent :] - numeric.mean(dim=1, keepdim=True)
             features = torch.cat([features, rows.flatten(1)], dim=1)
             weights = torch.cat([weights, self.others], dim=1)
         history = enc_x[:, :, list(self.positions)]
@@ -189,15 +190,15 @@ class Linear(ForecastModel):
         columns = []
         for column in range(n):
             maps = torch.where(series < 0, 0, 1 + series * n + column)
-            own = torch.einsum("bl,blh->bh", history[:, :, column], self.own[maps])
-            columns.append(own + torch.einsum("be,beh->bh", features, weights[maps]))
+            from_history = torch.einsum("bl,blh->bh", history[:, :, column], self.own[maps])
+            columns.append(from_history + torch.einsum("be,beh->bh", features, weights[maps]))
         return torch.stack(columns, dim=2)
 
     def _calendar(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
         """A constant, then cosines and sines of each cycle."""
         turns = mark.to(self.turns.dtype) @ self.turns + self.phase
-        parts = [torch.ones_like(turns[:, :1])]
-        for place, orders in enumerate(HARMONICS.values()):
-            angles = 2 * pi * turns[:, place, None] * torch.arange(1, orders + 1, device=turns.device)
-            parts += [angles.cos(), angles.sin()]
-        return torch.cat(parts, dim=1)
+        features = [torch.ones_like(turns[:, :1])]
+        for cycle, orders in enumerate(HARMONICS.values()):
+            angles = 2 * pi * turns[:, cycle, None] * torch.arange(1, orders + 1, device=turns.device)
+            features += [angles.cos(), angles.sin()]
+        return torch.cat(features, dim=1)

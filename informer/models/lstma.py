@@ -142,22 +142,22 @@ class Lstma(ForecastModel):
             enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
         memory, state = self.encoder(self.dropout(_embedded(self.enc_value(enc_x), self.enc_calendar, enc_mark)))
         keys, values = self.attention.memory_heads(memory)
-        known = dec_x[:, -self.pred_len :].index_select(2, self.known)
+        covariates = dec_x[:, -self.pred_len :].index_select(2, self.known)
         marks = dec_mark[:, -self.pred_len :]
         is_taught = None if actual is None else torch.rand(actual.shape[:2], device=actual.device) < self.teaching
         if actual is not None and is_taught is not None:
             is_taught = is_taught[:, :, None] & ~actual.isnan()  # missing values cannot be fed
         last = unmasked(enc_x, self.masked, self.masks)[:, -1:]
-        before, rows = last.index_select(2, self.targets), list[Tensor]()
+        previous, rows = last.index_select(2, self.targets), list[Tensor]()
         for j in range(self.pred_len):
-            read = self.dec_value(torch.cat([before, known[:, j : j + 1]], dim=2))
-            embedded = self.dropout(_embedded(read, self.dec_calendar, marks[:, j : j + 1]))
+            inputs = self.dec_value(torch.cat([previous, covariates[:, j : j + 1]], dim=2))
+            embedded = self.dropout(_embedded(inputs, self.dec_calendar, marks[:, j : j + 1]))
             s, state = self.decoder(embedded, state)
             context = self.attention.attend(s, keys, values)
             rows.append(self.head(self.dropout(torch.cat([s, context], dim=2))))
-            before = point(rows[-1], self.quantiles).to(enc_x.dtype)
+            previous = point(rows[-1], self.quantiles).to(enc_x.dtype)
             if actual is not None and is_taught is not None:
-                before = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(before.dtype), before)
+                previous = torch.where(is_taught[:, j : j + 1], actual[:, j : j + 1].to(previous.dtype), previous)
         return torch.cat(rows, dim=1)
 
 

@@ -47,8 +47,8 @@ def checkpointed(layer: Any, *operands: Any) -> Tensor:
         return layer(*operands)
     if torch.compiler.is_compiling():  # tracing does not support custom contexts
         return checkpoint(layer, *operands, use_reentrant=False)
-    again = _Buffers(layer)
-    return checkpoint(layer, *operands, use_reentrant=False, context_fn=lambda: (nullcontext(), again))
+    buffers = _Buffers(layer)
+    return checkpoint(layer, *operands, use_reentrant=False, context_fn=lambda: (nullcontext(), buffers))
 
 
 def reversible(branches: Sequence[Branch], x: Float[Tensor, "b l d"], *operands: Tensor) -> Float[Tensor, "b l d"]:
@@ -99,12 +99,12 @@ class _Reversible(torch.autograd.Function):
             before = a.detach().requires_grad_()
             with moment.again():
                 added = moment.branch.forward(before, *leaves)
-            own, *parts = torch.autograd.grad(added, [before, *totals], grad_b, allow_unused=True)
-            for (x, total), part in zip(totals.items(), parts, strict=True):
-                if part is not None:
-                    totals[x] = part if total is None else total + part
+            grad_input, *grads = torch.autograd.grad(added, [before, *totals], grad_b, allow_unused=True)
+            for (x, total), grad in zip(totals.items(), grads, strict=True):
+                if grad is not None:
+                    totals[x] = grad if total is None else total + grad
             a, b = b - added.detach(), a
-            grad_a, grad_b = grad_b, grad_a + own
+            grad_a, grad_b = grad_b, grad_a + grad_input
         return None, None, grad_a + grad_b, *(totals.get(x) for x in (*leaves, *ctx.parameters))
 
 
@@ -131,8 +131,8 @@ class _Buffers(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         self.newest: list[dict[str, Tensor | None]] = [dict(buffers) for buffers, _ in self.kept]
-        for buffers, kept in self.kept:
-            buffers.update(kept)
+        for buffers, saved in self.kept:
+            buffers.update(saved)
 
     def __exit__(self, *exception: object) -> None:
         for (buffers, _), newest in zip(self.kept, self.newest, strict=True):

@@ -73,8 +73,8 @@ def map_rows(
     """
     n_rows, elements_per_row = q.shape[2], int_hint(elements_per_row)
     if max_elements is None:
-        whole = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
-        max_elements = MAX_ELEMENTS if whole else CACHED_ELEMENTS
+        in_one_chunk = q.is_cuda or elements_per_row * n_rows <= MAX_ELEMENTS
+        max_elements = MAX_ELEMENTS if in_one_chunk else CACHED_ELEMENTS
     # a graph is split by rows only, so that it works for any batch size
     in_graph = torch.compiler.is_compiling() or not isinstance(q.shape[0], int)
     n_batch = 1 if in_graph else q.shape[0]
@@ -84,12 +84,12 @@ def map_rows(
 
     def cut(*operands: Tensor) -> Iterator[tuple[Any, ...]]:
         for first in range(0, n_batch, group):
-            rows, *rest = (x[first : first + group] if group < n_batch else x for x in operands)
+            rows, *remaining = (x[first : first + group] if group < n_batch else x for x in operands)
             for start in range(0, n_rows, step):
-                yield rows[:, :, start : start + step], *rest, start
+                yield rows[:, :, start : start + step], *remaining, start
 
-    def attend_piece(rows: Tensor, *rest: Any) -> Tensor:
-        *operands, start = rest
+    def attend_piece(rows: Tensor, *remaining: Any) -> Tensor:
+        *operands, start = remaining
         return attend(rows, start, *operands)
 
     return over_pieces(attend_piece, cut, q, *operands)

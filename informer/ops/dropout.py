@@ -22,15 +22,15 @@ def dropped(n: int, p: float) -> Int[Tensor, "m"]:
     With u uniform in [0, 1), floor(ln(1 - u) / ln(1 - p)) is k with probability (1 - p)^k p: the number of kept
     elements before the next dropped one.
     """
-    parts: list[Tensor] = []
+    batches: list[Tensor] = []
     end = -1
     while p > 0.0 and end < n - 1:
         expected = (n - 1 - end) * p
         n_drawn = int(expected + 6 * math.sqrt(expected)) + 8  # reaches n in all but one of 10^9 cases
         gaps = torch.rand(n_drawn).neg_().log1p_().div_(math.log1p(-p)).long()
-        parts.append(gaps.add_(1).cumsum_(0).add_(end))
-        end = int(parts[-1][-1])
-    positions = torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
+        batches.append(gaps.add_(1).cumsum_(0).add_(end))
+        end = int(batches[-1][-1])
+    positions = torch.cat(batches) if batches else torch.empty(0, dtype=torch.int64)
     return positions[: int(torch.searchsorted(positions, n))].clone()
 
 

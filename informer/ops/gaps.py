@@ -22,8 +22,8 @@ def carried(x: Float[Tensor, "b l c"], observed: Bool[Tensor, "b l c"]) -> Float
 def _moved(x: Tensor, observed: Tensor, backwards: bool) -> tuple[Tensor, Tensor]:
     step, length = 1, x.shape[1]
     while step < length:
-        values, known = (_shifted(part, step, backwards) for part in (x, observed))
-        x, observed = torch.where(observed, x, values), observed | known
+        values, shifted_observed = (_shifted(tensor, step, backwards) for tensor in (x, observed))
+        x, observed = torch.where(observed, x, values), observed | shifted_observed
         step *= 2
     return x, observed
 
@@ -43,8 +43,8 @@ def unmasked(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[i
     """`carried` for network inputs, in which `masked` are columns with gaps and `masks` their mask columns."""
     if not masked:
         return x
-    places = torch.tensor(list(masked), device=x.device)
-    return x.index_copy(2, places, carried(x[:, :, list(masked)], x[:, :, list(masks)] > 0.5))
+    positions = torch.tensor(list(masked), device=x.device)
+    return x.index_copy(2, positions, carried(x[:, :, list(masked)], x[:, :, list(masks)] > 0.5))
 
 
 def weights_of(x: Float[Tensor, "b l c"], masked: Sequence[int], masks: Sequence[int]) -> Float[Tensor, "b l c"]:
@@ -61,7 +61,7 @@ class ObservedMask:
 
     Args:
         masked: positions of the columns with a mask.
-        known: those of them that are known over the horizon.
+        known: positions among them that are known over the horizon.
         label_len: rows of the start token.
     """
 
@@ -73,17 +73,17 @@ class ObservedMask:
         self, enc_x: Float[Tensor, "b seq_len c"], dec_x: Float[Tensor, "b dec_len c"]
     ) -> tuple[Float[Tensor, "b seq_len k"], Float[Tensor, "b dec_len k"]]:
         """Encoder and decoder inputs with mask columns."""
-        own = list(self.masked)
-        enc_mask, dec_mask = (~x[:, :, own].isnan() for x in (enc_x, dec_x))
-        given = torch.tensor([place in self.known for place in own], dtype=torch.bool, device=dec_x.device)
-        dec_mask[:, self.label_len :] &= given  # zeros in the horizon are not observations
+        masked = list(self.masked)
+        enc_mask, dec_mask = (~x[:, :, masked].isnan() for x in (enc_x, dec_x))
+        is_known = torch.tensor([position in self.known for position in masked], dtype=torch.bool, device=dec_x.device)
+        dec_mask[:, self.label_len :] &= is_known  # zeros in the horizon are not observations
         enc = history_of(enc_x)
         dec = history_of(torch.cat([enc[:, enc.shape[1] - self.label_len :], dec_x[:, self.label_len :]], dim=1))
-        return tuple(_with_mask(*one, own) for one in ((enc, enc_mask), (dec, dec_mask)))  # type: ignore[return-value]
+        return _with_mask(enc, enc_mask, masked), _with_mask(dec, dec_mask, masked)
 
 
-def _with_mask(x: Tensor, observed: Tensor, places: list[int]) -> Tensor:
-    if not places:
+def _with_mask(x: Tensor, observed: Tensor, positions: list[int]) -> Tensor:
+    if not positions:
         return x
-    zeroed = x[:, :, places].masked_fill(~observed, 0.0)
-    return torch.cat([x.index_copy(2, torch.tensor(places, device=x.device), zeroed), observed.to(x.dtype)], dim=2)
+    zeroed = x[:, :, positions].masked_fill(~observed, 0.0)
+    return torch.cat([x.index_copy(2, torch.tensor(positions, device=x.device), zeroed), observed.to(x.dtype)], dim=2)

@@ -64,9 +64,9 @@ class _Recomputed(torch.autograd.Function):
         q, k, v = ctx.saved_tensors
         into_q, into_k, into_v = (torch.zeros_like(x) for x in (q, k, v))
         with as_before(ctx, grad.device):
-            for run, part in zip(_runs(ctx.index, ctx.step), grad.split(ctx.step), strict=True):
+            for run, grad_chunk in zip(_runs(ctx.index, ctx.step), grad.split(ctx.step), strict=True):
                 leaves = [x.detach().requires_grad_() for x in _gather(q, k, v, run)]
-                grads = torch.autograd.grad(ctx.attend(*leaves, *run), leaves, part)
+                grads = torch.autograd.grad(ctx.attend(*leaves, *run), leaves, grad_chunk)
                 for (total, at), part_grad in zip(_located(into_q, into_k, into_v, run), grads, strict=True):
                     total.index_add_(0, at.flatten(), part_grad.flatten(0, 1))
         return None, None, None, into_q, into_k, into_v

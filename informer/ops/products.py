@@ -174,7 +174,7 @@ class _CircularProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.dtypes = x.dtype, weight.dtype
-        x, weight, bias = (each.to(dtype) for each in (x, weight, bias))
+        x, weight, bias = (tensor.to(dtype) for tensor in (x, weight, bias))
         ctx.save_for_backward(x, weight)
         return product(_taps(x), weight, bias)
 

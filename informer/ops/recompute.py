@@ -51,15 +51,15 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        operands, needed, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
-        totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needed, strict=True)]
+        operands, needs_grad, device = ctx.saved_tensors, ctx.needs_input_grad[2:], grad.device
+        totals = [torch.zeros_like(x) if need else x for x, need in zip(operands, needs_grad, strict=True)]
         pieces = zip(ctx.cut(*operands), ctx.cut(*totals), ctx.cut(grad, *operands[1:]), strict=True)
         with as_before(ctx, device):
             for piece, sums, (grad_piece, *_) in pieces:
-                leaves = [x.detach().requires_grad_(need) for x, need in zip(piece, needed, strict=False)]
+                leaves = [x.detach().requires_grad_(need) for x, need in zip(piece, needs_grad, strict=False)]
                 out = ctx.attend(*leaves, *piece[len(leaves) :])
                 _add_gradients(out, grad_piece, leaves, sums)
-        return None, None, *(total if need else None for total, need in zip(totals, needed, strict=True))
+        return None, None, *(total if need else None for total, need in zip(totals, needs_grad, strict=True))
 
 
 def remember(ctx: Any, device: torch.device) -> None:
@@ -90,18 +90,18 @@ def _put_together(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands:
     pieces = cut(q, *operands)
     first = attend(*next(pieces))
     n_batch = q.shape[0] if q.shape[0] > 1 else first.shape[0]  # queries of one sequence may serve many values
-    whole = first.new_empty(n_batch, first.shape[1], q.shape[2], *first.shape[3:])
-    places = (place for place, *_ in cut(whole, *operands))
-    next(places).copy_(first)
-    for place, piece in zip(places, pieces, strict=True):
-        place.copy_(attend(*piece))
-    return whole
+    out = first.new_empty(n_batch, first.shape[1], q.shape[2], *first.shape[3:])
+    targets = (target for target, *_ in cut(out, *operands))
+    next(targets).copy_(first)
+    for target, piece in zip(targets, pieces, strict=True):
+        target.copy_(attend(*piece))
+    return out
 
 
 def _add_gradients(out: Tensor, grad: Tensor, leaves: list[Tensor], sums: tuple[Any, ...]) -> None:
     """Add the gradient of every leaf that requires one to its slot in `sums`."""
-    wanted = [(leaf, total) for leaf, total in zip(leaves, sums, strict=False) if leaf.requires_grad]
-    parts = torch.autograd.grad(out, [leaf for leaf, _ in wanted], grad, allow_unused=True)
-    for (_, total), part in zip(wanted, parts, strict=True):
-        if part is not None:
-            total.add_(part)
+    required = [(leaf, total) for leaf, total in zip(leaves, sums, strict=False) if leaf.requires_grad]
+    gradients = torch.autograd.grad(out, [leaf for leaf, _ in required], grad, allow_unused=True)
+    for (_, total), gradient in zip(required, gradients, strict=True):
+        if gradient is not None:
+            total.add_(gradient)
