@@ -52,8 +52,8 @@ def attention_maps(model: ForecastModel, batch: Batch) -> list[AttentionMap]:
             hook = layer.attention.register_forward_pre_hook(partial(_note, inputs, place))
             hooks.callback(hook.remove)
         model_output(model, batch)
-    maps = (_map(place, layers[place].attention, own) for place, own in inputs.items())
-    return [one for one in maps if one is not None]
+    maps = (_map(place, layers[place].attention, layer_inputs) for place, layer_inputs in inputs.items())
+    return [attention_map for attention_map in maps if attention_map is not None]
 
 
 def _note(

@@ -163,7 +163,7 @@ Baseline = FittedBaseline | NonNegative
 def bounded(baselines: Sequence[FittedBaseline], model: ForecastModel) -> list[Baseline]:
     """Baselines clipped at zero where the model is, so that clipping does not decide the comparison."""
     places = model.non_negative
-    return [NonNegative(one, places) if places else one for one in baselines]
+    return [NonNegative(baseline, places) if places else baseline for baseline in baselines]
 
 
 def fit_ridge(
@@ -187,7 +187,7 @@ def fit_ridge(
     Raises:
         InputError: a part has no windows, or a step of the horizon is never observed.
     """
-    fitted, held_out = (_moments(part, known, positions, max_rows) for part in (train, val))
+    fitted, held_out = (_moments(windows, known, positions, max_rows) for windows in (train, val))
     design, response = fitted.as_rows()
     weights = {penalty: _solve(design, response, penalty) for penalty in penalties}
     best = min(weights, key=lambda penalty: held_out.rank(weights[penalty]))
@@ -246,8 +246,8 @@ class _Moments:
         """seq_len rows with the same moments: fitting these rows equals fitting all of them."""
         values, vectors = np.linalg.eigh(self.gram)
         # Without its mean X lacks one direction, and constant columns remove more: those rows stay zero.
-        kept = values > values[-1] * len(values) * np.finfo(float).eps
-        root = np.sqrt(values, where=kept, out=np.zeros_like(values))[:, None]
+        nonzero = values > values[-1] * len(values) * np.finfo(float).eps
+        root = np.sqrt(values, where=nonzero, out=np.zeros_like(values))[:, None]
         rotated = vectors.T @ self.cross
         return root * vectors.T, np.divide(rotated, root, where=root > 0, out=np.zeros_like(rotated))
 
@@ -256,14 +256,14 @@ class _Moments:
         return float((weight * (self.gram @ weight - 2 * self.cross)).sum())
 
 
-def _moments(windows: Windows, known: KnownEffects, positions: Sequence[int], max_rows: int) -> _Moments:
+def _moments(windows: Windows, effects: KnownEffects, positions: Sequence[int], max_rows: int) -> _Moments:
     """Moments over evenly spaced windows, as many as `max_rows` allows, after subtracting known effects."""
     if not len(windows):
         raise InputError("ridge baseline: expected training and validation windows, found a part without any")
     thinned = windows.at(windows.starts[:: -(-len(windows) * len(positions) // max_rows)])
-    sizes, values = windows.sizes, known.without(windows.store, positions).values
-    kept = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
-    sums, total = np.zeros((len(kept), len(kept))), 0
+    sizes, values = windows.sizes, effects.without(windows.store, positions).values
+    row_offsets = np.concatenate([np.arange(sizes.seq_len), np.arange(sizes.first, sizes.rows)])
+    sums, total = np.zeros((len(row_offsets), len(row_offsets))), 0
     observed = np.zeros(sizes.pred_len)
     for first, count, stride in _evenly_spaced(thinned):
         last = first + stride * (count - 1) + sizes.rows
@@ -274,10 +274,10 @@ def _moments(windows: Windows, known: KnownEffects, positions: Sequence[int], ma
             rows = rows - (rows[~missing].mean() if not missing.all() else 0.0)
             if missing.any():
                 places = stride * np.arange(count)
-                _, z, seen = ObservedRows.of(rows).windows(places, sizes.seq_len, kept[sizes.seq_len :])
-                sums, total, observed = sums + z.T @ z, total + len(z), observed + seen
+                _, z, n_observed = ObservedRows.of(rows).windows(places, sizes.seq_len, row_offsets[sizes.seq_len :])
+                sums, total, observed = sums + z.T @ z, total + len(z), observed + n_observed
                 continue
-            sums += window_products(rows, sizes.rows, kept, stride=stride)
+            sums += window_products(rows, sizes.rows, row_offsets, stride=stride)
             total, observed = total + count, observed + count
     if (observed < total).any():
         if not observed.all():
@@ -285,8 +285,8 @@ def _moments(windows: Windows, known: KnownEffects, positions: Sequence[int], ma
         sums = scaled_up(sums, total, observed, sizes.seq_len)
     sums -= sums[: sizes.seq_len].mean(axis=0)
     sums -= sums[:, : sizes.seq_len].mean(axis=1, keepdims=True)
-    own, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)
-    return _Moments(sums[own, own], sums[own, ahead], len(thinned))
+    history, ahead = slice(0, sizes.seq_len), slice(sizes.seq_len, None)
+    return _Moments(sums[history, history], sums[history, ahead], len(thinned))
 
 
 def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:
@@ -295,5 +295,5 @@ def _evenly_spaced(windows: Windows) -> Iterator[tuple[int, int, int]]:
     series = np.searchsorted(windows.store.first_rows.cpu().numpy(), starts, side="right")
     steps = np.diff(starts)
     step = int(np.median(steps)) if len(steps) else 1
-    for part in np.split(starts, np.flatnonzero((steps != step) | (np.diff(series) != 0)) + 1):
-        yield int(part[0]), len(part), step
+    for run in np.split(starts, np.flatnonzero((steps != step) | (np.diff(series) != 0)) + 1):
+        yield int(run[0]), len(run), step

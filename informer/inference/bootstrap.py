@@ -100,8 +100,10 @@ def skill_interval(
     skills: list[np.ndarray] = []
     for first in range(0, draws, at_once):
         starts = rng.integers(0, n, size=(min(at_once, draws - first), n_blocks))
-        own, other = np.moveaxis(sums[starts].sum(axis=1), -1, 0)
-        skills.append(1.0 - np.divide(own, other, out=np.full_like(own, np.nan), where=other > 0))
+        error_sums, other_sums = np.moveaxis(sums[starts].sum(axis=1), -1, 0)
+        skills.append(
+            1.0 - np.divide(error_sums, other_sums, out=np.full_like(error_sums, np.nan), where=other_sums > 0)
+        )
     tail = (1.0 - level) / 2
     all_skills = np.concatenate(skills)
     if np.isnan(all_skills).any():

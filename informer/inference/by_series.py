@@ -32,25 +32,25 @@ def by_series(
     counts = np.bincount(owners, minlength=len(series))
     shares = errors[model].shares()
     totals = np.bincount(owners, shares, len(series))
-    kept = np.flatnonzero(totals)
+    observed = np.flatnonzero(totals)
     means = {}
-    for name, one in errors.items():
-        sums = [np.bincount(owners, shares * column, len(series)) for column in one.by_window().T]
-        means[name] = np.stack(sums, axis=1)[kept] / totals[kept, None]
+    for name, forecaster_errors in errors.items():
+        sums = [np.bincount(owners, shares * column, len(series)) for column in forecaster_errors.by_window().T]
+        means[name] = np.stack(sums, axis=1)[observed] / totals[observed, None]
     rivals = np.min([values[:, 0] for name, values in means.items() if name != model], axis=0)
     worst = np.argsort(-means[model][:, 0], kind="stable")
     tables = []
     for name, values in means.items():
         table = pd.DataFrame(values, columns=list(SCORES))
         table.insert(0, "model", name)
-        table.insert(0, "windows", counts[kept])
-        table.insert(0, "series", [series[int(place)] for place in kept])
+        table.insert(0, "windows", counts[observed])
+        table.insert(0, "series", [series[int(place)] for place in observed])
         with np.errstate(divide="ignore", invalid="ignore"):
             table["skill"] = 1 - values[:, 0] / rivals if name == model else np.nan
         tables.append(table.iloc[worst])
-    whole = pd.concat(tables)
-    order = np.arange(len(whole)).reshape(len(tables), -1).T.ravel()
-    return whole.iloc[order].reset_index(drop=True).replace([np.inf, -np.inf], np.nan)
+    combined = pd.concat(tables)
+    order = np.arange(len(combined)).reshape(len(tables), -1).T.ravel()
+    return combined.iloc[order].reset_index(drop=True).replace([np.inf, -np.inf], np.nan)
 
 
 def worst_series(
@@ -58,10 +58,12 @@ def worst_series(
 ) -> str:
     """One line: the series with the highest errors, and the number of series for which a baseline is better."""
     table = by_series(errors, series, owners, model)
-    own = table[table["model"] == model]
-    named = ", ".join(f"{name} {mse:.3g}" for name, mse in own[["series", "mse_scaled"]].head(MOST_WORST).to_numpy())
-    behind = int((own["skill"] < 0).sum())
+    model_rows = table[table["model"] == model]
+    named = ", ".join(
+        f"{name} {mse:.3g}" for name, mse in model_rows[["series", "mse_scaled"]].head(MOST_WORST).to_numpy()
+    )
+    behind = int((model_rows["skill"] < 0).sum())
     return (
         f"by series (metrics_by_series.csv): highest scaled MSE for {named}; "
-        f"a baseline is better for {behind} of {len(own)}"
+        f"a baseline is better for {behind} of {len(model_rows)}"
     )

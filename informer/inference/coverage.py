@@ -30,7 +30,7 @@ class Means:
         """Add the windows of one batch; missing actual values are ignored."""
         missing = actual.isnan()
         sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in parts.items()}
-        self._sums = {name: self._sums.get(name, 0.0) + own for name, own in sums.items()}
+        self._sums = {name: self._sums.get(name, 0.0) + batch_sum for name, batch_sum in sums.items()}
         self._counts = self._counts + to_float64(~missing).sum(dim=0).cpu()
         self.windows += len(actual)
 
@@ -66,8 +66,8 @@ class IntervalScores:
         self, quantiles: Sequence[float], calibration: Calibration | None, intervals: Sequence[int] = REPORTED_LEVELS
     ) -> None:
         self._levels, self._calibration = quantiles, calibration
-        held = [level for level in intervals if calibration is not None and calibration.holds(level)]
-        self._conformal = {level: Means() for level in held}
+        calibrated = [level for level in intervals if calibration is not None and calibration.holds(level)]
+        self._conformal = {level: Means() for level in calibrated}
         self._central = {pair: Means() for pair in central_pairs(quantiles)}
         self._quantiles = {level: Means() for level in quantiles}
 
@@ -116,8 +116,8 @@ class IntervalScores:
             means.add(_interval(inside, standard(quantiles[high]) - standard(quantiles[low])), actual)
         for quantile, values in quantiles.items():
             below = 100.0 * (actual <= values).float()
-            parts = {"pinball": pinball(standard(values), standard(actual), quantile), "coverage": below}
-            self._quantiles[quantile].add(parts, actual)
+            scores = {"pinball": pinball(standard(values), standard(actual), quantile), "coverage": below}
+            self._quantiles[quantile].add(scores, actual)
 
 
 def _interval(inside: Bool[Tensor, "b pred_len n"], width: Float[Tensor, "*b pred_len n"]) -> dict[str, Tensor]:

@@ -44,13 +44,13 @@ def with_decoding(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
     model = checkpoint.config["model"]
     if wanted.decoding is not None and "decoding" not in config_class(family_of(model)).__dataclass_fields__:
         raise InputError(f"model.decoding: expected model.family=informer, found {family_of(model)}")
-    own = {"decoding": Decoding.one_pass.name, "offset": 0} | model
-    other = dict(own)
+    current = {"decoding": Decoding.one_pass.name, "offset": 0} | model
+    other = dict(current)
     if wanted.decoding not in (None, EvalDecoding.both):
         other["decoding"] = wanted.decoding.name
     if wanted.offset is not None:
         other["offset"] = wanted.offset
-    if other == own:
+    if other == current:
         return checkpoint
     return replace(checkpoint, config=checkpoint.config | {"model": other}, calibration=None)
 
@@ -106,6 +106,8 @@ def decodings_table(decodings: Sequence[Decoded]) -> Table:
     table = Table(title="same weights, scaled errors", title_justify="left", box=SIMPLE_HEAD, padding=0)
     for place, heading in enumerate(("decoding", "MSE", "MAE", "ms/window")):
         table.add_column(heading, justify="right" if place else "left")
-    for one in decodings:
-        table.add_row(one.decoding, *(f"{value:.4g}" for value in (one.mse, one.mae, one.ms_per_window)))
+    for decoded in decodings:
+        table.add_row(
+            decoded.decoding, *(f"{value:.4g}" for value in (decoded.mse, decoded.mae, decoded.ms_per_window))
+        )
     return table

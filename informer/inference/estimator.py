@@ -52,9 +52,9 @@ def metrics_table(saved: str | None) -> pd.DataFrame:
     try:
         scores = json.loads(saved)["scores"]
         rows = {
-            (units, name): dict(parts[units]["overall"])
+            (units, name): dict(by_units[units]["overall"])
             for units in ("scaled", "original")
-            for name, parts in scores.items()
+            for name, by_units in scores.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"metrics.json: cannot be read ({type(error).__name__}: {error})") from error
@@ -68,9 +68,9 @@ def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | Non
         InputError: there is no such origin.
     """
     how = Rolling(horizon=horizon, stride=stride)
-    kept, firsts, _ = with_origins(model, panel, how)
-    scores = RollingScores(model, kept, firsts, how)
-    tables = roll_panel(model, kept, how, firsts=firsts, scores=scores)
+    valid_series, firsts, _ = with_origins(model, panel, how)
+    scores = RollingScores(model, valid_series, firsts, how)
+    tables = roll_panel(model, valid_series, how, firsts=firsts, scores=scores)
     assert sum(map(len, tables))
     return scores.evaluation().skill
 
@@ -90,9 +90,9 @@ def forecast_figure(
     """
     from informer.inference.jobs.picture import figure_of  # imports matplotlib
 
-    chosen = [one for one in panel if series is None or one.name == series][:1]
+    chosen = [member for member in panel if series is None or member.name == series][:1]
     if not chosen:
-        raise InputError(f"series={series}: expected one of {listed([one.name for one in panel])}")
+        raise InputError(f"series={series}: expected one of {listed([member.name for member in panel])}")
     (forecast,) = model.forecast(chosen, horizon=horizon, levels=levels)
     return figure_of(forecast, title=chosen[0].name if len(panel) > 1 else "")
 
@@ -100,10 +100,10 @@ def forecast_figure(
 def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     """The configuration for training on a table; `path` is its file, if it is saved as one."""
     if isinstance(config.get("dataset"), Mapping):  # overrides of single keys; the dataset stays `csv`
-        rest = {key: value for key, value in config.items() if key != "dataset"}
-        config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | rest
-    kept = {} if path is None else {"dataset.path": as_given(str(path))}
-    return compose("train", {"dataset": "csv", **kept, **config})
+        other_settings = {key: value for key, value in config.items() if key != "dataset"}
+        config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
+    path_setting = {} if path is None else {"dataset.path": as_given(str(path))}
+    return compose("train", {"dataset": "csv", **path_setting, **config})
 
 
 def known_attributes(attributes: Given | None) -> pd.DataFrame | str | None:
@@ -119,8 +119,8 @@ def reader_with(reader: Reader, attributes: Given | None) -> Reader:
     Raises:
         InputError: see `Reader.knowing`.
     """
-    known = known_attributes(attributes)
-    return reader if known is None else reader.knowing(known)
+    parsed = known_attributes(attributes)
+    return reader if parsed is None else reader.knowing(parsed)
 
 
 def panel_of(
@@ -153,8 +153,8 @@ def panels_of(reader: Reader, frames: Mapping[Any, Given] | Sequence[Given]) -> 
     """The series of each of these, by name; see `panel_of`."""
     is_named = isinstance(frames, Mapping)
     return {
-        name: panel_of(reader, given, str(name) if is_named or path_of(given) is None else None)
-        for name, given in by_name(frames).items()
+        name: panel_of(reader, frame, str(name) if is_named or path_of(frame) is None else None)
+        for name, frame in by_name(frames).items()
     }
 
 
@@ -172,10 +172,10 @@ def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures:
     absent = [str(name) for name in panels if name not in futures]
     if absent:
         raise InputError(f"futures: expected one for each table, found none for {listed(absent)}")
-    known = {name: _future_of(reader, futures[name], f"future of {name}") for name in panels}
-    return [known[name].of(series) for name, panel in panels.items() for series in panel]
+    covariates = {name: _future_of(reader, futures[name], f"future of {name}") for name in panels}
+    return [covariates[name].of(series) for name, panel in panels.items() for series in panel]
 
 
-def _future_of(reader: Reader, given: Given, name: str) -> Futures:
-    path = path_of(given)
-    return reader.future_frame(frame_of(given, name), name) if path is None else reader.future_file(path, InputFormat())
+def _future_of(reader: Reader, frame: Given, name: str) -> Futures:
+    path = path_of(frame)
+    return reader.future_frame(frame_of(frame, name), name) if path is None else reader.future_file(path, InputFormat())

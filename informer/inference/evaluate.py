@@ -147,6 +147,8 @@ def score(
         spread.add(output, batch.target, batch.enc_x[:, :, targets], units=batch.units)
         return point(output, quantiles)
 
-    others = bounded(fit_baselines(data) if baselines is None else baselines, model)
-    evaluation = compare(forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=others)
+    clipped_baselines = bounded(fit_baselines(data) if baselines is None else baselines, model)
+    evaluation = compare(
+        forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=clipped_baselines
+    )
     return replace(evaluation, intervals=spread.intervals, quantiles=spread.quantiles)

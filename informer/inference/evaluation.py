@@ -83,8 +83,10 @@ class Evaluation:
             return Interval(math.nan, math.nan)
         if self._noise is None:  # seconds for many windows
             weights = self.errors[self.model].shares()  # every observed value has equal weight
-            own, rival = (weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline))
-            self._noise = skill_interval(own, rival, block=self.block)
+            model_errors, baseline_errors = (
+                weights * self.errors[name].by_window()[:, 0] for name in (self.model, self.best_baseline)
+            )
+            self._noise = skill_interval(model_errors, baseline_errors, block=self.block)
         return self._noise
 
     @property
@@ -137,9 +139,9 @@ class Evaluation:
         sums = self.errors[self.model].original
         remarks = list(self.notes)
         if self.quantiles:
-            parts = {name: means.overall() for name, means in self.quantiles.items()}
-            losses = ", ".join(f"{name} {part['pinball']:.3g}" for name, part in parts.items())
-            below = ", ".join(f"{name} {part['coverage']:.1f} %" for name, part in parts.items())
+            quantile_scores = {name: means.overall() for name, means in self.quantiles.items()}
+            losses = ", ".join(f"{name} {overall['pinball']:.3g}" for name, overall in quantile_scores.items())
+            below = ", ".join(f"{name} {overall['coverage']:.1f} %" for name, overall in quantile_scores.items())
             remarks.append(f"pinball loss {self.mean_pinball:.4g} in scaled units ({losses}); not above: {below}")
         for name, interval in self.intervals.items():
             scores = interval.overall()
@@ -243,8 +245,8 @@ class Evaluation:
         """Coverage of each column, or the range if there are more than MAX_COLUMNS."""
         covered = dict(zip(self.columns, interval.by_column()["coverage"], strict=True))
         ordered = sorted(covered, key=covered.__getitem__)
-        shown, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
-        return between.join(f"{name} {covered[name]:.1f} %" for name in shown)
+        names, between = (covered, ", ") if len(covered) <= MAX_COLUMNS else ((ordered[0], ordered[-1]), " to ")
+        return between.join(f"{name} {covered[name]:.1f} %" for name in names)
 
     def _scores(self, sums: ErrorSums) -> dict[str, Any]:
         return self._means(sums) | {"zero_actuals": sums.zero_actuals}
@@ -267,7 +269,7 @@ def _heading(metric: str) -> str:
 def _finite(value: Any) -> Any:
     """`value` with None instead of numbers that JSON cannot represent."""
     if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(part) for part in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

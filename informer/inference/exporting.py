@@ -151,8 +151,8 @@ def description(checkpoint: Checkpoint) -> dict[str, Any]:
             "with_observed_mask": [checkpoint.inputs[place] for place in dims.get("masked") or ()],
         },
         "categories": {
-            name: {label: number for number, label in enumerate(own, start=1)}
-            for name, own in checkpoint.categories.items()
+            name: {label: number for number, label in enumerate(labels, start=1)}
+            for name, labels in checkpoint.categories.items()
         },
         "series": checkpoint.series,
         "attributes": checkpoint.data.get(ATTRIBUTES, {}),

@@ -96,8 +96,12 @@ class Calibration:
 
     def unit(self, history: Float[Tensor, "b seq_len n"]) -> Float[Tensor, "b 1 n"]:
         """Factor of `half_width` for windows with this scaled history of the targets."""
-        one = self.variation
-        return torch.ones_like(history[:, :1]) if one is None else one.unit(differences(history, one.lag))
+        variation = self.variation
+        return (
+            torch.ones_like(history[:, :1])
+            if variation is None
+            else variation.unit(differences(history, variation.lag))
+        )
 
     def half_width(self, level: int) -> Float[Tensor, "pred_len n"]:
         """Scaled half width of the interval of a level in percent, for a window of usual variation.
@@ -169,7 +173,7 @@ def saved_calibration(checkpoint: Checkpoint) -> Calibration | None:
         raise InputError(f"{DOES_NOT_FIT}: expected a number of windows")
     if half_widths.dtype is not torch.float32 or not (half_widths >= 0).all():  # too few windows for a level: infinite
         raise InputError(f"{DOES_NOT_FIT}: expected half widths of at least 0")
-    further = {name: part for name, part in state.items() if name not in ("windows", "half_widths")}
+    further = {name: tensor for name, tensor in state.items() if name not in ("windows", "half_widths")}
     return Calibration(int(windows), half_widths, _saved_variation(further, n_targets) if further else None)
 
 
@@ -202,9 +206,9 @@ class Residuals:
         """Calibration with the power of POWERS that has the lowest interval score on these windows."""
         usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
         every = max(self.errors.numel() // COMPARED, 1)
-        part = Residuals(self.errors[::every], self.differences[::every], self.lag)
+        sample = Residuals(self.errors[::every], self.differences[::every], self.lag)
         variations = [Variation(self.lag, power, usual) for power in POWERS]
-        best = min(variations, key=lambda one: part._interval_score(part._calibration(one)))
+        best = min(variations, key=lambda variation: sample._interval_score(sample._calibration(variation)))
         return self._calibration(best)
 
     def _calibration(self, variation: Variation) -> Calibration:
@@ -253,7 +257,7 @@ def residuals(model: nn.Module, windows: Windows, *, batch_size: int, lag: int, 
 def joined(parts: Sequence[Residuals]) -> Residuals:
     """Concatenate residuals of the same lag."""
     return Residuals(
-        torch.cat([one.errors for one in parts]), torch.cat([one.differences for one in parts]), parts[0].lag
+        torch.cat([part.errors for part in parts]), torch.cat([part.differences for part in parts]), parts[0].lag
     )
 
 

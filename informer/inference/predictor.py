@@ -83,8 +83,8 @@ class TrainedModel:
             return pred_len
         if horizon < 1:
             raise InputError(f"horizon: expected at least 1, found {horizon}")
-        known = self.columns.targets + self.columns.known
-        unknown = [name for name in self.columns.inputs if name not in known]
+        available = self.columns.targets + self.columns.known
+        unknown = [name for name in self.columns.inputs if name not in available]
         if horizon > pred_len and unknown:
             raise InputError(
                 f"horizon={horizon}: expected at most pred_len={pred_len}; the model does not forecast "
@@ -145,7 +145,7 @@ class TrainedModel:
         horizon, widths = self.check_horizon(horizon), self.half_widths(levels)
         if not series:
             return []
-        self.warn_about_new([one.name for one in series])
+        self.warn_about_new([history.name for history in series])
         batch = self._batch(series, futures)
         first = self._output(batch, pad_to)
         histories, blocks = list(series), [self.rows(batch, first)]
@@ -158,7 +158,7 @@ class TrainedModel:
         bands = self.bands(batch, first, self.halves(batch, widths))
         return [
             Forecast(
-                series=one,
+                series=history,
                 targets=self.columns.targets,
                 values=values[i],
                 pred_len=self.sizes.pred_len,
@@ -166,7 +166,7 @@ class TrainedModel:
                 main=self.columns.main,
                 bands={suffix: reaching(rows[i], horizon) for suffix, rows in bands.items()},
             )
-            for i, one in enumerate(series)
+            for i, history in enumerate(series)
         ]
 
     def warn_about_new(self, names: Sequence[str]) -> None:
@@ -217,9 +217,11 @@ class TrainedModel:
         """Extra columns of a batch's forecasts, in data units: quantiles other than the median (q10), and the interval
         ends for these scaled half widths (lo80, hi80)."""
         center = point(output, self.quantiles).double().cpu()
-        parts = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
+        by_level = zip(self.quantiles, output.unbind(-1), strict=True) if self.quantiles else ()
         bands = {
-            quantile_name(level): self.clipped(_numpy(batch.in_units(part))) for level, part in parts if level != MEDIAN
+            quantile_name(level): self.clipped(_numpy(batch.in_units(values)))
+            for level, values in by_level
+            if level != MEDIAN
         }
         for level, half in halves.items():
             for name, end in (("lo", center - torch.from_numpy(half)), ("hi", center + torch.from_numpy(half))):
@@ -283,5 +285,7 @@ def _padded(batch: Batch, n: int) -> Batch:
     lacking = max(0, n - len(batch.enc_x))
     if not lacking:
         return batch
-    parts = {name: part for name, part in batch._asdict().items() if part is not None}
-    return Batch(**{name: torch.cat([part, part.new_zeros(lacking, *part.shape[1:])]) for name, part in parts.items()})
+    tensors = {name: tensor for name, tensor in batch._asdict().items() if tensor is not None}
+    return Batch(
+        **{name: torch.cat([tensor, tensor.new_zeros(lacking, *tensor.shape[1:])]) for name, tensor in tensors.items()}
+    )

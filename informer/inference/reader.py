@@ -56,17 +56,17 @@ class Reader:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        given = node_of(DatasetConfig, without_places(checkpoint.config["dataset"]))
+        dataset = node_of(DatasetConfig, without_places(checkpoint.config["dataset"]))
         self._as_trained = check(
             replace(
-                given,
+                dataset,
                 exclude=[],
                 columns=list(checkpoint.inputs),
                 categorical=list(checkpoint.categories),
                 static_covariates=list(checkpoint.static_covariates),
                 frequency=checkpoint.frequency,
                 # inferred from the UTC offsets in the training data; rows to forecast may contain only one of them
-                timezone=given.timezone or checkpoint.data.get("timezone"),
+                timezone=dataset.timezone or checkpoint.data.get("timezone"),
             )
         )
         self._time_col: str = checkpoint.data["time_col"]
@@ -169,12 +169,12 @@ class Reader:
             self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), written))
         return self._last_future[1]
 
-    def _read(self, read: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
+    def _read(self, read_table: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
         """A table, prepared, and its settings, with the time column of training if it exists."""
         config = self._reading([], written)
-        table = read(config)
+        table = read_table(config)
         if table.doubts and self._number_marks is not None:
-            table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
+            table = read_table(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
         # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
         table = prepared(table, self._timed(config, table))
         return table, self._timed(config, table)
@@ -207,15 +207,15 @@ class Reader:
         time_format = find_format(table, time_col, config.time_format, trained=self._time_format)
         config = replace(config, time_col=time_col, time_format=time_format)
         least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
-        parts = list(LongTable.of(table, series_col).tables())
-        self._check_number(len(parts), table.name)
+        pieces = list(LongTable.of(table, series_col).tables())
+        self._check_number(len(pieces), table.name)
         enough = (ahead or 0) + 1 if pads else least if lenient or config.short is Short.skip else 0
-        kept = [(own, one) for own, one in parts if len(own.frame) >= enough]
-        short = [f"{one} ({len(own.frame)} rows)" for own, one in parts if len(own.frame) < enough]
-        for own, one in kept or parts:
+        long_enough = [(piece, key) for piece, key in pieces if len(piece.frame) >= enough]
+        short = [f"{key} ({len(piece.frame)} rows)" for piece, key in pieces if len(piece.frame) < enough]
+        for piece, key in long_enough or pieces:
             with report.gathering():
-                series = self._checked(series_from_table(own, config, one, history=history))
-                series = left_padded(series, least - len(series)) if pads and kept else series
+                series = self._checked(series_from_table(piece, config, key, history=history))
+                series = left_padded(series, least - len(series)) if pads and long_enough else series
                 if line := self._sparse(series, config) if ahead is None else None:
                     sparse.append(line)
                 else:
@@ -224,7 +224,7 @@ class Reader:
             report.add(_and_more(sparse))
         report.refuse()
         lines = [_and_more(sparse)] if sparse else []
-        if kept and short:
+        if long_enough and short:
             advice = "" if pads else "; dataset.short=pad repeats their first row"
             lines.append(f"{table.name}: {series_col} {listed(short)}, expected at least {enough} rows{advice}")
         return _with_left_out(panel, lines, is_logged=not lenient)
@@ -246,11 +246,11 @@ class Reader:
         table = self._coded(table)
         if config.series_col is None or config.series_col not in table.columns:
             return Futures(name=table.name, shared=future_of_table(table, config, self._time_format))
-        own = {
-            one: future_of_table(part, config, self._time_format)
-            for part, one in LongTable.of(table, config.series_col).tables()
+        by_series = {
+            key: future_of_table(piece, config, self._time_format)
+            for piece, key in LongTable.of(table, config.series_col).tables()
         }
-        return Futures(name=table.name, own=own)
+        return Futures(name=table.name, own=by_series)
 
     def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
         """Settings for a table with these columns: those of the training data, overridden by `written`."""

@@ -76,8 +76,8 @@ class Forecast:
 
     def check_finite(self) -> None:
         """Raise an InputError if a forecast, or a band within pred_len rows, is not finite."""
-        known = (ends[: self.pred_len] for ends in self.bands.values())
-        if not all(np.isfinite(part).all() for part in (self.values, *known)):
+        bands = (ends[: self.pred_len] for ends in self.bands.values())
+        if not all(np.isfinite(values).all() for values in (self.values, *bands)):
             raise InputError(
                 f"{self.series.name}: the forecast is not finite; look for extreme values in its last rows"
             )
@@ -129,6 +129,6 @@ class Forecast:
 
 def places_of(values: Float64[np.ndarray, "n"], digits: int) -> int:
     """Decimal places that leave this many digits of the standard deviation, or of the size of a constant column."""
-    known = values[np.isfinite(values)]
-    size = (float(np.std(known)) or float(np.max(np.abs(known)))) if len(known) else 0.0
+    finite = values[np.isfinite(values)]
+    size = (float(np.std(finite)) or float(np.max(np.abs(finite)))) if len(finite) else 0.0
     return digits - 1 - math.floor(math.log10(size)) if size > 0 and math.isfinite(size) else 0

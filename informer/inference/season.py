@@ -28,10 +28,10 @@ MOST_COLUMNS, MOST_SEASONS, MOST_NAMES = 12, 6, 3
 
 def best_seasonal_naive(data: Data) -> SeasonalNaive:
     """Seasonal naive with, for each target, the season of lowest error on the validation windows."""
-    parts = (slice(split.train.start, split.train.stop) for split in data.splits)
+    slices = (slice(split.train.start, split.train.stop) for split in data.splits)
     training = [
-        replace(series, timestamps=series.timestamps[part], values=series.values[part])
-        for series, part in zip(data.panel, parts, strict=True)
+        replace(series, timestamps=series.timestamps[rows], values=series.values[rows])
+        for series, rows in zip(data.panel, slices, strict=True)
     ]
     return seasonal_naive_for(training, data.columns, data.val)
 
@@ -49,10 +49,10 @@ def seasonal_naive_for(training: Sequence[Series], columns: Columns, val: Window
     seq_len, offset = val.sizes.seq_len, val.sizes.offset
     usual = seasonal_naive(frequency.season, positions, seq_len=seq_len, offset=offset)
     seasons = _found(training, columns.targets)
-    others = [season for season in seasons if season <= seq_len and season not in (1, usual.season)]
-    if not others:
+    candidates = [season for season in seasons if season <= seq_len and season not in (1, usual.season)]
+    if not candidates:
         return usual
-    seasons = [usual.season, *others]
+    seasons = [usual.season, *candidates]
     errors = _errors([SeasonalNaive(season, positions, offset=offset) for season in seasons], val)
     errors[1:] /= 1 - GAIN
     chosen = tuple(seasons[place] for place in errors.argmin(dim=0).tolist())
@@ -64,12 +64,15 @@ def seasonal_naive_for(training: Sequence[Series], columns: Columns, val: Window
 def _note(usual: SeasonalNaive, chosen: Sequence[int], targets: Sequence[str]) -> str:
     """The chosen seasons and their targets, as text."""
     instead = "the last value" if usual.season == 1 else f"the last {usual.season} steps"
-    own = {season: [name for name, one in zip(targets, chosen, strict=True) if one == season] for season in chosen}
-    own.pop(usual.season, None)
-    if len(own) == 1 and len(set(chosen)) == 1:
+    by_season = {
+        season: [name for name, chosen_season in zip(targets, chosen, strict=True) if chosen_season == season]
+        for season in chosen
+    }
+    by_season.pop(usual.season, None)
+    if len(by_season) == 1 and len(set(chosen)) == 1:
         return f"seasonal naive: the last {chosen[0]} steps repeated, better on validation than {instead}"
-    parts = ", ".join(f"{season} for {listed(names, MOST_NAMES)}" for season, names in own.items())
-    return f"seasonal naive: {instead} repeated, except where better on validation: {parts}"
+    exceptions = ", ".join(f"{season} for {listed(names, MOST_NAMES)}" for season, names in by_season.items())
+    return f"seasonal naive: {instead} repeated, except where better on validation: {exceptions}"
 
 
 def _found(training: Sequence[Series], targets: Sequence[str]) -> list[int]:
@@ -85,6 +88,9 @@ def _errors(baselines: Sequence[SeasonalNaive], val: Windows) -> Float64[Tensor,
     for numbers in torch.arange(0, n, max(1, -(-n // MOST_WINDOWS))).split(256):
         batch = val.batch(numbers)
         sums = sums + torch.stack(
-            [(to_float64(one(batch)) - to_float64(batch.target)).square().nansum(dim=(0, 1)).cpu() for one in baselines]
+            [
+                (to_float64(baseline(batch)) - to_float64(batch.target)).square().nansum(dim=(0, 1)).cpu()
+                for baseline in baselines
+            ]
         )
     return sums

@@ -22,10 +22,10 @@ MOST_FORECASTS = 4
 
 def check_series(data: Data, names: Sequence[str]) -> None:
     """Raise an InputError if a name is not one of the series."""
-    known = [series.name for series in data.panel]
-    unknown = [name for name in names if name not in known]
+    available = [series.name for series in data.panel]
+    unknown = [name for name in names if name not in available]
     if unknown:
-        raise InputError(f"plot_series={unknown[0]}: no such series in the data, expected some of {listed(known)}")
+        raise InputError(f"plot_series={unknown[0]}: no such series in the data, expected some of {listed(available)}")
 
 
 @torch.inference_mode()
@@ -57,11 +57,11 @@ def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
         )
         for level in levels
     }  # fmt: skip
-    known = pd.DataFrame(series.values, series.timestamps, list(series.columns))
-    before = known[:row].iloc[-2 * len(values) :]
+    observed = pd.DataFrame(series.values, series.timestamps, list(series.columns))
+    before = observed[:row].iloc[-2 * len(values) :]
     forecasts = f"{len(windows)} forecasts of" if len(windows) > 1 else "a forecast of"
     return plot_forecast(
-        before, frame(values), known.loc[times, columns], bands=bands, target=data.columns.main,
+        before, frame(values), observed.loc[times, columns], bands=bands, target=data.columns.main,
         title=f"{name}: {forecasts} {data.sizes.pred_len} rows, test part",
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ def _last_windows(data: Data, place: int) -> Int[Tensor, "w"]:
     """Indices of the last consecutive, non-overlapping test windows of one series, oldest first."""
     first = int(data.test.store.first_rows[place])
     starts = data.test.starts
-    own = ((starts >= first) & (starts < first + len(data.panel[place]))).nonzero()[:, 0]
-    chosen = own.flip(0)[:: data.sizes.pred_len][:MOST_FORECASTS].flip(0)
+    in_series = ((starts >= first) & (starts < first + len(data.panel[place]))).nonzero()[:, 0]
+    chosen = in_series.flip(0)[:: data.sizes.pred_len][:MOST_FORECASTS].flip(0)
     gaps = torch.diff(starts[chosen]) != data.sizes.pred_len
     return chosen[int(gaps.nonzero()[-1]) + 1 :] if gaps.any() else chosen

@@ -84,8 +84,8 @@ class Job:
 
     def own_future(self, model: TrainedModel, source: InputFile) -> Futures | None:
         """Future covariates of one file, if each file has its own."""
-        own = self.future[source.name] if isinstance(self.future, Mapping) else None
-        return None if own is None else model.reader.future_file(own, self.written)
+        path = self.future[source.name] if isinstance(self.future, Mapping) else None
+        return None if path is None else model.reader.future_file(path, self.written)
 
     def name_in_long(self, source: InputFile, series: Series) -> str:
         """Name of a series in the table of all files (format=long)."""
@@ -98,7 +98,10 @@ class Job:
         if self.rolling:
             return [rolled_of(source.name, self.writer.format), metrics_of(source.name)]
         pictures = self.writer.pictures_of(source.name)
-        return [self.writer.output_of(source.name), *(str(one.relative_to(self.writer.folder)) for one in pictures)]
+        return [
+            self.writer.output_of(source.name),
+            *(str(picture.relative_to(self.writer.folder)) for picture in pictures),
+        ]
 
     def check_inputs(self, sources: Sequence[InputFile]) -> None:
         """Raise an InputError if an output would overwrite an input file."""
@@ -143,8 +146,8 @@ Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
 def chunks(sources: Sequence[InputFile], job: Job, journal: Journal) -> Iterator[Chunk]:
     """The files that are not done yet, `job.batch_size` at a time."""
     for first in range(0, len(sources), job.batch_size):
-        part = sources[first : first + job.batch_size]
-        todo = [source for source in part if not journal.is_done(source, job.files_of(source))]
+        batch = sources[first : first + job.batch_size]
+        todo = [source for source in batch if not journal.is_done(source, job.files_of(source))]
         if todo:
             yield todo
 
@@ -207,7 +210,7 @@ def _forecasts_of(
     try:
         together = [series for history in histories.values() for series in history.series]
         forecasts = iter(
-            _forecasts(model, job, together, [known for history in histories.values() for known in history.ahead])
+            _forecasts(model, job, together, [future for history in histories.values() for future in history.ahead])
         )
         return {source: list(islice(forecasts, len(history.series))) for source, history in histories.items()}
     except Exception:
@@ -222,9 +225,9 @@ def _forecasts_of(
 
 def _known_ahead(model: TrainedModel, job: Job, series: Sequence[Series], futures: Futures | None) -> list[Future]:
     """Future covariates of each series, checked; empty without futures."""
-    ahead = [] if futures is None else [futures.of(one) for one in series]
-    for one, future in zip(series, ahead, strict=False):
-        model.check_future(one, future, job.horizon)
+    ahead = [] if futures is None else [futures.of(member) for member in series]
+    for member, future in zip(series, ahead, strict=False):
+        model.check_future(member, future, job.horizon)
     return ahead
 
 
@@ -232,9 +235,9 @@ def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: S
     """Forecasts in batches of fixed size, so that no result depends on the number of other series."""
     at_once = job.batch_size if job.many or len(series) > 1 else 1
     for first in range(0, len(series), at_once):
-        part = slice(first, first + at_once)
+        batch = slice(first, first + at_once)
         yield from model.forecast(
-            series[part], horizon=job.horizon, levels=job.levels, futures=ahead[part] or None, pad_to=at_once
+            series[batch], horizon=job.horizon, levels=job.levels, futures=ahead[batch] or None, pad_to=at_once
         )
 
 
@@ -255,9 +258,9 @@ def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
 
 def _read(row: Row, series: Sequence[Series]) -> Row:
     """Add the row count, origin and repairs of the series that were read."""
-    origin = max(one.timestamps[-1] for one in series)
-    repairs = "\n".join(line for one in series for line in one.repairs)
-    return replace(row, rows=str(sum(one.n_rows for one in series)), origin=str(origin), message=repairs)
+    origin = max(member.timestamps[-1] for member in series)
+    repairs = "\n".join(line for member in series for line in member.repairs)
+    return replace(row, rows=str(sum(member.n_rows for member in series)), origin=str(origin), message=repairs)
 
 
 def _new_row(source: InputFile) -> Row:

@@ -26,11 +26,13 @@ class InputFile:
 def name_sources(paths: Sequence[Path]) -> list[InputFile]:
     """Names as in training (`series_names`), with the file ending if two would be equal otherwise."""
     names = series_names(paths)
-    whole = [str(Path(name).with_name(path.name)) for name, path in zip(names, paths, strict=True)]
+    full_names = [str(Path(name).with_name(path.name)) for name, path in zip(names, paths, strict=True)]
     times = Counter(names)
-    mixed = [name if times[name] == 1 else long for name, long in zip(names, whole, strict=True)]
+    mixed = [name if times[name] == 1 else long for name, long in zip(names, full_names, strict=True)]
     # a.csv, a.csv.gz and a.csv.csv: the last without its ending equals the first with its ending
-    return [InputFile(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else whole, strict=True)]
+    return [
+        InputFile(*pair) for pair in zip(paths, mixed if len(set(mixed)) == len(mixed) else full_names, strict=True)
+    ]
 
 
 def match_futures(wanted: str, sources: Sequence[InputFile]) -> Path | dict[str, Path]:
@@ -79,9 +81,9 @@ def check_outside(path: Path, output: Path) -> None:
 
 def _would_find(pattern: str, folder: Path) -> bool:
     """Whether a pattern matches files in this folder."""
-    parts = expanded(pattern).parts
-    fixed = list(takewhile(lambda part: not has_magic(part), parts))
-    free, top = parts[len(fixed) :], Path(*fixed).resolve()
+    components = expanded(pattern).parts
+    fixed = list(takewhile(lambda component: not has_magic(component), components))
+    free, top = components[len(fixed) :], Path(*fixed).resolve()
     if not free or not folder.is_relative_to(top):
         return False
     below = folder.relative_to(top).parts

@@ -34,7 +34,7 @@ def _bands(forecast: Forecast) -> dict[str, Band]:
     ends = {f"{level} % interval": (f"lo{level}", f"hi{level}") for level in levels}
     quantiles = {float(suffix[1:]): suffix for suffix in forecast.bands if suffix.startswith("q")}
     for low in sorted(quantiles):
-        high = next((one for one in quantiles if abs(one - (100 - low)) < EQUAL), None)
+        high = next((quantile for quantile in quantiles if abs(quantile - (100 - low)) < EQUAL), None)
         if low < MIDDLE and high is not None:
             ends[f"{quantiles[low]} to {quantiles[high]}"] = quantiles[low], quantiles[high]
     columns = list(forecast.targets)

@@ -75,7 +75,10 @@ def _outcomes(job: Job, chunks: Sequence[Chunk], device: str, workers: int | Non
 
         unit = "GPU" if device == "cuda" else "CPU"
         size = workers or capacity(unit)
-        plain = [{"paths": [str(one.path) for one in chunk], "names": [one.name for one in chunk]} for chunk in chunks]
+        plain = [
+            {"paths": [str(source.path) for source in chunk], "names": [source.name for source in chunk]}
+            for chunk in chunks
+        ]
         data = ray.data.from_items(plain, override_num_blocks=len(plain))
         data.context.execution_options.preserve_order = True
         data.context.enable_progress_bars = False

@@ -51,9 +51,9 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
     Raises:
         InputError: no readable checkpoint, or a single file that cannot be forecast; nothing is written then.
     """
-    wanted = settings.input or ""
-    files = list_files("input", wanted)
-    path = expanded(wanted)
+    pattern = settings.input or ""
+    files = list_files("input", pattern)
+    path = expanded(pattern)
     sources = [InputFile(path, name_of(path))] if files is None else name_sources(files)
     with logging_to(console, quiet=files is not None):
         model = TrainedModel.load(located(settings), device=settings.device)
@@ -65,7 +65,7 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
         if files is None:
             check_outside(path, job.writer.folder)
             return _predict_one(model, job, sources[0], console)
-        check_output(wanted, files, job.writer.folder)
+        check_output(pattern, files, job.writer.folder)
         with only_writer(job.writer.folder, "output"):
             return _predict_many(_engine(settings, model), job, sources, console, resume=settings.resume)
 
@@ -94,8 +94,8 @@ def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -
             adaptive=settings.adaptive,
         )
     plots = not many and rolling is None if settings.plots is None else settings.plots
-    wanted = tuple(dict.fromkeys(settings.plot_series))
-    unknown = [name for name in wanted if many and name not in {source.name for source in sources}]
+    plotted = tuple(dict.fromkeys(settings.plot_series))
+    unknown = [name for name in plotted if many and name not in {source.name for source in sources}]
     if unknown:
         names = listed([source.name for source in sources])
         raise InputError(f"plot_series={unknown[0]}: no such file in {settings.input}, expected some of {names}")
@@ -109,10 +109,10 @@ def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -
         writer=Writer(
             folder=Path(settings.output),
             format=settings.format,
-            plots=plots or bool(wanted),
+            plots=plots or bool(plotted),
             digits=settings.digits,
-            files=wanted if many else (),
-            series=() if many else wanted,
+            files=plotted if many else (),
+            series=() if many else plotted,
         ),
         batch_size=settings.batch_size,
         many=many,

@@ -33,18 +33,20 @@ def local_copies(settings: PredictConfig) -> Iterator[PredictConfig]:
     """
     limit = settings.dataset.max_file_mb
     limits = LIMITS if limit is None else replace(LIMITS, file_mb=limit)
-    given = [one for one in (settings.input, settings.future, settings.dataset.attributes) if one is not None]
-    addresses = [without_query(value) for value in given if is_remote(value)]
+    locations = [
+        location for location in (settings.input, settings.future, settings.dataset.attributes) if location is not None
+    ]
+    addresses = [without_query(value) for value in locations if is_remote(value)]
     output = without_query(settings.output).rstrip("/") if is_remote(settings.output) else None
     if output is not None:
         _check_output(settings, output)
-    here = copied_here(settings, ("input", "future", "dataset.attributes"), limits)
+    local = copied_here(settings, ("input", "future", "dataset.attributes"), limits)
     if output is None:
-        yield here
+        yield local
         return
     folder = new_folder(output)
     _take_summary(output, folder)
-    yield replace(here, output=str(folder))
+    yield replace(local, output=str(folder))
     _write(folder, output, addresses)
 
 
@@ -67,9 +69,11 @@ def _write(folder: Path, output: str, inputs: list[str]) -> None:
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     names = sorted((name for name in names if not name.startswith(".")), key=lambda name: (name == SUMMARY, name))
     for name in names:
-        for one in inputs:
-            if matches(f"{output}/{name}", one):
-                raise InputError(f"output={output}: expected another folder than that of the input {one}; choose one")
+        for source in inputs:
+            if matches(f"{output}/{name}", source):
+                raise InputError(
+                    f"output={output}: expected another folder than that of the input {source}; choose one"
+                )
     store, path = store_of(output)
     with reaching(output):
         store.makedirs(path, exist_ok=True)

@@ -86,14 +86,14 @@ class Writer:
 
     def _pictures(self, name: str, forecasts: Sequence[Forecast]) -> dict[Path, Forecast]:
         """The forecast that each picture shows."""
-        own = {forecast.series.name: forecast for forecast in forecasts}
-        unknown = [series for series in self.series if series not in own]
+        by_series = {forecast.series.name: forecast for forecast in forecasts}
+        unknown = [series for series in self.series if series not in by_series]
         if unknown:
             raise InputError(
-                f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(own))}"
+                f"plot_series={unknown[0]}: {name} has no such series, expected some of {listed(list(by_series))}"
             )
-        shown = [own[series] for series in self.series] or forecasts[:1]
-        return dict(zip(self.pictures_of(name), shown, strict=False))
+        plotted = [by_series[series] for series in self.series] or forecasts[:1]
+        return dict(zip(self.pictures_of(name), plotted, strict=False))
 
 
 def to_csv(forecasts: Sequence[Forecast], digits: int | None = None) -> bytes:
@@ -144,14 +144,14 @@ def to_long(forecasts: Mapping[str, Forecast], digits: int | None = None) -> str
     rows: list[Sequence[object]] = []
     for name, forecast in forecasts.items():
         marks = {ROLLED: forecast.rolled.tolist()} if forecast.is_rolled else {}
-        others = [*LONG, *forecast.bands, *marks]
-        header = header or [*key_columns(forecast.series, others), *others]
+        value_columns = [*LONG, *forecast.bands, *marks]
+        header = header or [*key_columns(forecast.series, value_columns), *value_columns]
         times = list(map(str, forecast.timestamps))
         for i, target in enumerate(forecast.targets):
             rows_of = (forecast.values, *forecast.bands.values())
             numbers = [_cells(_rounded(values[:, i], forecast.decimals(digits).get(target))) for values in rows_of]
             cells = zip(times, *numbers, *marks.values(), strict=True)
-            rows += [(name, time, target, *others) for time, *others in cells]
+            rows += [(name, time, target, *row_cells) for time, *row_cells in cells]
     return _text([header, *rows]) if forecasts else ""
 
 
@@ -199,9 +199,9 @@ def _iso_of(counts: bytes, unit: str, zone: tzinfo | None) -> tuple[str, ...]:
 
 def _counts(times: pd.DatetimeIndex, unit: Literal["s", "ms", "us", "ns"], decimal: str) -> Sequence[object]:
     """Units since 1970, as integers if all are whole."""
-    whole = times.as_unit(unit)
-    if (whole == times).all():
-        return whole.asi8.tolist()
+    in_unit = times.as_unit(unit)
+    if (in_unit == times).all():
+        return in_unit.asi8.tolist()
     per_unit = pd.Timedelta(1, unit) // pd.Timedelta(1, times.unit)
     # division of ints gives the nearest float, which is read back exactly
     return _cells(np.array([count / per_unit for count in times.asi8.tolist()]), decimal)

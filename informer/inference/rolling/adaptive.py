@@ -57,11 +57,11 @@ class Tracking:
             for level in self._levels:
                 half = np.maximum(half, halves[level][origin] * np.exp(self._log[level]))
                 adapted[level][origin] = half
-            known = ~np.isnan(error)
-            n = np.maximum(known.sum(axis=0), 1)
+            observed = ~np.isnan(error)
+            n = np.maximum(observed.sum(axis=0), 1)
             missed = {level: (error > adapted[level][origin]).sum(axis=0) / n for level in self._levels}
             usual = {level: 1 - level / 100 for level in self._levels}  # no update without an observation
-            self._open.append({level: np.where(known.any(axis=0), missed[level], usual[level]) for level in usual})
+            self._open.append({level: np.where(observed.any(axis=0), missed[level], usual[level]) for level in usual})
         return adapted
 
     def _learn(self, missed: Mapping[int, ByColumn]) -> None:

@@ -64,13 +64,15 @@ def roll_panel(
     begins = firsts or [0] * len(panel)
     if refits is None:
         each = (Origins(model, series, how, first=first) for series, first in zip(panel, begins, strict=True))
-        pieces: Iterator[Piece] = ((one, model, torch.arange(len(one.windows))) for one in each)
+        pieces: Iterator[Piece] = (
+            (series_origins, model, torch.arange(len(series_origins.windows))) for series_origins in each
+        )
     else:
         pieces = _refitted(model, panel, how, begins, scores, refits)
-    for one, fitted, chosen in pieces:
-        for table in one.tables(fitted, chosen, scores):
-            if one.series.series_col is not None:
-                table.insert(0, key_columns(one.series, table.columns)[0], one.series.name)
+    for series_origins, fitted, chosen in pieces:
+        for table in series_origins.tables(fitted, chosen, scores):
+            if series_origins.series.series_col is not None:
+                table.insert(0, key_columns(series_origins.series, table.columns)[0], series_origins.series.name)
             yield table
 
 
@@ -84,16 +86,16 @@ def _refitted(
 ) -> Iterator["Piece"]:
     """The origins of each series between two refits, with the refitted model."""
     each = [Origins(model, series, how, first=first) for series, first in zip(panel, firsts, strict=True)]
-    times = sorted(set().union(*(one.times for one in each)))
+    times = sorted(set().union(*(series_origins.times for series_origins in each)))
     for begin in range(0, len(times), refits.every):
-        part = times[begin : begin + refits.every]
-        later = refits.until(part[0])
+        block = times[begin : begin + refits.every]
+        later = refits.until(block[0])
         if scores is not None:
             scores.refit(later)
-        for one in each:
-            chosen = np.flatnonzero((one.times >= part[0]) & (one.times <= part[-1]))
+        for series_origins in each:
+            chosen = np.flatnonzero((series_origins.times >= block[0]) & (series_origins.times <= block[-1]))
             if len(chosen):
-                yield one, refits.model, torch.from_numpy(chosen)
+                yield series_origins, refits.model, torch.from_numpy(chosen)
     log.info(f"linear maps: fitted {counted(refits.count, 'time')}, the last time on {refits.windows} windows")
 
 
@@ -138,8 +140,8 @@ class Origins:
             InputError: a forecast is not finite.
         """
         at_once = min(max(MAX_ROWS // (len(self._steps) * len(self._positions)), 1), MAX_ORIGINS)
-        for part in chosen.split(at_once):
-            yield self._table(model, part, scores)
+        for batch in chosen.split(at_once):
+            yield self._table(model, batch, scores)
 
     def _table(self, model: TrainedModel, chosen: Int[Tensor, "b"], scores: RollingScores | None) -> pd.DataFrame:
         windows, steps = self.windows, self._steps
@@ -158,10 +160,10 @@ class Origins:
             scores.add(output, ahead, actual, windows, chosen, halves)
         forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
         bands = model.bands(batch, output[:, : len(steps)], halves)
-        if not all(np.isfinite(part).all() for part in (forecast, *bands.values())):
+        if not all(np.isfinite(array).all() for array in (forecast, *bands.values())):
             raise InputError(f"{self.series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
-        values = {"forecast": forecast} | {name: reaching(part, len(steps)) for name, part in bands.items()}
+        values = {"forecast": forecast} | {name: reaching(band, len(steps)) for name, band in bands.items()}
         return _table(model, self.series, rows, values | {"actual": self._truth[rows]})
 
 
@@ -180,23 +182,23 @@ def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0
         raise InputError(too_few(series, sizes, needed, first, how))
     targets = [series.columns.index(name) for name in model.columns.targets]
     firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], targets)
-    kept = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
-    if not kept:
+    valid = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
+    if not valid:
         raise InputError(
             f"{series.name}: no origin has dataset.min_observed={model.reader.min_observed:g} of the {sizes.seq_len} "
             "rows before it observed; lower it"
         )
-    return kept
+    return valid
 
 
 def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
     sizes = model.sizes
     model.warn_about_new([series.name])
-    kept = narrowed([series], model.columns.inputs)
+    panel = narrowed([series], model.columns.inputs)
     store = build_store(
-        kept,
+        panel,
         # a series without a scaler from training is scaled by its history at the first origin
-        scalers=[model.scaler.of(series.name, kept[0].values[: sizes.seq_len])],
+        scalers=[model.scaler.of(series.name, panel[0].values[: sizes.seq_len])],
         calendar=model.calendar,
         device=model.device,
         known=model.checkpoint.series,
@@ -219,7 +221,7 @@ def _table(
         TIME: series.timestamps[np.repeat(rows, n, axis=0).ravel()],
         "column": np.tile(np.repeat(np.array(targets, dtype=object), horizon), n_windows),
     }
-    columns |= {name: part.swapaxes(1, 2).ravel() for name, part in values.items()}
+    columns |= {name: array.swapaxes(1, 2).ravel() for name, array in values.items()}
     if horizon > model.sizes.pred_len:
         columns[ROLLED] = columns["step"] > model.sizes.pred_len
     time = key_columns(series, [name for name in columns if name != TIME])[1]
@@ -280,7 +282,7 @@ def with_origins(
 
     It is an InputError if no series has an origin.
     """
-    kept: list[Series] = []
+    valid_series: list[Series] = []
     firsts: list[int] = []
     errors: list[str] = []
     for series in panel:
@@ -290,9 +292,9 @@ def with_origins(
         except InputError as error:
             errors.append(str(error))
             continue
-        kept.append(series)
+        valid_series.append(series)
         firsts.append(first)
-    if not kept:
+    if not valid_series:
         raise InputError(errors[0] + (f" (and {len(errors) - 1} series more)" if len(errors) > 1 else ""))
-    log_begins(model, kept, firsts, how.start)
-    return kept, firsts, [f"{LEFT_OUT}: {line}" for line in errors]
+    log_begins(model, valid_series, firsts, how.start)
+    return valid_series, firsts, [f"{LEFT_OUT}: {line}" for line in errors]

@@ -65,7 +65,7 @@ class Refits:
         self._panel = narrowed(_ordered(panel, model.checkpoint.series), model.columns.inputs)
         self._store = build_store(
             self._panel,
-            scalers=[model.scaler.of(one.name, one.values[: model.sizes.seq_len]) for one in self._panel],
+            scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in self._panel],
             calendar=model.calendar,
             device=model.device,
             known=model.checkpoint.series,

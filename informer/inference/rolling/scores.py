@@ -71,8 +71,8 @@ def first_origin(model: TrainedModel, series: Series, start: str | None) -> int:
         if row >= len(series):
             raise InputError(f"from={start}: {series.name} ends at {series.timestamps[-1]}; choose an earlier date")
         return max(row - first_target, 0)
-    until, known = model.checkpoint.data.get("trained_until"), model.checkpoint.series
-    if not isinstance(until, str) or (known and series.name not in known):
+    until, trained_series = model.checkpoint.data.get("trained_until"), model.checkpoint.series
+    if not isinstance(until, str) or (trained_series and series.name not in trained_series):
         return 0
     row = int(series.timestamps.searchsorted(moment_in(until, series, "trained_until"), side="right"))
     if row >= len(series):
@@ -118,9 +118,9 @@ def too_few(series: Series, sizes: WindowSizes, needed: int, first: int, how: Ro
     """
     if len(series) < needed:
         blocks = (needed - sizes.first) // sizes.pred_len
-        parts = "seq_len + model.offset" if sizes.offset else "seq_len"
-        parts += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
-        return f"{series.name}: expected at least {parts} = {needed} rows for one origin, found {len(series)}"
+        formula = "seq_len + model.offset" if sizes.offset else "seq_len"
+        formula += " + pred_len" if blocks == 1 else f" + {blocks} pred_len"
+        return f"{series.name}: expected at least {formula} = {needed} rows for one origin, found {len(series)}"
     after = f"from {how.start} on" if how.start else "after the training rows"
     other = "an earlier from=DATE" if how.start else "from=DATE, which also forecasts training rows"
     return (
@@ -160,14 +160,14 @@ class RollingScores:
         self._model, self._columns = model, model.columns.targets
         self._within = min(model.check_horizon(how.horizon), model.sizes.pred_len)
         training = [
-            replace(one, timestamps=one.timestamps[:end], values=one.values[:end])
-            for one, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
+            replace(series, timestamps=series.timestamps[:end], values=series.values[:end])
+            for series, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
         ]
-        kept = narrowed(training, model.columns.inputs)
-        self._baselines = baselines_before(model, kept)
+        narrow_training = narrowed(training, model.columns.inputs)
+        self._baselines = baselines_before(model, narrow_training)
         self._ridge: RidgeRefit | None = None
-        scale = _mase_scale(model, kept)
-        self._errors = {one.name: Errors(scale) for one in self._baselines}
+        scale = _mase_scale(model, narrow_training)
+        self._errors = {baseline.name: Errors(scale) for baseline in self._baselines}
         self._own = Errors(scale)
         horizon = model.check_horizon(how.horizon)
         self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
@@ -196,15 +196,19 @@ class RollingScores:
         history, within = batch.enc_x[:, :, positions], slice(self._within)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
-        for one in bounded(self._baselines, self._model.model):
-            ahead, _ = recursive_forecast(one, one(batch), windows, chosen, targets=positions, horizon=actual.shape[1])
-            self._errors[one.name].add(ahead, actual, batch.units)
+        for baseline in bounded(self._baselines, self._model.model):
+            ahead, _ = recursive_forecast(
+                baseline, baseline(batch), windows, chosen, targets=positions, horizon=actual.shape[1]
+            )
+            self._errors[baseline.name].add(ahead, actual, batch.units)
 
     def refit(self, later: Windows) -> None:
         """Refit ridge on these windows and those of all earlier calls, with the same penalty."""
-        for place, one in enumerate(self._baselines):
-            if isinstance(one, RidgeForecast):
-                self._ridge = self._ridge or RidgeRefit(replace(one, note=f"{one.note}; fitted again as the model"))
+        for place, baseline in enumerate(self._baselines):
+            if isinstance(baseline, RidgeForecast):
+                self._ridge = self._ridge or RidgeRefit(
+                    replace(baseline, note=f"{baseline.note}; fitted again as the model")
+                )
                 self._baselines[place] = self._ridge(later)
 
     def evaluation(self) -> Evaluation:
@@ -214,7 +218,7 @@ class RollingScores:
             model=name,
             columns=self._columns,
             errors={name: self._own, **self._errors},
-            notes=tuple(one.note for one in bounded(self._baselines, self._model.model)),
+            notes=tuple(baseline.note for baseline in bounded(self._baselines, self._model.model)),
             intervals=self._spread.intervals,
             quantiles=self._spread.quantiles,
             block=self._block,
@@ -226,26 +230,26 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[Fi
     sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
     store = build_store(
         training,
-        scalers=[model.scaler.of(one.name, one.values[: sizes.seq_len]) for one in training],
+        scalers=[model.scaler.of(series.name, series.values[: sizes.seq_len]) for series in training],
         calendar=model.calendar,
         device=model.device,
         known=model.checkpoint.series,
     )
     begins = np.cumsum([0, *map(len, training[:-1])])
-    counts = [max(len(one) - sizes.rows + 1, 0) for one in training]
+    counts = [max(len(series) - sizes.rows + 1, 0) for series in training]
     early = [begin + np.arange(n - int(VALIDATION * n)) for begin, n in zip(begins, counts, strict=True)]
     later = [begin + np.arange(n - int(VALIDATION * n), n) for begin, n in zip(begins, counts, strict=True)]
     train, val = (
-        Windows.of_columns(store, model.columns, starts=torch.from_numpy(np.concatenate(part)), sizes=sizes)
-        for part in (early, later)
+        Windows.of_columns(store, model.columns, starts=torch.from_numpy(np.concatenate(starts)), sizes=sizes)
+        for starts in (early, later)
     )
     naive = seasonal_naive_for(training, model.columns, val if len(val) else train)
     if not len(train) or not len(val):
         return [naive]
     dims, lag = dims_in(model.checkpoint), training[0].frequency.season
     covariates = {"columns": dims.regressors, "marks": dims.holidays, "codes": dims.known_codes}
-    known = fit_known(train, val, positions, **covariates, lag=lag)
-    return [naive, fit_ridge(train, val, positions, known=known)]
+    effects = fit_known(train, val, positions, **covariates, lag=lag)
+    return [naive, fit_ridge(train, val, positions, known=effects)]
 
 
 def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:
@@ -253,9 +257,9 @@ def _mase_scale(model: TrainedModel, training: Sequence[Series]) -> MaseScale:
     season, positions = training[0].frequency.season, model.columns.positions(model.columns.targets)
 
     def rows(*, scaled: bool) -> Iterator[Tensor]:
-        for one in training:
-            scaler = model.scaler.of(one.name, one.values[: model.sizes.seq_len])
-            yield torch.from_numpy(np.array(scaler.standard(one.values) if scaled else one.values)[:, positions])
+        for series in training:
+            scaler = model.scaler.of(series.name, series.values[: model.sizes.seq_len])
+            yield torch.from_numpy(np.array(scaler.standard(series.values) if scaled else series.values)[:, positions])
 
     return MaseScale(*(seasonal_scale(rows(scaled=scaled), season) for scaled in (True, False)))
 

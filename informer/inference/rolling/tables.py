@@ -63,8 +63,8 @@ def _rounded(piece: pd.DataFrame, places: Places) -> pd.DataFrame:
     if not places:
         return piece
     # of several series the first column has the name
-    own = places[str(piece.iloc[0, 0])] if len(places) > 1 else next(iter(places.values()))
-    factors = 10.0 ** piece["column"].map(own).to_numpy(float).clip(min=0)
+    decimals = places[str(piece.iloc[0, 0])] if len(places) > 1 else next(iter(places.values()))
+    factors = 10.0 ** piece["column"].map(decimals).to_numpy(float).clip(min=0)
     numbers = [str(name) for name in piece.columns if name != ACTUAL and piece[name].dtype.kind == "f"]
     return piece.assign(**{name: np.rint(piece[name].to_numpy() * factors) / factors for name in numbers})
 
