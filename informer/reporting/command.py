@@ -27,9 +27,9 @@ def report(settings: ReportConfig, console: Console) -> Path:
     """
     path = resolve_latest(settings.input)
     output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
-    read = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
+    inputs = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
     named = (settings.history, settings.actuals, settings.dataset.path)
-    check_inputs_stay([*read, *(expanded(name) for name in named if name)], [output], "output")
+    check_inputs_stay([*inputs, *(expanded(name) for name in named if name)], [output], "output")
     check_run_stays([output], "output")
     with logging_to(console, quiet=True):
         page = to_html(_content(path, settings))

@@ -33,8 +33,8 @@ def _all(data: Data) -> Iterator[list[tuple[float, str]]]:
             if column in (*data.categories, *data.columns.static_covariates):
                 continue  # category codes, and columns that are constant by definition
             where = f"{series.name}, {column}" if several else column
-            values = (series.values[part.start : part.stop, c] for part in (split.train, split.test))
-            train, test = (part[~np.isnan(part)] for part in values)
+            values = (series.values[rows.start : rows.stop, c] for rows in (split.train, split.test))
+            train, test = (array[~np.isnan(array)] for array in values)
             if len(train) and len(test):
                 yield list(_problems(where, train, test))
 

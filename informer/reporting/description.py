@@ -106,11 +106,11 @@ def _settings(run: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def command_of(words: Sequence[str]) -> str:
-    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`; of a
-    run from Python its script, of one in a notebook nothing.
+    """The recorded command as a user types it: `python -m informer.train ...`, or `informer forecast FILE ...`. For a
+    run started from Python this is the script; empty for a run started in a notebook.
 
     Args:
-        words: with the keys that commands give to Hydra in place of paths and of `model=`.
+        words: the command, with the keys that replace paths and `model=` for Hydra.
     """
     if not words or "ipykernel_launcher.py" in words[:2]:
         return ""
@@ -122,6 +122,6 @@ def command_of(words: Sequence[str]) -> str:
     typed = [unwritten(word) for word in words[1:]]
     if "forecast" in (command, name):
         files = [word for word in typed if word.startswith("input=")]
-        others = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]
-        typed = [*(word.partition("=")[2] for word in files), *others]
+        settings = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]
+        typed = [*(word.partition("=")[2] for word in files), *settings]
     return command_line([*([script, command] if script else start), *typed])

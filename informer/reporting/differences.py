@@ -33,15 +33,18 @@ class Difference:
 def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     """Settings whose values differ among those configurations that have them, by name.
 
-    Keys of one model family that others lack say no more than `model.family`, and files of different datasets no more
-    than `dataset.name`. The decoder's attention mechanism is left out where it is that of the encoder in all runs.
+    Left out are keys that only one model family has (`model.family` already differs), files of different datasets
+    (`dataset.name` differs), and the decoder's attention mechanism if it equals the encoder's in all runs.
 
     Args:
         settings: values by dotted key, one mapping per run.
     """
-    named = [with_short_names(one) for one in settings]
-    keys = sorted({key for one in named for key in one})
-    differences = [Difference(key=key, values=_grouped([one.get(key, NO_VALUE) for one in named])) for key in keys]
+    named = [with_short_names(run_settings) for run_settings in settings]
+    keys = sorted({key for run_settings in named for key in run_settings})
+    differences = [
+        Difference(key=key, values=_grouped([run_settings.get(key, NO_VALUE) for run_settings in named]))
+        for key in keys
+    ]
     differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
     by_key = {each.key: each.values for each in differing}
     implied = OF_DATASET if "dataset.name" in by_key else set()
@@ -65,8 +68,8 @@ def with_short_names(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _followed(key: str) -> str:
     """The key whose value this one takes by default; empty if none."""
-    slot, dot, rest = key.partition(".")
-    return f"{FOLLOWS[1]}{dot}{rest}" if slot == FOLLOWS[0] else ""
+    slot, dot, name = key.partition(".")
+    return f"{FOLLOWS[1]}{dot}{name}" if slot == FOLLOWS[0] else ""
 
 
 def _grouped(values: Sequence[str]) -> list[tuple[str, list[int]]]:
@@ -78,10 +81,10 @@ def _grouped(values: Sequence[str]) -> list[tuple[str, list[int]]]:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers, three or more in a row as a range: `1, 3-5`."""
-    parts: list[list[int]] = []
+    groups: list[list[int]] = []
     for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
         else:
-            parts.append([number])
-    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts)
+            groups.append([number])
+    return ", ".join(f"{group[0]}-{group[-1]}" if len(group) > 2 else ", ".join(map(str, group)) for group in groups)

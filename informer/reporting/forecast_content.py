@@ -52,10 +52,10 @@ def forecast_content(
     """
     files = _files(path)
     before = _histories(path, files, history)
-    known = None if actuals is None else read_tidy(Path(actuals), written)
-    read = [(file, read_tidy(file, written)) for file in files[: MAX_TRACKS * 4]]
-    earlier = {file: read_tidy(before[file], written) for file, _ in read if file in before}
-    tidy = [_of_file(file, one, earlier.get(file), known, several=len(files) > 1) for file, one in read]
+    actual_values = None if actuals is None else read_tidy(Path(actuals), written)
+    tables = [(file, read_tidy(file, written)) for file in files[: MAX_TRACKS * 4]]
+    earlier = {file: read_tidy(before[file], written) for file, _ in tables if file in before}
+    tidy = [_of_file(file, table, earlier.get(file), actual_values, several=len(files) > 1) for file, table in tables]
     frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
     past = pd.concat([rows for _, rows in tidy], ignore_index=True)
     groups = [((str(key[0]), str(key[1])), rows) for key, rows in frame.groupby(["series", "column"], sort=False)]
@@ -73,27 +73,27 @@ def forecast_content(
             "small. The files contain all of them."
         )
     bands = [name for name in frame.columns if name[:2] in ("lo", "hi") or (name[0] == "q" and name[1:2].isdigit())]
-    per_track = NUMBERS // max(1, len(chosen)) // (1 + len(bands))
+    per_track, n_rows = NUMBERS // max(1, len(chosen)) // (1 + len(bands)), ROWS // max(1, len(chosen))
     past_groups = dict(list(past.groupby(["series", "column"], sort=False)))
     for key, rows in chosen:
-        own = past_groups.get(key, past.iloc[:0])
-        content.tracks.append(_track(content, rows, own, bands=bands, n_numbers=per_track, n_rows=ROWS // len(chosen)))
+        past_rows = past_groups.get(key, past.iloc[:0])
+        content.tracks.append(_track(content, rows, past_rows, bands=bands, n_numbers=per_track, n_rows=n_rows))
     content.shown = " ".join(filter(None, [content.shown, _which_origins(frame, content.tracks)]))
     if not frame["actual"].isna().all():
         content.profiles = [_by_step(frame)]
-    if any(one.in_utc for _, one in read):
+    if any(table.in_utc for _, table in tables):
         content.remarks.append("Times are shown in UTC.")
     if past.empty and frame["actual"].isna().all():
         content.remarks.append("No history was found: set history=FILE to plot it before the forecasts.")
     return content
 
 
-def _histories(path: Path, files: list[Path], given: str | None) -> dict[Path, Path]:
+def _histories(path: Path, files: list[Path], history: str | None) -> dict[Path, Path]:
     """The history file of each forecast file, if known and present."""
-    if given is not None:
-        if not Path(given).exists():
-            raise InputError(f"history={given}: no such file")
-        return dict.fromkeys(files, Path(given))
+    if history is not None:
+        if not Path(history).exists():
+            raise InputError(f"history={history}: no such file")
+        return dict.fromkeys(files, Path(history))
     summary = path / SUMMARY
     if not (path.is_dir() and summary.exists()):
         return {}
@@ -104,7 +104,7 @@ def _histories(path: Path, files: list[Path], given: str | None) -> dict[Path, P
 
 
 def _of_file(
-    file: Path, forecast: Tidy, history: Tidy | None, known: Tidy | None, *, several: bool
+    file: Path, forecast: Tidy, history: Tidy | None, actuals: Tidy | None, *, several: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows of a forecast file with columns `origin` and `actual`, and the rows of its history."""
     frame = forecast.frame
@@ -118,16 +118,17 @@ def _of_file(
         frame = frame.assign(actual=np.nan)
     if "origin" not in frame:
         frame = frame.assign(origin=np.datetime64("NaT", "ns"))
-    if known is not None:
-        rows = named_alike(forecast, known).frame[["series", "column", "time", "value"]]
+    if actuals is not None:
+        rows = named_alike(forecast, actuals).frame[["series", "column", "time", "value"]]
         merged = frame.merge(rows.rename(columns={"value": "happened"}), on=["series", "column", "time"], how="left")
         frame = frame.assign(actual=merged["happened"].to_numpy())
         if frame["actual"].isna().all():
-            raise InputError(f"{known.name}: expected actual values at the times of {file.name}, found none")
+            raise InputError(f"{actuals.name}: expected actual values at the times of {file.name}, found none")
     if several:
         name = file.name.partition(".")[0]
         frame, past = (
-            rows.assign(series=[f"{name}/{one}" if one else name for one in rows["series"]]) for rows in (frame, past)
+            rows.assign(series=[f"{name}/{series_name}" if series_name else name for series_name in rows["series"]])
+            for rows in (frame, past)
         )
     return frame, past
 
@@ -161,52 +162,55 @@ def _track(
         n_rows: maximum number of actual values; origins before them are left out.
     """
     rows = rows.sort_values(["origin", "time"], na_position="first")
-    origins = [part for _, part in rows.groupby("origin", sort=True, dropna=False)]
+    origins = [origin_rows for _, origin_rows in rows.groupby("origin", sort=True, dropna=False)]
     n_steps = len(origins[0])
     most = max(1, min(MAX_ORIGINS, n_numbers // n_steps))
     origins = origins[::-1][:: -(-len(origins) // most)][::-1]
     happened = rows.loc[rows["actual"].notna(), ["time", "actual"]].set_axis(["time", "value"], axis=1)
-    known = pd.concat([past[["time", "value"]], happened]).drop_duplicates("time").sort_values("time")
-    first = int(known["time"].searchsorted(origins[0]["time"].iloc[0])) - max(MIN_HISTORY, HISTORY * n_steps)
-    known = known.iloc[max(0, first) :]
-    if len(known) > n_rows:
-        known = known.iloc[-n_rows:]
-        origins = [*(part for part in origins[:-1] if part["time"].iloc[0] > known["time"].iloc[0]), origins[-1]]
-    grid = pd.DatetimeIndex(known["time"])
+    observed = pd.concat([past[["time", "value"]], happened]).drop_duplicates("time").sort_values("time")
+    first = int(observed["time"].searchsorted(origins[0]["time"].iloc[0])) - max(MIN_HISTORY, HISTORY * n_steps)
+    observed = observed.iloc[max(0, first) :]
+    if len(observed) > n_rows:
+        observed = observed.iloc[-n_rows:]
+        origins = [
+            *(origin_rows for origin_rows in origins[:-1] if origin_rows["time"].iloc[0] > observed["time"].iloc[0]),
+            origins[-1],
+        ]
+    grid = pd.DatetimeIndex(observed["time"])
     content.times.append(iso(grid) if len(grid) else [])
     return Track(
         series=str(rows["series"].iloc[0]),
         column=str(rows["column"].iloc[0]),
         times=len(content.times) - 1,
-        actual=known["value"].tolist(),
-        origins=[_origin(part, grid, bands) for part in origins],
+        actual=observed["value"].tolist(),
+        origins=[_origin(origin_rows, grid, bands) for origin_rows in origins],
     )
 
 
 def _which_origins(frame: pd.DataFrame, tracks: list[Track]) -> str:
     """A sentence for pages that leave out origins; empty for others."""
-    n, shown = frame["origin"].nunique(), max(len(track.origins) for track in tracks)
-    return f"The slider moves through {shown} of {n:,} forecasts, evenly spaced." if 1 < shown < n else ""
+    n, n_shown = frame["origin"].nunique(), max(len(track.origins) for track in tracks)
+    return f"The slider moves through {n_shown} of {n:,} forecasts, evenly spaced." if 1 < n_shown < n else ""
 
 
-def _origin(part: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Origin:
-    times = pd.DatetimeIndex(part["time"])
+def _origin(rows: pd.DataFrame, grid: pd.DatetimeIndex, bands: list[str]) -> Origin:
+    times = pd.DatetimeIndex(rows["time"])
     row = int(grid.searchsorted(times[0]))
     shared = len(grid) >= row + len(times) and bool((grid[row : row + len(times)] == times).all())
-    ends: Mapping[str, np.ndarray] = {name: part[name].to_numpy() for name in bands}
+    ends: Mapping[str, np.ndarray] = {name: rows[name].to_numpy() for name in bands}
     return Origin(
         row=row,
         times=() if shared else iso(times),
-        lines={MODEL: part["value"].tolist()},
+        lines={MODEL: rows["value"].tolist()},
         bands={name: (low.tolist(), high.tolist()) for name, (low, high) in paired_bands(ends).items()},
     )
 
 
 def _by_step(frame: pd.DataFrame) -> Profile:
     """Errors by step ahead, in the units of the data."""
-    known = frame[frame["actual"].notna()].sort_values("time")
-    step = known.groupby(["series", "column", "origin"], dropna=False).cumcount() + 1
-    error = known["value"] - known["actual"]
+    scored = frame[frame["actual"].notna()].sort_values("time")
+    step = scored.groupby(["series", "column", "origin"], dropna=False).cumcount() + 1
+    error = scored["value"] - scored["actual"]
     mse, mae = (error.abs() ** power for power in (2, 1))
     means = [values.groupby(step).mean() for values in (mse, mae)]
     return Profile(

@@ -49,7 +49,7 @@ def to_html(content: Content) -> str:
     """
     library, packed = _library()
     script = _asset("page.js")
-    parts = {
+    placeholders = {
         "csp": _policy([script, library]),
         "title": escape(content.title),
         "style": _asset("page.css"),
@@ -88,7 +88,7 @@ def to_html(content: Content) -> str:
         "script": script,
     }
     # one pass: inserted text is not searched again
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: placeholders[match[1]], _asset("page.html"))
 
 
 def json_in_html(value: Any) -> str:
@@ -126,8 +126,8 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value]
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value]
 
 
 def _asset(name: str) -> str:
@@ -196,17 +196,17 @@ def _text_table(table: TextTable) -> str:
 
 
 def _text_row(cells: Sequence[str], before: str = "") -> str:
-    shown = "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
-    return f"<tr>{before}{shown}</tr>"
+    cells_html = "".join(f'<td class="text">{escape(cell)}</td>' for cell in cells)
+    return f"<tr>{before}{cells_html}</tr>"
 
 
 def _grouped_rows(rows: Sequence[Sequence[str]]) -> str:
     """Rows with the same first cell as a group with one heading."""
     groups = []
     for name, group in groupby(rows, key=lambda row: row[0]):
-        first, *others = [row[1:] for row in group]
-        heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(others)}">{_breakable(name)}</th>'
-        groups.append(f"<tbody>{_text_row(first, heading)}{''.join(map(_text_row, others))}</tbody>")
+        first, *other_rows = [row[1:] for row in group]
+        heading = f'<th scope="rowgroup" class="text" rowspan="{1 + len(other_rows)}">{_breakable(name)}</th>'
+        groups.append(f"<tbody>{_text_row(first, heading)}{''.join(map(_text_row, other_rows))}</tbody>")
     return "".join(groups)
 
 
@@ -223,8 +223,8 @@ def _losses_note(content: Content) -> str:
 
 
 def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without: Sequence[str]) -> str:
-    known = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
-    names = [name for name in known if name not in without]
+    available = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
+    names = [name for name in available if name not in without]
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""
     for row in rows:

@@ -146,12 +146,12 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     if isinstance(network, Informer) and adds:
         baselines[START] = partial(forecast_without_network, network)
     indices = chosen_windows(len(data.test), values=data.sizes.pred_len * len(data.targets))
-    done = TestPass(data, [content.model, *baselines])
-    done.run({content.model: lambda batch: model_forecast(model.model, batch)} | baselines, indices, batch_size)
+    test_pass = TestPass(data, [content.model, *baselines])
+    test_pass.run({content.model: lambda batch: model_forecast(model.model, batch)} | baselines, indices, batch_size)
     rivals = [name for name in baselines if name != START]
-    mse = {name: done.series_mse(name) for name in (content.model, *rivals)}
+    mse = {name: test_pass.series_mse(name) for name in (content.model, *rivals)}
     tracks = gather_tracks(
-        model, data, baselines=baselines, mse=mse, name=content.model, series_windows=done.series_windows
+        model, data, baselines=baselines, mse=mse, name=content.model, series_windows=test_pass.series_windows
     )
     content.times, content.tracks, content.series, content.shown = (
         tracks.times, tracks.tracks, tracks.table, tracks.why
@@ -159,15 +159,15 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
     of = "all" if len(indices) == len(data.test) else f"{len(indices):,} evenly spaced of"
     note = f"Measured on {of} {len(data.test):,} test windows."
     content.shown = " ".join(filter(None, [content.shown, *_what_is_missing(data, len(indices))]))
-    content.profiles += calendar_profiles(done, data, note)
+    content.profiles += calendar_profiles(test_pass, data, note)
     content.residuals = Residuals(
         edges=EDGES.tolist(),
-        counts=done.counts.tolist(),
-        bias_by_step=(done.residual_sum.sum(axis=1) / done.cell_counts.sum(axis=1)).tolist(),
-        bias_by_column=(done.residual_sum.sum(axis=0) / done.cell_counts.sum(axis=0)).tolist(),
+        counts=test_pass.counts.tolist(),
+        bias_by_step=(test_pass.residual_sum.sum(axis=1) / test_pass.cell_counts.sum(axis=1)).tolist(),
+        bias_by_column=(test_pass.residual_sum.sum(axis=0) / test_pass.cell_counts.sum(axis=0)).tolist(),
     )
     if adds:
-        content.profiles.append(contribution(content.model, done, note))
+        content.profiles.append(contribution(content.model, test_pass, note))
 
 
 def _what_is_missing(data: Data, n_measured: int) -> Iterator[str]:

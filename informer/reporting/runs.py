@@ -137,16 +137,16 @@ class Comparison:
 
 
 def compare_runs(paths: Iterable[Path]) -> Comparison:
-    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once. What MLflow
-    writes next to them is no run.
+    """Read run directories, or folders of them; several paths of one run, such as `latest`, count once. MLflow's own
+    files are ignored.
 
     Runs without scores and damaged ones are left out and named in the notes.
 
     Raises:
         InputError: none of them has scores.
     """
-    given = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
-    folders = {path.resolve(): path for path in reversed(given)}
+    run_paths = [run for path in paths for run in _runs_of(path) if not {DATABASE, ARTIFACTS} & {path.name, run.name}]
+    folders = {path.resolve(): path for path in reversed(run_paths)}
     runs: list[Run] = []
     left_out: dict[str, list[str]] = {}
     for folder in sorted(folders):

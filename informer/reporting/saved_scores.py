@@ -79,14 +79,16 @@ def _ends(interval: Interval) -> str:
 
 
 def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
-    mse, mae = ({name: _numbers(one["by_step"][metric]) for name, one in scaled.items()} for metric in ("mse", "mae"))
+    mse, mae = (
+        {name: _numbers(scores["by_step"][metric]) for name, scores in scaled.items()} for metric in ("mse", "mae")
+    )
     steps = range(1, len(mse[model]) + 1)
     return Profile(key="step", title="Error by step ahead", axis="steps ahead", labels=list(steps), mse=mse, mae=mae)
 
 
 def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Profile:
     mse, mae = (
-        {name: [_number(one["by_column"][column][metric]) for column in columns] for name, one in scaled.items()}
+        {name: [_number(scores["by_column"][column][metric]) for column in columns] for name, scores in scaled.items()}
         for metric in ("mse", "mae")
     )
     return Profile(key="column", title="Error by column", axis="column", labels=list(columns), mse=mse, mae=mae)

@@ -53,9 +53,9 @@ class TestPass:
         self.names, self.data = names, data
         p, n, s = data.sizes.pred_len, len(data.targets), len(data.panel)
         times = [series.timestamps for series in data.panel]
-        self._hour = np.concatenate([one.hour for one in times])
-        self._weekday = np.concatenate([one.day_of_week for one in times])
-        self._month = np.concatenate([one.month - 1 for one in times])
+        self._hour = np.concatenate([index.hour for index in times])
+        self._weekday = np.concatenate([index.day_of_week for index in times])
+        self._month = np.concatenate([index.month - 1 for index in times])
         self._slots = {
             name: {power: {"hour": np.zeros(24), "weekday": np.zeros(7), "month": np.zeros(12)} for power in (1, 2)}
             for name in names
@@ -73,19 +73,19 @@ class TestPass:
     def run(self, forecasts: Mapping[str, Forecast], indices: Tensor, batch_size: int) -> None:
         """Forecast these test windows and add their errors."""
         windows, sizes = self.data.test, self.data.sizes
-        for part in indices.split(batch_size):
-            batch = windows.batch(part)
-            first = windows.starts[part.to(windows.starts.device)].cpu().numpy() + sizes.first
+        for batch_indices in indices.split(batch_size):
+            batch = windows.batch(batch_indices)
+            first = windows.starts[batch_indices.to(windows.starts.device)].cpu().numpy() + sizes.first
             rows = first[:, None] + np.arange(sizes.pred_len)
-            series = windows.series(part).cpu().numpy()
+            series = windows.series(batch_indices).cpu().numpy()
             self.series_windows += np.bincount(series, minlength=len(self.series_windows))
             observed = ~batch.target.isnan().cpu().numpy()
             self.cell_counts += observed.sum(axis=0)
             np.add.at(self.series_counts, series, observed.sum(axis=1))
             slots = {"hour": self._hour[rows], "weekday": self._weekday[rows], "month": self._month[rows]}
             for axis, places in slots.items():
-                known = places[observed.any(axis=2)]
-                self.slot_counts[axis] += np.bincount(known, minlength=len(self.slot_counts[axis]))
+                observed_slots = places[observed.any(axis=2)]
+                self.slot_counts[axis] += np.bincount(observed_slots, minlength=len(self.slot_counts[axis]))
             actual = batch.units.standard(to_float64(batch.target)).cpu()
             for name, forecast in forecasts.items():
                 error = (batch.units.standard(to_float64(forecast(batch))).cpu() - actual).numpy()

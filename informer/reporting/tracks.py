@@ -38,8 +38,8 @@ def choose(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> Choice
 
     At least one pair is of the column `main`: if none would be, its worst series replaces another.
     """
-    known = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
-    ordered = sorted(known, key=lambda pair: -mse[pair])
+    scored = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
+    ordered = sorted(scored, key=lambda pair: -mse[pair])
     what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
     if len(ordered) <= most:
         everything = f"all {len(ordered)} {what}" if len(ordered) > 1 else ""
@@ -204,9 +204,9 @@ def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
     """Indices of evenly spaced test windows of one series, without overlap, at most `most`."""
     first = int(data.test.store.first_rows[s])
     stop = first + len(data.panel[s])
-    own = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
-    stride = max(data.sizes.pred_len, -(-len(own) // most))
-    return own.flip(0)[::stride].flip(0)  # always includes the newest origin
+    in_series = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
+    stride = max(data.sizes.pred_len, -(-len(in_series) // most))
+    return in_series.flip(0)[::stride].flip(0)  # always includes the newest origin
 
 
 def _rows(data: Data, s: int, indices: Tensor, most: int) -> tuple[int, int]:

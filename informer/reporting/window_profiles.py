@@ -11,7 +11,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
+def calendar_profiles(test_pass: TestPass, data: Data, note: str) -> list[Profile]:
     """Errors by hour and weekday, or by month for steps longer than a day; axes with a single value are left out."""
     unit = data.frequency.unit
     below_day = unit in (Unit.second, Unit.minute, Unit.hour)
@@ -22,11 +22,11 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
         axes.append(("month", "Error by month", "month", MONTHS))  # type: ignore[arg-type]
     profiles = []
     for key, title, axis, labels in axes:
-        slots = np.flatnonzero(done.slot_counts[key])
+        slots = np.flatnonzero(test_pass.slot_counts[key])
         if len(slots) < 2:
             continue
         mse, mae = (
-            {name: done.by_slot(name, power, key)[slots].tolist() for name in done.names if name != START}
+            {name: test_pass.by_slot(name, power, key)[slots].tolist() for name in test_pass.names if name != START}
             for power in (2, 1)
         )
         profiles.append(
@@ -35,11 +35,12 @@ def calendar_profiles(done: TestPass, data: Data, note: str) -> list[Profile]:
     return profiles
 
 
-def contribution(model: str, done: TestPass, note: str) -> Profile:
+def contribution(model: str, test_pass: TestPass, note: str) -> Profile:
     """Errors with and without the network, by step."""
-    counts = done.cell_counts.sum(axis=1)
+    counts = test_pass.cell_counts.sum(axis=1)
     mse, mae = (
-        {name: (done.by_cell[name][power].sum(axis=1) / counts).tolist() for name in (model, START)} for power in (2, 1)
+        {name: (test_pass.by_cell[name][power].sum(axis=1) / counts).tolist() for name in (model, START)}
+        for power in (2, 1)
     )
     full, start = (float(np.mean(mse[name])) for name in (model, START))
     change = 1.0 - full / start if start > 0 else 0.0

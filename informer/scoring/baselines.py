@@ -18,7 +18,7 @@ Histories = Sequence[Float64[np.ndarray, "_"]]
 def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
     """Repeat the last season, filling missing values (NaN) from the season before, or the last observed value if there
     is none."""
-    return np.stack([_repeat(one, season, steps) for one in histories])
+    return np.stack([_repeat(history, season, steps) for history in histories])
 
 
 def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:
@@ -28,7 +28,7 @@ def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray,
     multiplicative classical decomposition (Makridakis, Spiliotis & Assimakopoulos 2020, "The M4 Competition", section
     2.3 and its public code). Missing values (NaN) are interpolated linearly.
     """
-    return np.stack([_naive2(bridged(one), season, steps) for one in histories])
+    return np.stack([_naive2(bridged(history), season, steps) for history in histories])
 
 
 def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.ndarray, "u h"], str] | None:
@@ -40,15 +40,15 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
     """
     shortest = min(map(len, histories))
     # one window of the last rows may not observe every step
-    held_out_rows = 2 * steps if any(np.isnan(one).any() for one in histories) else steps
+    held_out_rows = 2 * steps if any(np.isnan(history).any() for history in histories) else steps
     seq_len = min(max(2 * season, 2 * steps), shortest - steps - held_out_rows)
     if seq_len < max(2, season):
         return None
     sizes = WindowSizes(seq_len=seq_len, label_len=0, pred_len=steps)
-    center = np.array([np.nanmean(one) for one in histories])[:, None]
-    spread = np.array([np.nanstd(one) for one in histories])[:, None]
+    center = np.array([np.nanmean(history) for history in histories])[:, None]
+    spread = np.array([np.nanstd(history) for history in histories])[:, None]
     scale = np.where(spread > 0, spread, 1.0)
-    scaled = [(one - c) / s for one, c, s in zip(histories, center, scale, strict=True)]
+    scaled = [(history - c) / s for history, c, s in zip(histories, center, scale, strict=True)]
     firsts = np.cumsum([0, *map(len, scaled[:-1])])
     store = Store(
         values=torch.from_numpy(np.concatenate(scaled)[:, None]).float(),
@@ -59,7 +59,7 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         scale=torch.from_numpy(scale),
         numbers=torch.full((len(scaled),), -1),
     )
-    ends = [(first, first + len(one)) for first, one in zip(firsts, scaled, strict=True)]
+    ends = [(first, first + len(history)) for first, history in zip(firsts, scaled, strict=True)]
     train = [np.arange(first, end - held_out_rows - sizes.rows + 1) for first, end in ends]
     val = [np.arange(end - held_out_rows - seq_len, end - sizes.rows + 1) for _, end in ends]
     fitted_on, held_out = (
@@ -71,7 +71,7 @@ def ridge(histories: Histories, season: int, steps: int) -> tuple[Float64[np.nda
         return None
     n = len(histories)
     batch = Batch(
-        enc_x=torch.from_numpy(np.stack([one[-seq_len:] for one in scaled])[:, :, None]).float(),
+        enc_x=torch.from_numpy(np.stack([history[-seq_len:] for history in scaled])[:, :, None]).float(),
         enc_mark=torch.zeros(n, seq_len, 0),
         dec_x=torch.zeros(n, steps, 1),
         dec_mark=torch.zeros(n, steps, 0),
@@ -88,7 +88,10 @@ def _repeat(history: Float64[np.ndarray, "_"], season: int, steps: int) -> Float
     if len(history) < season:
         return np.full(steps, observed[-1])
     by_place = (history[len(history) - season + place :: -season] for place in range(season))
-    latest = [known[0] if len(known := own[~np.isnan(own)]) else observed[-1] for own in by_place]
+    latest = [
+        observed_values[0] if len(observed_values := phase_values[~np.isnan(phase_values)]) else observed[-1]
+        for phase_values in by_place
+    ]
     return np.resize(latest, steps)
 
 

@@ -41,6 +41,6 @@ def _season(history: Tidy) -> int:
     if not history.timed:
         raise InputError(f"season: expected a number, since {history.name} has no times; set season=24")
     first = history.frame.iloc[0]
-    own = history.frame[(history.frame["series"] == first["series"]) & (history.frame["column"] == first["column"])]
-    times = pd.DatetimeIndex(own["time"].sort_values())
+    rows = history.frame[(history.frame["series"] == first["series"]) & (history.frame["column"] == first["column"])]
+    times = pd.DatetimeIndex(rows["time"].sort_values())
     return step_of(times, history.name).season

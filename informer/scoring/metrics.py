@@ -40,13 +40,13 @@ def point_cells(forecast: Cells, actual: Cells, scales: Float64[np.ndarray, "u"]
     }
 
 
-def owa(own: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> np.ndarray:
+def owa(errors: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]) -> np.ndarray:
     """OWA from averaged sMAPE and MASE; NaN if an error of the reference is zero."""
-    parts = [
-        np.divide(own[name], reference[name], out=np.full_like(own[name], np.nan), where=reference[name] > 0)
+    ratios = [
+        np.divide(errors[name], reference[name], out=np.full_like(errors[name], np.nan), where=reference[name] > 0)
         for name in ("smape", "mase")
     ]
-    return (parts[0] + parts[1]) / 2
+    return (ratios[0] + ratios[1]) / 2
 
 
 def levels_of(bands: Sequence[str]) -> list[str]:

@@ -144,13 +144,13 @@ def score_units(units: Units, season: int) -> Scoreboard:
     if np.isnan(scales).any():
         notes.append(f"MASE is undefined for {counted(int(np.isnan(scales).sum()), 'forecast')}: a constant history")
     # baselines are scored in the cells in which the forecast has an actual value
-    known = np.where(np.isnan(units.forecast), np.nan, units.actual)
-    cells = {name: metrics.point_cells(values, known, scales) for name, values in forecasts.items()}
+    actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
+    cells = {name: metrics.point_cells(values, actual, scales) for name, values in forecasts.items()}
     names = list(dict.fromkeys(units.names))
     place = {name: i for i, name in enumerate(names)}
     owners = np.array([place[name] for name in units.names])
     overall, by_step, by_series = (
-        _averaged(units, known, cells, mean)
+        _averaged(units, actual, cells, mean)
         for mean in (
             lambda values: _mean(values.reshape(1, -1)),
             lambda values: _mean(values.T),
@@ -158,7 +158,7 @@ def score_units(units: Units, season: int) -> Scoreboard:
         )
     )
     return Scoreboard(
-        overall={name: {metric: values[0] for metric, values in own.items()} for name, own in overall.items()},
+        overall={name: {metric: values[0] for metric, values in scores.items()} for name, scores in overall.items()},
         by_step=by_step,
         by_series=by_series,
         names=names,
@@ -182,25 +182,25 @@ def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndar
 
 
 def _averaged(
-    units: Units, known: np.ndarray, cells: Mapping[str, Mapping[str, np.ndarray]], mean: metrics.Mean
+    units: Units, actual: np.ndarray, cells: Mapping[str, Mapping[str, np.ndarray]], mean: metrics.Mean
 ) -> dict[str, dict[str, list[float]]]:
     """Every metric of every forecaster, one value per group."""
-    means = {name: {metric: mean(part) for metric, part in by_metric.items()} for name, by_metric in cells.items()}
+    means = {name: {metric: mean(values) for metric, values in by_metric.items()} for name, by_metric in cells.items()}
     for name, by_metric in means.items():
         by_metric["owa"] = metrics.owa(by_metric, means[NAIVE2])
         if name == OWN:
-            by_metric |= _spread(units, known, mean)
+            by_metric |= _spread(units, actual, mean)
     return {name: {metric: each.tolist() for metric, each in by_metric.items()} for name, by_metric in means.items()}
 
 
-def _spread(units: Units, known: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
+def _spread(units: Units, actual: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
     """Coverage of each interval, and weighted quantile loss."""
     coverage = {
-        f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], known))
+        f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
         for level in metrics.levels_of(list(units.bands))
     }
     quantiles = metrics.quantile_forecasts(units.forecast, units.bands)
-    return coverage | ({"wql": metrics.weighted_quantile_loss(quantiles, known, mean)} if quantiles else {})
+    return coverage | ({"wql": metrics.weighted_quantile_loss(quantiles, actual, mean)} if quantiles else {})
 
 
 def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Difference]:
@@ -208,19 +208,22 @@ def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Differen
     differences = []
     for name in (each for each in cells if each not in (OWN, NAIVE2)):
         for metric in DIFFERENCES:
-            own, other = cells[OWN][metric], cells[name][metric]
-            if len(own) > 1:
-                pair, block = (_mean(own), _mean(other)), 1
+            model_cells, baseline_cells = cells[OWN][metric], cells[name][metric]
+            if len(model_cells) > 1:
+                pair, block = (_mean(model_cells), _mean(baseline_cells)), 1
             else:
-                pair, block = (own[0], other[0]), math.isqrt(own.shape[1])
+                pair, block = (model_cells[0], baseline_cells[0]), math.isqrt(model_cells.shape[1])
             valid = ~(np.isnan(pair[0]) | np.isnan(pair[1]))
-            errors, others = (each[valid] for each in pair)
-            if not len(errors) or others.mean() == 0:
+            errors, baseline_errors = (each[valid] for each in pair)
+            if not len(errors) or baseline_errors.mean() == 0:
                 continue
-            skill = 1.0 - float(errors.mean() / others.mean())
+            skill = 1.0 - float(errors.mean() / baseline_errors.mean())
             differences.append(
                 Difference(
-                    baseline=name, metric=metric, skill=skill, interval=skill_interval(errors, others, block=block)
+                    baseline=name,
+                    metric=metric,
+                    skill=skill,
+                    interval=skill_interval(errors, baseline_errors, block=block),
                 )
             )
     return differences
@@ -228,25 +231,25 @@ def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Differen
 
 def _mean(values: np.ndarray) -> np.ndarray:
     """Mean of each row without NaN; NaN if all values are NaN."""
-    known = ~np.isnan(values)
-    counts = known.sum(axis=1)
-    sums = np.where(known, values, 0.0).sum(axis=1)
+    observed = ~np.isnan(values)
+    counts = observed.sum(axis=1)
+    sums = np.where(observed, values, 0.0).sum(axis=1)
     return np.divide(sums, counts, out=np.full(len(values), np.nan), where=counts > 0)
 
 
 def _grouped(values: np.ndarray, owners: np.ndarray, n: int) -> np.ndarray:
-    known = ~np.isnan(values)
-    sums = np.bincount(owners, weights=np.where(known, values, 0.0).sum(axis=1), minlength=n)
-    counts = np.bincount(owners, weights=known.sum(axis=1), minlength=n)
+    observed = ~np.isnan(values)
+    sums = np.bincount(owners, weights=np.where(observed, values, 0.0).sum(axis=1), minlength=n)
+    counts = np.bincount(owners, weights=observed.sum(axis=1), minlength=n)
     return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
 
 
 def _defined(value: Any) -> Any:
     """None for numbers that JSON cannot represent."""
     if isinstance(value, dict):
-        return {key: _defined(part) for key, part in value.items()}
+        return {key: _defined(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_defined(part) for part in value]
+        return [_defined(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

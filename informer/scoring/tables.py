@@ -115,13 +115,13 @@ def _times(table: Table, column: str, config: DatasetConfig, by: Sequence[str]) 
     return pd.Series(times, index=cells.index), kind
 
 
-def _series_column(table: Table, config: DatasetConfig, others: Sequence[str]) -> str | None:
+def _series_column(table: Table, config: DatasetConfig, candidates: Sequence[str]) -> str | None:
     if config.series_col is not None:
         if config.series_col not in table.columns:
             raise table.missing("dataset.series_col", config.series_col)
         return config.series_col
-    named = [name for name in _SERIES if name in others]
-    worded = [name for name in others if name != "column" and has_words(table, name)]
+    named = [name for name in _SERIES if name in candidates]
+    worded = [name for name in candidates if name != "column" and has_words(table, name)]
     return next(iter([*named, *worded]), None)
 
 
@@ -136,13 +136,14 @@ def _numbers(table: Table, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _long(table: Table, config: DatasetConfig, *, time: str, value: str) -> Tidy:
-    others = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
+    columns = [name for name in table.columns if name not in (time, value, "column", "step", "origin", "actual")]
     # in forecasts of many series the bands are named after the target: y_lo80 next to y
-    bands = {name: match["end"] + match["level"] for name in others if (match := BAND.fullmatch(name))}
+    bands = {name: match["end"] + match["level"] for name in columns if (match := BAND.fullmatch(name))}
     # columns of a file written by this package are in this order: [series], origin, step, time; or series, time, column
     leading = _before(table.columns, "origin" if "origin" in table.columns else time)
     is_written = config.series_col is None and "column" in table.columns and len(leading) == 1
-    series = leading[0] if is_written else _series_column(table, config, [name for name in others if name not in bands])
+    candidates = [name for name in columns if name not in bands]
+    series = leading[0] if is_written else _series_column(table, config, candidates)
     by = [name for name in (series, "column", "origin") if name in table.columns]
     times, kind = _times(table, time, config, by)
     frame = pd.DataFrame({"time": times})
@@ -162,8 +163,8 @@ def _before(columns: Sequence[str], name: str) -> Sequence[str]:
 
 
 def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
-    others = [name for name in table.columns if name not in (time, "rolled")]
-    series = _series_column(table, config, others)
+    columns = [name for name in table.columns if name not in (time, "rolled")]
+    series = _series_column(table, config, columns)
     times, kind = _times(table, time, config, [series] if series else [])
     if series is None and times.duplicated().any():
         again = times[times.duplicated()].iloc[0]
@@ -175,36 +176,36 @@ def _wide(table: Table, config: DatasetConfig, time: str) -> Tidy:
             else f"{table.name}, column {time}: local time {again} occurs twice, as when clocks are set back; "
             f"{zone_advice(zone)}"
         )
-    values = list(number_columns(table, [name for name in others if name != series]))
+    values = list(number_columns(table, [name for name in columns if name != series]))
     bands = {name: match for name in values if (match := BAND.fullmatch(name)) and match["target"] in values}
     targets = [name for name in values if name not in bands]
     if not targets:
-        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(others)}")
+        raise InputError(f"{table.name}: expected columns of numbers next to {time}, found {listed(columns)}")
     cells = _numbers(table, values)
     suffixes = list(dict.fromkeys(match["end"] + match["level"] for match in bands.values()))
-    parts = []
+    frames = []
     for target in targets:
-        part = pd.DataFrame({"time": times, "value": cells[target]})
-        part["series"] = table.frame[series].astype(str) if series else ""
-        part["column"] = target
+        frame = pd.DataFrame({"time": times, "value": cells[target]})
+        frame["series"] = table.frame[series].astype(str) if series else ""
+        frame["column"] = target
         for suffix in suffixes:
             name = f"{target}_{suffix}"
-            part[suffix] = cells[name] if name in bands else np.nan
-        parts.append(part)
-    return Tidy(name=table.name, frame=pd.concat(parts, ignore_index=True), bands=tuple(suffixes), **kind._asdict())
+            frame[suffix] = cells[name] if name in bands else np.nan
+        frames.append(frame)
+    return Tidy(name=table.name, frame=pd.concat(frames, ignore_index=True), bands=tuple(suffixes), **kind._asdict())
 
 
 def _rows(table: Table) -> Tidy:
     """Values to the right of the name; empty cells at the end of a row are not values."""
-    first, *others = table.columns
-    if not others or has_words(table, others[0]):
+    first, *value_columns = table.columns
+    if not value_columns or has_words(table, value_columns[0]):
         raise InputError(
             f"{table.name}: expected a time column, or one row per series (its name, then its values), found columns "
             f"{listed(table.columns)}; name the time column, dataset.time_col=NAME"
         )
-    values = np.stack(list(_numbers(table, others).values()), axis=1)
-    known = ~np.isnan(values)
-    lengths = np.where(known.any(axis=1), known.shape[1] - known[:, ::-1].argmax(axis=1), 0)
+    values = np.stack(list(_numbers(table, value_columns).values()), axis=1)
+    observed = ~np.isnan(values)
+    lengths = np.where(observed.any(axis=1), observed.shape[1] - observed[:, ::-1].argmax(axis=1), 0)
     frame = pd.DataFrame(
         {
             "series": np.repeat(table.frame[first].astype(str).to_numpy(), lengths),

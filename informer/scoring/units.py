@@ -43,22 +43,22 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
     """
     actuals, history = named_alike(forecasts, actuals), named_alike(forecasts, history)
     rows, notes = _joined(forecasts, actuals)
-    wanted = set(zip(rows["series"], rows["column"], strict=True))
+    forecast_keys = set(zip(rows["series"], rows["column"], strict=True))
     rows_of = dict(list(history.frame.groupby(["series", "column"], sort=False)))
-    past = {key: _Past.of(rows_of[key], history) for key in rows_of if key in wanted}
+    past = {key: _Past.of(rows_of[key], history) for key in rows_of if key in forecast_keys}
     names, histories, groups = [], [], []
     without: list[str] = []
-    for key, part in rows.groupby(["series", "column", "origin"], sort=False, dropna=False):
-        own = past.get((key[0], key[1]))
-        if not part["actual"].notna().any():
+    for key, group in rows.groupby(["series", "column", "origin"], sort=False, dropna=False):
+        past_rows = past.get((key[0], key[1]))
+        if not group["actual"].notna().any():
             continue
-        ordered = part.sort_values("time")
-        known = np.empty(0) if own is None else own.before(ordered["time"].iloc[0])
-        if not len(known):
+        ordered = group.sort_values("time")
+        earlier = np.empty(0) if past_rows is None else past_rows.before(ordered["time"].iloc[0])
+        if not len(earlier):
             without.append("/".join(str(each) for each in key[:2] if each))
             continue
         names.append((str(key[0]), str(key[1])))
-        histories.append(known)
+        histories.append(earlier)
         groups.append(ordered)
     if not groups:
         raise InputError(
@@ -66,12 +66,12 @@ def gather_units(forecasts: Tidy, actuals: Tidy, history: Tidy) -> Units:
         )
     if without:
         notes.append(f"skipped {counted(len(without), 'forecast')} without a history, such as {without[0]}")
-    steps = max(int(np.flatnonzero(part["actual"].notna())[-1]) + 1 for part in groups)
+    steps = max(int(np.flatnonzero(group["actual"].notna())[-1]) + 1 for group in groups)
     columns = ["value", "actual", *forecasts.bands]
     stacked = {name: np.full((len(groups), steps), np.nan) for name in columns}
-    for i, part in enumerate(groups):
+    for i, group in enumerate(groups):
         for name in columns:
-            stacked[name][i, : len(part)] = part[name][:steps]
+            stacked[name][i, : len(group)] = group[name][:steps]
     return Units(
         names=names,
         forecast=stacked["value"],
@@ -99,14 +99,15 @@ def _joined(forecasts: Tidy, actuals: Tidy) -> tuple[pd.DataFrame, list[str]]:
     merged = frame.merge(truth, on=keys, how="left")
     if not np.isfinite(merged["value"]).all():
         raise InputError(f"{forecasts.name}: expected a finite forecast in each row, found an empty cell or infinity")
-    known = merged["actual"].notna()
-    if not known.any():
+    has_actual = merged["actual"].notna()
+    if not has_actual.any():
         some = merged.iloc[0]
         raise InputError(
             f"{actuals.name}: no actual value for any forecast of {forecasts.name} (the first is {some['series']} "
             f"{some['column']} at {some['time']}); expected the same names of series and columns, and the same times"
         )
-    notes = [] if known.all() else [f"{int((~known).sum()):,} of {len(merged):,} forecast values have no actual value"]
+    n_missing = int((~has_actual).sum())
+    notes = [f"{n_missing:,} of {len(merged):,} forecast values have no actual value"] if n_missing else []
     return merged, notes
 
 
@@ -175,5 +176,5 @@ class _Past:
 
 
 def _from_first_known(values: Float64[np.ndarray, "_"]) -> Float64[np.ndarray, "_"]:
-    known = np.flatnonzero(~np.isnan(values))
-    return values[known[0] :] if len(known) else values[:0]
+    observed = np.flatnonzero(~np.isnan(values))
+    return values[observed[0] :] if len(observed) else values[:0]
