@@ -147,31 +147,31 @@ class Record:
     def add(self, trial: Trial) -> None:
         """Store a finished trial and report progress."""
         self.trials.append(trial)
-        linear = min((one.val_loss for one in self.trials if not one.steps), default=None)
-        best = min(one.val_loss for one in self.trials)
+        linear = min((recorded.val_loss for recorded in self.trials if not recorded.steps), default=None)
+        best = min(recorded.val_loss for recorded in self.trials)
         progress.report(Status(best=best, baseline=linear, baseline_name="linear forecast"))
         text = io.StringIO()
-        used = [*(one.values for one in self.trials), *self._before.values()]
+        used = [*(recorded.values for recorded in self.trials), *self._before.values()]
         names = [key for key in SEARCHED if any(key in values for values in used)]
         start = [f"linear.{name}" for name in START]
         writer = csv.DictWriter(text, [*names, *MEASURED, *start], lineterminator="\n", restval="")
         writer.writeheader()
-        rows = {one.key: one.cells for one in self.trials}
+        rows = {recorded.key: recorded.cells for recorded in self.trials}
         writer.writerows({**self._before, **rows}.values())
         write_atomic(self.path, text.getvalue())
 
     def table(self, chosen: Trial) -> Table:
         """A table of the linear forecast and the best networks, with the chosen trial in bold."""
-        start = [one for one in self.trials if not one.steps]
-        networks = sorted((one for one in self.trials if one.steps), key=lambda one: one.val_loss)
+        start = [trial for trial in self.trials if not trial.steps]
+        networks = sorted((trial for trial in self.trials if trial.steps), key=lambda trial: trial.val_loss)
         title = f"search: the linear forecast, {counted(len(networks), 'trial')} of networks"
         table = Table(title=title, title_justify="left", box=SIMPLE, padding=0)  # as wide as a terminal, 80 columns
-        headings = {key: name for key, name in HEADINGS.items() if any(key in one.values for one in self.trials)}
+        headings = {key: name for key, name in HEADINGS.items() if any(key in trial.values for trial in self.trials)}
         for heading in (*headings.values(), "steps", "val loss", "s"):
             table.add_column(heading, justify="right")
-        for one in [*start, *networks[:MOST_SHOWN]]:
-            cells = [f"{one.values.get(key, '')}" for key in headings]
-            cells.append(str(one.steps) if one.steps else "linear")
-            cells += [f"{one.val_loss:.5f}" if math.isfinite(one.val_loss) else "failed", f"{one.seconds:.1f}"]
-            table.add_row(*cells, style="bold" if one is chosen else None, end_section=one in start)
+        for trial in [*start, *networks[:MOST_SHOWN]]:
+            cells = [f"{trial.values.get(key, '')}" for key in headings]
+            cells.append(str(trial.steps) if trial.steps else "linear")
+            cells += [f"{trial.val_loss:.5f}" if math.isfinite(trial.val_loss) else "failed", f"{trial.seconds:.1f}"]
+            table.add_row(*cells, style="bold" if trial is chosen else None, end_section=trial in start)
         return table

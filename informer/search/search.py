@@ -100,15 +100,15 @@ class Search:
             Interrupted: on a signal; the search can be resumed from its record.
         """
         start = self._start(seq_lens)
-        left = self.budget.left
-        self._trials_end = left - TRIALS_SHARE * max(self._room(start), 0.0) if math.isfinite(left) else -math.inf
+        seconds = self.budget.left
+        self._trials_end = seconds - TRIALS_SHARE * max(self._room(start), 0.0) if math.isfinite(seconds) else -math.inf
         self._halve(networks(self.settings, [start.seq_len], n_targets=len(self.runner.source.columns.targets)))
-        better = [one for one in self.record.trials if one.steps and one.val_loss < (1 - LEAST_GAIN) * start.val_loss]
-        ready = [one for one in better if self._is_ready(one)]
+        better = [trial for trial in self._networks() if trial.val_loss < (1 - LEAST_GAIN) * start.val_loss]
+        ready = [trial for trial in better if self._is_ready(trial)]
         if len(ready) < len(better):
             self.not_tried.append("a run of better networks, as long as their trials")
-        taken = ready or [one for one in self.record.trials if one.steps and self._may_improve(one, start)]
-        return min(taken, key=lambda one: one.val_loss, default=start)
+        taken = ready or [trial for trial in self._networks() if self._may_improve(trial, start)]
+        return min(taken, key=lambda trial: trial.val_loss, default=start)
 
     def _may_improve(self, trial: Trial, start: Trial) -> bool:
         """Whether a network close to the linear forecast gets the remaining time, because its trial was cut short.
@@ -130,24 +130,24 @@ class Search:
         """
         chosen = self._network(trial) if trial.steps else self._linear(trial)
         blocks = self._blocks()
-        if blocks < (wanted := self.settings.trainer.calibration_blocks):
-            made = f"{wanted} blocks, not {blocks}" if blocks else "blocks of all rows"
-            self.not_tried.append(f"intervals from {made}")
+        if blocks < (n_blocks := self.settings.trainer.calibration_blocks):
+            blocks_text = f"{n_blocks} blocks, not {blocks}" if blocks else "blocks of all rows"
+            self.not_tried.append(f"intervals from {blocks_text}")
         return replace(chosen, trainer=replace(chosen.trainer, calibration_blocks=blocks))
 
     def _network(self, trial: Trial) -> TrainConfig:
         steps = self._run_steps(trial)
-        given = [key for key in ("trainer.max_epochs", "trainer.max_steps") if key not in self.settings.search]
+        fixed_lengths = [key for key in ("trainer.max_epochs", "trainer.max_steps") if key not in self.settings.search]
         windows = self.runner.n_windows(trial.values)
         trainer = self.settings.trainer
         if trainer.steps_per_epoch is None:
             trainer = replace(trainer, steps_per_epoch=max(min(trainer.epoch_steps(windows), steps // VALIDATIONS), 1))
         epochs = max(-(-steps // trainer.epoch_steps(windows)), 1)
         length = {"trainer.max_epochs": epochs, "trainer.patience": epochs}
-        length |= {} if given else {"trainer.max_steps": steps}
+        length |= {} if fixed_lengths else {"trainer.max_steps": steps}
         room = self._room(trial)
         minutes = None if math.isinf(room) else max(room, 1.0) / 60
-        settings = replace(self.settings, trainer=trainer if not given else self.settings.trainer)
+        settings = replace(self.settings, trainer=trainer if not fixed_lengths else self.settings.trainer)
         resolved = with_values(settings, {**trial.values, **left_open(self.settings, length)})
         again = self.settings.trainer.refit
         return replace(resolved, trainer=replace(resolved.trainer, max_minutes=minutes, refit=again))
@@ -171,20 +171,20 @@ class Search:
 
     def _blocks(self) -> int:
         """Number of calibration blocks that the budget allows: at least FEWEST_BLOCKS, or none."""
-        wanted, fit = self.settings.trainer.calibration_blocks, SAFE * self.fit_seconds
+        n_blocks, fit = self.settings.trainer.calibration_blocks, SAFE * self.fit_seconds
         room = BLOCKS_SHARE * self.budget.whole - FITS * fit
-        if room >= wanted * fit:
-            return wanted
+        if room >= n_blocks * fit:
+            return n_blocks
         return int(room / fit) if room >= FEWEST_BLOCKS * fit else 0
 
     @property
     def fit_seconds(self) -> float:
         """Seconds of one fit of the linear forecast."""
-        return next(one for one in self.record.trials if not one.steps).fit_seconds
+        return next(trial for trial in self.record.trials if not trial.steps).fit_seconds
 
     def _start(self, seq_lens: Sequence[int]) -> Trial:
-        known = self.record.known_start()
-        if known is None:
+        trial = self.record.known_start()
+        if trial is None:
             began, seconds = self.budget.clock(), LINEAR_SHARE * self.budget.left
             start = self.runner.start(seq_lens, seconds=seconds)
             if self.runner.stop.signal:  # an interrupted choice may differ from the full one: do not record it
@@ -196,17 +196,17 @@ class Search:
             fitted = self.budget.clock()
             start, loss = self._bounded(start, loss)
             closing = self.runner.closing_seconds(cheapest(self.settings, start.seq_len), steps=0)
-            known = Trial(
+            trial = Trial(
                 values=values, steps=0, val_loss=loss, seconds=self.budget.clock() - began, closing_seconds=closing,
                 seq_len=start.seq_len, maps=start.maps, note=start.note, floor=start.floor,
                 fit_seconds=fitted - fitting,
             )  # fmt: skip
         else:
-            self.runner.begin_with(Start(known.seq_len, known.maps, known.note, known.floor))
-            self.budget.spend(known.seconds)
-        self.record.add(known)
-        log.info(f"linear forecast: {known.note}; validation loss {known.val_loss:.5f}")
-        return known
+            self.runner.begin_with(Start(trial.seq_len, trial.maps, trial.note, trial.floor))
+            self.budget.spend(trial.seconds)
+        self.record.add(trial)
+        log.info(f"linear forecast: {trial.note}; validation loss {trial.val_loss:.5f}")
+        return trial
 
     def _bounded(self, start: Start, loss: float) -> tuple[Start, float]:
         """Use `model.floor` if it lowers the validation loss."""
@@ -228,35 +228,37 @@ class Search:
         """
         limit = self._most_steps(entrants[0])
         steps = min(FIRST_STEPS, limit)
-        done = self._round(entrants, steps, [0.0] * len(entrants))
-        if done:
-            others = variants(self.settings, done[0].values)
-            done += self._round(others, steps, [done[0].seconds] * len(others))
-            done.sort(key=lambda trial: trial.val_loss)
-        while done and steps < limit:
-            before, kept = self._best_network(), done[: -(-len(done) // MORE_STEPS)]
+        trials = self._round(entrants, steps, [0.0] * len(entrants))
+        if trials:
+            candidates = variants(self.settings, trials[0].values)
+            trials += self._round(candidates, steps, [trials[0].seconds] * len(candidates))
+            trials.sort(key=lambda trial: trial.val_loss)
+        while trials and steps < limit:
+            before = min(self._networks(), key=lambda trial: trial.val_loss, default=None)
+            survivors = trials[: -(-len(trials) // MORE_STEPS)]
             longer = min(MORE_STEPS * steps, limit)
-            done = self._round([one.values for one in kept], longer, [one.seconds * longer / steps for one in kept])
-            if len(kept) == 1 and before and done and done[0].val_loss >= before.val_loss:
+            expected = [trial.seconds * longer / steps for trial in survivors]
+            trials = self._round([trial.values for trial in survivors], longer, expected)
+            if len(survivors) == 1 and before and trials and trials[0].val_loss >= before.val_loss:
                 return
             steps = longer
 
     def _round(self, entrants: list[Values], steps: int, expected: list[float]) -> list[Trial]:
         """Trials of the entrants that fit into the time, best first."""
-        done: list[Trial] = []
+        trials: list[Trial] = []
         for place in range(0, len(entrants), self.engine.at_once):
             allowed = self._allowed(-(-(len(entrants) - place) // self.engine.at_once))
             group = list(zip(entrants, expected, strict=True))[place : place + self.engine.at_once]
             begun = [self._begun(values, steps, allowed) for values, seconds in group if allowed > seconds]
             for finish in begun:
                 with suppress(OutOfTime):
-                    done.append(finish())
-        if len(done) < len(entrants):
-            self.not_tried.append(f"{len(entrants) - len(done)} of {len(entrants)} networks at {steps} steps")
-        done.sort(key=lambda trial: trial.val_loss)
-        if done:
-            log.info(f"{counted(len(done), 'network')}, {steps} steps: best validation loss {done[0].val_loss:.5f}")
-        return done
+                    trials.append(finish())
+        if len(trials) < len(entrants):
+            self.not_tried.append(f"{len(entrants) - len(trials)} of {len(entrants)} networks at {steps} steps")
+        trials.sort(key=lambda trial: trial.val_loss)
+        if trials:
+            log.info(f"{counted(len(trials), 'network')}, {steps} steps: best validation loss {trials[0].val_loss:.5f}")
+        return trials
 
     def _allowed(self, n_trials: int) -> float:
         """Seconds for the next of `n_trials` in a row: twice its share, so that rounds with more steps can follow."""
@@ -264,10 +266,10 @@ class Search:
 
     def _begun(self, values: Values, steps: int, seconds: float) -> Callable[[], Trial]:
         """Begin a trial; the result waits for it and records it."""
-        known = self.record.known(values, steps)
-        if known is not None:
-            self.budget.spend(known.seconds / self.engine.at_once)
-            return lambda: self._recorded(known)
+        recorded = self.record.known(values, steps)
+        if recorded is not None:
+            self.budget.spend(recorded.seconds / self.engine.at_once)
+            return lambda: self._recorded(recorded)
         wait = self.engine.begin(self.runner, values, steps=steps, seconds=seconds)
         return lambda: self._recorded(Trial(values=values, steps=steps, **wait()._asdict()))
 
@@ -277,8 +279,8 @@ class Search:
             raise Interrupted(self.runner.stop.signal)
         return trial
 
-    def _best_network(self) -> Trial | None:
-        return min((trial for trial in self.record.trials if trial.steps), key=lambda one: one.val_loss, default=None)
+    def _networks(self) -> list[Trial]:
+        return [trial for trial in self.record.trials if trial.steps]
 
     def _run_steps(self, trial: Trial) -> int:
         """Steps for which there is time, at most RUN_STEPS times those of the trial."""

@@ -68,10 +68,10 @@ def with_values(settings: TrainConfig, values: Values) -> TrainConfig:
     for key, value in values.items():
         node, _, name = key.rpartition(".")
         nodes.setdefault(node, {})[name] = value
-    own = nodes.pop("", {})
-    parts = {node: _replaced(getattr(settings, node), inside) for node, inside in nodes.items()}
-    parts["trainer"] = replace(parts.get("trainer", settings.trainer), time_budget_minutes=None, refit=False)
-    return replace(settings, **own, **parts, search=[], engine=EngineName.local, workers=None)
+    top_level = nodes.pop("", {})
+    sections = {node: _replaced(getattr(settings, node), inside) for node, inside in nodes.items()}
+    sections["trainer"] = replace(sections.get("trainer", settings.trainer), time_budget_minutes=None, refit=False)
+    return replace(settings, **top_level, **sections, search=[], engine=EngineName.local, workers=None)
 
 
 def _replaced(node: Any, values: Values) -> Any:
@@ -81,7 +81,11 @@ def _replaced(node: Any, values: Values) -> Any:
 
 def _typed(value: Any, kind: Any) -> Any:
     """Text as a member of the Enum that the field expects; other values unchanged."""
-    enums = [one for one in (kind, *get_args(kind)) if isinstance(one, type) and issubclass(one, Enum)]
+    enums = [
+        candidate
+        for candidate in (kind, *get_args(kind))
+        if isinstance(candidate, type) and issubclass(candidate, Enum)
+    ]
     return enums[0](value) if enums and isinstance(value, str) else value
 
 
@@ -107,9 +111,9 @@ def lengths(settings: TrainConfig, source: Source) -> list[int]:
     least, most = least_sizes(settings).seq_len, _most_rows(settings, source)
     periods = seasons(settings, source)
     multiples = [period * n for n in SEASONS for period in periods]
-    wanted = [*periods, *(settings.pred_len * n for n in HORIZONS), *multiples]
+    candidates = [*periods, *(settings.pred_len * n for n in HORIZONS), *multiples]
     chosen: list[int] = []
-    for rows in (-(-rows // step) * step for rows in wanted):
+    for rows in (-(-rows // step) * step for rows in candidates):
         distinct = all(max(rows, other) >= LEAST_RATIO * min(rows, other) for other in chosen)
         if least <= rows <= most and distinct and _takes(settings, rows):
             chosen.append(rows)
@@ -139,9 +143,11 @@ def _most_rows(settings: TrainConfig, source: Source) -> int:
     """Longest lookback window: half of the training rows of the shortest series, or of the median if short ones may be
     left out."""
     split = settings.dataset.split
-    rows = sorted(len(cut_rows(one.timestamps, one.frequency, split).clip(len(one)).train) for one in source.panel)
-    own = rows[0] if settings.dataset.short is Short.error else rows[len(rows) // 2]
-    return min(max((own - settings.pred_len) // 2, 1), MOST_ROWS)
+    rows = sorted(
+        len(cut_rows(series.timestamps, series.frequency, split).clip(len(series)).train) for series in source.panel
+    )
+    n_rows = rows[0] if settings.dataset.short is Short.error else rows[len(rows) // 2]
+    return min(max((n_rows - settings.pred_len) // 2, 1), MOST_ROWS)
 
 
 def _takes(settings: TrainConfig, seq_len: int) -> bool:
@@ -156,8 +162,10 @@ def patch_len(settings: TrainConfig, seq_len: int) -> int:
     """Rows per patch: a common divisor of lookback window, horizon and a given start token; 1 if there is none."""
     if "model.patch_len" not in settings.search:
         return _sizes(settings).patch_len
-    given = [] if "label_len" in settings.search else [settings.label_len]
-    return _divisor(math.gcd(settings.pred_len, seq_len, *given), near=max(PATCH, seq_len / TOKENS), most=WIDEST_PATCH)
+    given_lengths = [] if "label_len" in settings.search else [settings.label_len]
+    return _divisor(
+        math.gcd(settings.pred_len, seq_len, *given_lengths), near=max(PATCH, seq_len / TOKENS), most=WIDEST_PATCH
+    )
 
 
 def _divisor(number: int, *, near: float | int, most: int) -> int:
@@ -168,8 +176,8 @@ def _divisor(number: int, *, near: float | int, most: int) -> int:
 def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -> Source:
     """The series that are long enough for every lookback window, so that all are scored on the same windows."""
     widest = with_values(settings, cheapest(settings, max(seq_lens)))
-    kept = {series.name for series in divide(source.panel, settings.dataset, widest.sizes)[0]}
-    return replace(source, panel=[series for series in source.panel if series.name in kept])
+    names = {series.name for series in divide(source.panel, settings.dataset, widest.sizes)[0]}
+    return replace(source, panel=[series for series in source.panel if series.name in names])
 
 
 def given_values(settings: TrainConfig) -> dict[str, Any]:
@@ -193,36 +201,36 @@ def networks(settings: TrainConfig, seq_lens: Sequence[int], *, n_targets: int) 
     Raises:
         InputError: the given settings allow no network.
     """
-    first, *others = seq_lens
-    wanted = [_network(settings, first, *shape) for shape in _shapes(settings, first, n_targets)]
-    wanted += [_network(settings, seq_len, *_shapes(settings, seq_len, n_targets)[0]) for seq_len in others]
-    sound = _sound(settings, wanted)
+    first, *other_lengths = seq_lens
+    candidates = [_network(settings, first, *shape) for shape in _shapes(settings, first, n_targets)]
+    candidates += [_network(settings, seq_len, *_shapes(settings, seq_len, n_targets)[0]) for seq_len in other_lengths]
+    sound = _sound(settings, candidates)
     if not sound:
-        check(with_values(settings, wanted[0]))
+        check(with_values(settings, candidates[0]))
     return sound
 
 
 def variants(settings: TrainConfig, values: Values) -> list[Values]:
     """Networks that differ from this one in one choice."""
     widths = [_widths(width) for width in OTHER_WIDTHS] if "model.d_model" in settings.search else []
-    others = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
-    others |= {"optim.ema": OTHER_EMAS, "loss.training": OTHER_LOSSES}
-    changes = [*widths, *({key: value} for key, choices in others.items() for value in choices)]
+    alternatives = {"model.embed": OTHER_EMBEDS, "optim.lr": OTHER_RATES, "model.dropout": OTHER_DROPOUTS}
+    alternatives |= {"optim.ema": OTHER_EMAS, "loss.training": OTHER_LOSSES}
+    changes = [*widths, *({key: value} for key, choices in alternatives.items() for value in choices)]
     changed = _sound(settings, [{**values, **left_open(settings, change)} for change in changes])
     return [other for other in changed if other != values]
 
 
-def _sound(settings: TrainConfig, wanted: Sequence[Values]) -> list[Values]:
+def _sound(settings: TrainConfig, candidates: Sequence[Values]) -> list[Values]:
     """The valid ones, without duplicates."""
-    different = [values for i, values in enumerate(wanted) if values not in wanted[:i]]
+    different = [values for i, values in enumerate(candidates) if values not in candidates[:i]]
     return [values for values in different if not with_values(settings, values).problems()]
 
 
 def _shapes(settings: TrainConfig, seq_len: int, n_targets: int) -> list[tuple[int, bool]]:
     """Pairs of patch_len and channel_independent, cheapest first."""
     patch = patch_len(settings, seq_len)
-    whole = [(1, False)] if seq_len <= MOST_TOKENS else []
-    return [(patch, False), (patch, n_targets > 1), *whole]
+    unpatched = [(1, False)] if seq_len <= MOST_TOKENS else []
+    return [(patch, False), (patch, n_targets > 1), *unpatched]
 
 
 def cheapest(settings: TrainConfig, seq_len: int) -> Values:

@@ -146,14 +146,14 @@ def settings_to_resume(
             "name them again: init_from=RUN"
         )
     keys = ("path", "attributes", "cache_dir")
-    own = {key: getattr(given.dataset, key) for key in keys if f"dataset.{key}" in named}
-    if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in own:
+    locations = {key: getattr(given.dataset, key) for key in keys if f"dataset.{key}" in named}
+    if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in locations:
         raise InputError(
             f"resume={folder.path}: the run has saved nothing yet, so also no attributes of its series; name their "
             "file again: dataset.attributes=FILE"
         )
     dataset, data_dir = find_again(
-        replace(settings.dataset, **own),
+        replace(settings.dataset, **locations),
         folder.recorded(last),
         named=given.data_dir if "data_dir" in named else None,
         default=given.data_dir,
@@ -249,8 +249,8 @@ def _announce(settings: TrainConfig, seq_lens: list[int]) -> None:
     minutes = settings.trainer.time_budget_minutes
     within = "without a bound" if minutes is None else f"within {minutes:.3g} minutes, the run that follows included"
     log.info(f"search on the validation part, {within} (trainer.time_budget_minutes): seq_len of {seq_lens}")
-    if given := given_values(settings):
-        log.info(f"kept as given: {_phrase(given)}")
+    if fixed := given_values(settings):
+        log.info(f"kept as given: {_phrase(fixed)}")
 
 
 def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Console) -> Trial:
@@ -264,7 +264,7 @@ def _choose(search: Search, seq_lens: list[int], folder: RunFolder, console: Con
 
 def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) -> dict[str, Any]:
     """Facts about a search for run.json; its trials are in search.csv."""
-    start = next(one for one in search.record.trials if not one.steps)
+    start = next(recorded for recorded in search.record.trials if not recorded.steps)
     return {
         "budget_minutes": search.settings.trainer.time_budget_minutes,
         "seconds": round(budget.spent, 1),

@@ -107,15 +107,17 @@ class TrialRunner:
         end = self.clock() + seconds
         progress.report(Status(doing="searching: choosing a linear forecast"))
         config = LinearModelConfig()
-        own = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
-        offered = own or list(seq_lens)
+        with_own_maps = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
+        offered = with_own_maps or list(seq_lens)
         settings = self._of_length(offered[-1])
         data = build_data(settings, self.device, source=self.source)
         fit = linear_fit(self._shape(offered[-1], config), config, data, offered)
         most = max(FIT_SHARE * seconds, LEAST_FIT)
         strengths, why = fit.strengths(lambda: -math.inf if self.stop.signal else end - self.clock(), most)
         note = f"{in_words(strengths)}{why}"
-        return Start(max(one.lookback for one in strengths), [one.to_plain() for one in strengths], note)
+        return Start(
+            max(strength.lookback for strength in strengths), [strength.to_plain() for strength in strengths], note
+        )
 
     def begin_with(self, start: Start) -> None:
         """Start all later networks from this linear forecast."""
@@ -157,8 +159,8 @@ class TrialRunner:
         """
         settings = with_values(self.settings, values)
         data = self._fit(settings)[0]
-        parts = [data.test, data.calibration, data.val] if steps else [data.test, data.val]
-        windows = sum(len(part) for part in parts if part is not None)
+        scored = [data.test, data.calibration, data.val] if steps else [data.test, data.val]
+        windows = sum(len(split) for split in scored if split is not None)
         return windows * self._paces.get(_shape_of(settings, steps), 0.0) + self._baseline_seconds(data)
 
     def _baseline_seconds(self, data: Data) -> float:

@@ -147,10 +147,10 @@ def _wanted(request: Request, body: Body) -> str:
 
 def _levels(text: str) -> tuple[int, ...]:
     """The levels of `intervals=80,95`."""
-    parts = [part for part in text.strip("[]").split(",") if part.strip()]
-    if not all(re.fullmatch(r"\s*[0-9]{1,2}\s*", part) for part in parts):
+    levels = [level for level in text.strip("[]").split(",") if level.strip()]
+    if not all(re.fullmatch(r"\s*[0-9]{1,2}\s*", level) for level in levels):
         raise InputError(f"intervals: expected whole percentages from 1 to 99, such as 80,95, found {text!r:.50}")
-    return tuple(dict.fromkeys(map(int, parts)))
+    return tuple(dict.fromkeys(map(int, levels)))
 
 
 def _answer_errors(app: FastAPI) -> None:

@@ -97,16 +97,16 @@ class Batcher:
 
     def _next(self) -> tuple[list[tuple[Task, _Answer]], Options] | None:
         """The next batch: series in turn from each request with the options of the first; None if none are waiting."""
-        self._requests = deque(one for one in self._requests if one.waiting)
+        self._requests = deque(request for request in self._requests if request.waiting)
         if not self._requests:
             return None
         options = self._requests[0].options
-        own = [one for one in self._requests if one.options == options]
+        matching = [request for request in self._requests if request.options == options]
         taken: list[tuple[Task, _Answer]] = []
-        while own and len(taken) < self._batch_size:
-            for request in own[: self._batch_size - len(taken)]:
+        while matching and len(taken) < self._batch_size:
+            for request in matching[: self._batch_size - len(taken)]:
                 taken.append(request.waiting.popleft())
-            own = [one for one in own if one.waiting]
+            matching = [request for request in matching if request.waiting]
         self._requests.rotate(-1)  # so that requests with other options get their turn
         return taken, options
 
@@ -118,8 +118,8 @@ class Batcher:
             if len(batch) == 1:
                 self._fail(batch[0][1], error)
                 return
-            for one in batch:
-                await self._answer([one], options)
+            for entry in batch:
+                await self._answer([entry], options)
             return
         for (_, answer), forecast in zip(batch, forecasts, strict=True):
             if not answer.done():

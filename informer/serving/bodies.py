@@ -83,7 +83,7 @@ def read_tasks(
         names = listed(model.columns.future_covariates)
         raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
     check_futures(model.columns, given=futures is not None)
-    tasks = [Task(one, None if futures is None else futures.of(one)) for one in series]
+    tasks = [Task(history, None if futures is None else futures.of(history)) for history in series]
     for task in tasks:
         if task.future is not None:
             model.check_future(task.series, task.future, options.horizon)

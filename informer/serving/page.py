@@ -23,14 +23,14 @@ def page_of(description: Mapping[str, Any], openapi: Mapping[str, Any]) -> tuple
         openapi: OpenAPI schema of the routes.
     """
     text = TEMPLATE.read_text(encoding="utf-8")
-    parts = {
+    placeholders = {
         "title": html.escape(_names(description["targets"], 3)),
         "pred_len": str(description["pred_len"]),
         "facts": _facts(description),
         "routes": _routes(openapi),
         "example": _example(description),
     }
-    page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], text)
+    page = re.sub(r"\{\{(\w+)\}\}", lambda place: placeholders[place[1]], text)
     hashes = {tag: _hash(re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0]) for tag in ("script", "style")}
     policy = (
         f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src 'self'; "
@@ -47,7 +47,7 @@ def _facts(description: Mapping[str, Any]) -> str:
     """The description as rows of a table."""
     levels, step = description["intervals"], Frequency.parse(description["step"])
     ahead, history = (lasting(description[name], step) for name in ("pred_len", "seq_len"))
-    shown = {
+    rows = {
         "forecasts": f"{_names(description['targets'])}, {ahead} ahead ({description['pred_len']} rows)",
         "from": f"the last {history} ({description['seq_len']} rows) of {_names(description['inputs'])}",
         "rows": f"{adjective(step)} (step {description['step']})",
@@ -58,7 +58,7 @@ def _facts(description: Mapping[str, Any]) -> str:
         "limits": ", ".join(f"{name}={value:g}" for name, value in description["limits"].items()),
     }
     return "".join(
-        f"<tr><th scope=row>{key}</th><td>{html.escape(str(value))}</td></tr>" for key, value in shown.items()
+        f"<tr><th scope=row>{key}</th><td>{html.escape(str(value))}</td></tr>" for key, value in rows.items()
     )
 
 

@@ -118,7 +118,7 @@ class Service:
             "inputs": list(model.columns.inputs),
             "future_covariates": list(model.columns.future_covariates),
             "static_covariates": list(model.columns.static_covariates),
-            "categories": {name: list(known)[:MOST_NAMES] for name, known in checkpoint.categories.items()},
+            "categories": {name: list(labels)[:MOST_NAMES] for name, labels in checkpoint.categories.items()},
             "time_column": checkpoint.data["time_col"],
             "series_column": checkpoint.config["dataset"].get("series_col"),
             "series": checkpoint.series[:MOST_NAMES],
