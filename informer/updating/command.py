@@ -92,29 +92,29 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         newer = read_rows(older.settings, dataset, saved)
         fix = None if settings.dataset.fill else "add them, or set dataset.fill=ffill|linear|zero"
         rows = joined(older.rows, newer, fix=fix, where=where)
-        own = _settings_of(older, rows, settings, folder)
-        seed_everything(own.seed)
-        data = _rows_again(own, older, rows, folder, device)
+        new_settings = _settings_of(older, rows, settings, folder)
+        seed_everything(new_settings.seed)
+        data = _rows_again(new_settings, older, rows, folder, device)
         keep_log_in(folder.path / LOG)
         _log_rows(rows, older, where)
-        facts = {"seed": own.seed, "data": data_facts(data), "parent": _parent(older, rows, where)}
-        folder.begin(own, provenance() | facts)
+        facts = {"seed": new_settings.seed, "data": data_facts(data), "parent": _parent(older, rows, where)}
+        folder.begin(new_settings, provenance() | facts)
         with folder.as_latest():
-            evaluation = _fit_and_score(settings, older, own, Later(data, rows.known), folder, console)
+            evaluation = _fit_and_score(settings, older, new_settings, Later(data, rows.known), folder, console)
         folder.finish()
         log.info(f"updated in {time.monotonic() - began:.1f} s: {folder.path}")
         log.info(f"next: informer predict checkpoint={folder.path} input=FILE.csv output=forecasts")
     return evaluation
 
 
-def _rows_again(own: TrainConfig, older: Older, rows: Rows, folder: RunFolder, device: torch.device) -> Data:
+def _rows_again(settings: TrainConfig, older: Older, rows: Rows, folder: RunFolder, device: torch.device) -> Data:
     """Write the rows to the folder of the new run, and read them as every later command does."""
     saved, path = older.saved, folder.path / ROWS
-    table = rows_table(rows.panel, saved.categories, own.dataset.series_col)
+    table = rows_table(rows.panel, saved.categories, settings.dataset.series_col)
     write_atomic(path, table.to_csv(index=False))
     try:
         scaler, trained = PanelScaler.from_state(saved.scaler), Trained(saved.series, saved.categories)
-        return build_data(own, device, scaler, trained=trained)
+        return build_data(settings, device, scaler, trained=trained)
     except InputError:
         path.unlink()
         raise
@@ -135,15 +135,15 @@ def read_older(settings: UpdateConfig) -> Older:
     if why := not_from_moments(maps, trained):
         raise InputError(f"checkpoint={settings.checkpoint}: {why}; train again on all rows")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
-    kept = update_state.load(path, reads)
+    state = update_state.load(path, reads)
     needs_moments = maps is not None and is_closed_form(model, trained)
-    if kept is None or (kept.fit is None and needs_moments):
+    if state is None or (state.fit is None and needs_moments):
         return _from_data(settings, path, saved, trained)
-    check_inputs(kept, model, saved)
+    check_inputs(state, model, saved)
     dataset = rows_dataset(trained.dataset, path / ROWS, written(saved, trained))
     rows = read_rows(trained, dataset, saved)
     rows = update_state.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
-    return Older(path, saved, trained, rows, kept)
+    return Older(path, saved, trained, rows, state)
 
 
 def written(saved: Checkpoint, trained: TrainConfig) -> Written:
@@ -170,7 +170,7 @@ def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: T
         with opened_data as data:
             errors = calibration_errors(model, trained, data, finish=combiner(saved, data))
             repeated = repeated_rows(data)
-            kept = UpdateState(
+            state = UpdateState(
                 update_state.kept_fit(model, trained, data), repeated.tolist() if repeated is not None else None, errors
             )
             rows = update_state.last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)
@@ -180,12 +180,12 @@ def _from_data(settings: UpdateConfig, path: Path, saved: Checkpoint, trained: T
         raise InputError(
             f"checkpoint={settings.checkpoint}: cannot update {len(data.panel)} series, too many; train again"
         )
-    return Older(path, saved, trained, rows, kept)
+    return Older(path, saved, trained, rows, state)
 
 
 def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFolder) -> TrainConfig:
     """The configuration of the new run: that of the older run, with the new run's rows as data."""
-    least, new, ends = 2 * older.settings.pred_len + 1, min(rows.new), {one.timestamps[-1] for one in rows.panel}
+    least, new, ends = 2 * older.settings.pred_len + 1, min(rows.new), {series.timestamps[-1] for series in rows.panel}
     if new < least:
         raise InputError(
             f"{settings.input}: expected at least 2 pred_len + 1 = {least} rows after {older.rows[0].timestamps[-1]}, "
@@ -228,35 +228,37 @@ def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
 
 
 def _fit_and_score(
-    settings: UpdateConfig, older: Older, own: TrainConfig, later: Later, folder: RunFolder, console: Console
+    settings: UpdateConfig, older: Older, new_settings: TrainConfig, later: Later, folder: RunFolder, console: Console
 ) -> Evaluation:
     """Fit, calibrate, score and save."""
     saved, data = older.saved, later.data
     model = restore_model(saved).to(data.train.starts.device)
     shares = Shares.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else Shares()
-    part, training = LinearPart.of(older.kept, shares, data), _training(older)
-    if part is not None:
-        part.give(model, part.sums(later.runs_before_test))
+    linear_part, training = LinearPart.of(older.kept, shares, data), _training(older)
+    if linear_part is not None:
+        linear_part.give(model, linear_part.sums(later.runs_before_test))
     if settings.steps:
         n_windows = (saved.data.get("windows") or {}).get("train", len(data.train))
         lr = settings.lr or last_rate(older.settings, training or {}, n_windows)
-        training = tuned(model, own, data, training, steps=settings.steps, lr=lr, console=console)
+        training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
     errors = (
-        recent(older.kept.errors, later_errors(model, own, later, part, is_tuned=bool(settings.steps)))
-        if own.trainer.calibration
+        recent(older.kept.errors, later_errors(model, new_settings, later, linear_part, is_tuned=bool(settings.steps)))
+        if new_settings.trainer.calibration
         else None
     )
     calibration = None if errors is None else errors.calibration()
     best = replace(
-        saved, config=conversion.to_plain(own), weights=model.state_dict(), data=saved.data | data_facts(data),
+        saved, config=conversion.to_plain(new_settings), weights=model.state_dict(), data=saved.data | data_facts(data),
         step=saved.step + settings.steps, calibration=None if calibration is None else calibration.state(),
     )  # fmt: skip
     checkpoint.save(folder.path / BEST, best)
     checkpoint.save(folder.path / LAST, replace(best, training=training, calibration=None))
-    evaluation = score(model, data, batch_size=own.trainer.eval_batch_size, calibration=calibration)
-    evaluation = replace(evaluation, notes=(*evaluation.notes, _baseline_note(data), _before(older, own, data)))
-    kept = older.kept.fit if part is None else _refit(best, model, part, later, folder)
-    update_state.save(folder.path, UpdateState(kept, older.kept.repeated, errors))
+    evaluation = score(model, data, batch_size=new_settings.trainer.eval_batch_size, calibration=calibration)
+    evaluation = replace(
+        evaluation, notes=(*evaluation.notes, _baseline_note(data), _before(older, new_settings, data))
+    )
+    kept_fit = older.kept.fit if linear_part is None else _refit(best, model, linear_part, later, folder)
+    update_state.save(folder.path, UpdateState(kept_fit, older.kept.repeated, errors))
     evaluation.save(folder.path)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
@@ -264,14 +266,14 @@ def _fit_and_score(
     return evaluation
 
 
-def _refit(best: Checkpoint, model: ForecastModel, part: LinearPart, later: Later, folder: RunFolder) -> KeptFit:
+def _refit(best: Checkpoint, model: ForecastModel, linear_part: LinearPart, later: Later, folder: RunFolder) -> KeptFit:
     """Save the model with linear maps fitted on all rows, for forecasts; returns the fit with its moments."""
-    sums = part.sums(later.runs)
-    part.give(model, sums)
+    sums = linear_part.sums(later.runs)
+    linear_part.give(model, sums)
     facts = best.data | {REFITTED: int(sums.pooled.windows), UNTIL: update_state.last_time(later.data)}
     checkpoint.save(folder.path / REFIT, replace(best, weights=model.state_dict(), data=facts))
     log.info(f"linear maps: {windows_of(later.runs)} windows added to those of the older run, none fitted twice")
-    return replace(part.kept, sums=sums)
+    return replace(linear_part.kept, sums=sums)
 
 
 def _training(older: Older) -> dict[str, Any] | None:
@@ -285,11 +287,11 @@ def _baseline_note(data: Data) -> str:
     return f"the baselines are fitted on the last {rows} rows before validation, saved in {ROWS}"
 
 
-def _before(older: Older, own: TrainConfig, data: Data) -> str:
+def _before(older: Older, settings: TrainConfig, data: Data) -> str:
     """The scores, on the same windows, of the model that made forecasts before the update."""
     model: ForecastModel = restore_model(checkpoint.load(refit_if_any(older.path))).to(data.train.starts.device)
     forecast = partial(model_forecast, model)
     errors = evaluate(
-        forecast, data.test, mase_scale=training_scale(data), batch_size=own.trainer.eval_batch_size
+        forecast, data.test, mase_scale=training_scale(data), batch_size=settings.trainer.eval_batch_size
     ).scaled.overall()
     return f"before the update: scaled MSE {errors['mse']:.4g}, MAE {errors['mae']:.4g} on the same windows"

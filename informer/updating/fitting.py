@@ -56,18 +56,18 @@ class Later:
 
     def until(self, stops: Sequence[int]) -> list[Run]:
         """Windows that end before these rows of each series."""
-        rows, made = self.data.sizes.rows, []
-        for number, (first, known, stop) in enumerate(zip(self.firsts, self.known, stops, strict=True)):
-            begin, end = first + max(known - rows + 1, 0), first + stop - rows + 1
+        rows, runs = self.data.sizes.rows, []
+        for number, (first, n_known, stop) in enumerate(zip(self.firsts, self.known, stops, strict=True)):
+            begin, end = first + max(n_known - rows + 1, 0), first + stop - rows + 1
             if begin < end:
-                made.append(Run(number, begin, end))
-        return made
+                runs.append(Run(number, begin, end))
+        return runs
 
     def untouched(self, windows: Windows) -> Windows:
         """Those of `windows` whose whole horizon is in later rows."""
         starts = windows.starts
         series = windows.series(torch.arange(len(windows)))
-        least = torch.tensor([first + known for first, known in zip(self.firsts, self.known, strict=True)])
+        least = torch.tensor([first + n_known for first, n_known in zip(self.firsts, self.known, strict=True)])
         return windows.at(starts[starts + self.data.sizes.first >= least.to(starts.device)[series]])
 
 
@@ -112,7 +112,7 @@ class LinearPart:
 
 
 def later_errors(
-    model: ForecastModel, settings: TrainConfig, later: Later, part: LinearPart | None, *, is_tuned: bool
+    model: ForecastModel, settings: TrainConfig, later: Later, linear_part: LinearPart | None, *, is_tuned: bool
 ) -> Residuals | None:
     """Errors on later windows before the test part, with maps that were not fitted on them; None without such a window.
 
@@ -120,7 +120,7 @@ def later_errors(
         model: the updated model; not modified.
         settings: configuration of the new run.
         later: windows with later rows.
-        part: linear maps of the model, if it has some.
+        linear_part: linear maps of the model, if it has some.
         is_tuned: the network was tuned on the later training rows, so only windows that forecast later validation rows
             are used.
     """
@@ -128,31 +128,32 @@ def later_errors(
     lag = lag_of(data.frequency.season, data.sizes.seq_len)
     targets = data.columns.positions(data.targets)
     errors_of = partial(residuals, batch_size=settings.trainer.eval_batch_size, lag=lag, targets=targets)
-    for one, windows in _held_out(model, settings, later, part):
-        kept = later.untouched(windows)
+    for block_model, windows in _held_out(model, settings, later, linear_part):
+        untouched = later.untouched(windows)
         if is_tuned:
             stop = torch.tensor(
                 [first + split.train.stop for first, split in zip(later.firsts, data.splits, strict=True)]
             )
-            kept = kept.at(kept.starts[kept.starts + data.sizes.first >= stop[kept.series(torch.arange(len(kept)))]])
-        if len(kept):
-            errors.append(errors_of(one, kept))
+            series = untouched.series(torch.arange(len(untouched)))
+            untouched = untouched.at(untouched.starts[untouched.starts + data.sizes.first >= stop[series]])
+        if len(untouched):
+            errors.append(errors_of(block_model, untouched))
     return joined(errors) if errors else None
 
 
 def _held_out(
-    model: ForecastModel, settings: TrainConfig, later: Later, part: LinearPart | None
+    model: ForecastModel, settings: TrainConfig, later: Later, linear_part: LinearPart | None
 ) -> Iterator[tuple[ForecastModel, Windows]]:
     """Blocks of later windows before the test part, each with a model whose maps were not fitted on it."""
     runs, windows = later.runs_before_test, later.data.train
-    if part is None:
+    if linear_part is None:
         yield model, windows.at(_starts(runs)).thinned(MOST_WINDOWS)
         return
     n_blocks, scratch = max(settings.trainer.calibration_blocks, FEWEST_BLOCKS), deepcopy(model).eval()
-    sums = part.sums(runs)
+    sums = linear_part.sums(runs)
     for block in folds(runs, n_blocks, later.data.sizes.pred_len):
         if block.held:
-            part.give(scratch, part.without(sums, [*block.held, *block.between]))
+            linear_part.give(scratch, linear_part.without(sums, [*block.held, *block.between]))
             yield scratch, windows.at(_starts(block.held)).thinned(MOST_WINDOWS // n_blocks)
 
 
@@ -162,7 +163,7 @@ def _starts(runs: Sequence[Run]) -> torch.Tensor:
 
 def recent(older: Residuals | None, later: Residuals | None) -> Residuals | None:
     """The later errors, preceded by the most recent older ones up to MOST_WINDOWS in total."""
-    present = [one for one in (older, later) if one is not None]
+    present = [errors for errors in (older, later) if errors is not None]
     if len(present) < 2 or older is None or later is None or older.lag != later.lag:
         return later or older
     room = max(MOST_WINDOWS - len(later.errors), 0)

@@ -46,7 +46,7 @@ class Rows:
     @property
     def new(self) -> list[int]:
         """Number of later rows of each series."""
-        return [len(series) - known for series, known in zip(self.panel, self.known, strict=True)]
+        return [len(series) - n_known for series, n_known in zip(self.panel, self.known, strict=True)]
 
 
 def read_rows(settings: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> list[Series]:
@@ -113,8 +113,8 @@ def joined(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None,
             )
         times = pd.DatetimeIndex(old.timestamps.append(new.timestamps[after:]))
         panel.append(replace(old, timestamps=times, values=np.concatenate([old.values, new.values[after:]])))
-    known = [len(one) for one in older]
-    return Rows(panel=panel, known=known, changed=changed, compared=compared, not_compared=not_compared)
+    n_known = [len(series) for series in older]
+    return Rows(panel=panel, known=n_known, changed=changed, compared=compared, not_compared=not_compared)
 
 
 def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: str) -> None:

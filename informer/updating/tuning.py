@@ -35,8 +35,8 @@ def last_rate(settings: TrainConfig, training: Mapping[str, Any], n_windows: int
     """
     progress = training["progress"]
     total = max(settings.trainer.n_steps(n_windows), 1)
-    done = max(min(progress["step"], total) - 1, 0) / total
-    return learning_rate(settings.optim, epoch=max(progress["epoch"], 1), done=done)
+    share_done = max(min(progress["step"], total) - 1, 0) / total
+    return learning_rate(settings.optim, epoch=max(progress["epoch"], 1), done=share_done)
 
 
 def tuned(
@@ -49,7 +49,7 @@ def tuned(
     lr: float,
     console: Console,
 ) -> dict[str, Any]:
-    """Train the network for some steps, and keep the weights of lowest validation loss, those before included.
+    """Train the network for some steps, and load the weights with the lowest validation loss, initial ones included.
 
     Args:
         model: modified in place; on the device of the data.
@@ -68,19 +68,19 @@ def tuned(
         raise InputError("steps: expected a run with its training state (last.pt), found none; omit steps")
     check_training(training)
     trainer = replace(settings.trainer, max_epochs=steps, max_steps=steps, max_minutes=None, patience=steps)
-    own = replace(settings, trainer=trainer, optim=replace(settings.optim, lr=lr, schedule=Schedule.constant))
+    tuning = replace(settings, trainer=trainer, optim=replace(settings.optim, lr=lr, schedule=Schedule.constant))
     freeze(model.train(), settings.trainer.freeze)
     best: dict[str, Any] = {}
 
     def save(state: State, is_best: bool) -> None:
         best["training"] = state.training() | {"events": 0}
         if is_best:
-            best["weights"] = {name: part.clone() for name, part in state.scored.state_dict().items()}
+            best["weights"] = {name: tensor.clone() for name, tensor in state.scored.state_dict().items()}
 
     device = data.train.starts.device
     with StopRequest() as stop, Tracker({}, n_steps=steps, console=console) as tracker:
         checkpointer = Checkpointer(save, every_minutes=None, stop=stop, processes=Processes(), device=device)
-        session = Session.begin(own, model, data, tracker=tracker, checkpointer=checkpointer, processes=Processes())
+        session = Session.begin(tuning, model, data, tracker=tracker, checkpointer=checkpointer, processes=Processes())
         session.state.continue_optimizer(training)
         fit(session)
     floor = model.non_negative

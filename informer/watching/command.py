@@ -91,10 +91,10 @@ def _panel(settings: WatchConfig, saved: Checkpoint, run: Path) -> Sequence[Seri
     newer = read_rows(trained, dataset, saved)
     if not (run / ROWS).exists():
         return newer
-    kept = rows_dataset(trained.dataset, run / ROWS, written(saved, trained))
-    older = read_rows(trained, kept, saved)
+    saved_rows = rows_dataset(trained.dataset, run / ROWS, written(saved, trained))
+    older = read_rows(trained, saved_rows, saved)
     if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
         return older  # no new rows: monitor the run's own test part, if it was not fitted on it
-    overlap = min(one.timestamps[-1] for one in older)
+    overlap = min(series.timestamps[-1] for series in older)
     fix = f"add them, or give a file that begins at {overlap} or earlier, with dataset.fill=ffill|linear|zero"
     return joined(older, newer, fix=fix, where=settings.input or "").panel

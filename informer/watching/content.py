@@ -32,19 +32,19 @@ def to_json(findings: Findings, facts: dict[str, Any]) -> str:
         "mse": {name: float(errors.mean()) for name, errors in findings.errors.items()},
         "interval": findings.level,
         "coverage": float(findings.coverage.mean()) if len(findings.coverage) else None,
-        "drift": [asdict(one) for one in findings.alarms],
-        "level": [asdict(one) for one in findings.levels],
-        "inputs": [asdict(one) for one in findings.inputs],
-        "periods": [asdict(one) for one in findings.periods],
+        "drift": [asdict(alarm) for alarm in findings.alarms],
+        "level": [asdict(alarm) for alarm in findings.levels],
+        "inputs": [asdict(moved) for moved in findings.inputs],
+        "periods": [asdict(period) for period in findings.periods],
     }
     return json.dumps(_finite(plain | facts), indent=2) + "\n"
 
 
 def _finite(node: Any) -> Any:
     if isinstance(node, dict):
-        return {key: _finite(part) for key, part in node.items()}
+        return {key: _finite(item) for key, item in node.items()}
     if isinstance(node, list):
-        return [_finite(part) for part in node]
+        return [_finite(item) for item in node]
     return None if isinstance(node, float) and not math.isfinite(node) else node
 
 
@@ -92,7 +92,7 @@ def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -
 
 
 def _raised(alarms: Sequence[Alarm]) -> int:
-    return sum(bool(one.after) for one in alarms)
+    return sum(bool(alarm.after) for alarm in alarms)
 
 
 def _periods(findings: Findings) -> TextTable:
@@ -114,7 +114,10 @@ def _periods(findings: Findings) -> TextTable:
 
 
 def _drift(findings: Findings) -> TextTable:
-    rows = [(one.whose, f"{one.evidence:.2f}", f"{one.bound:.2f}", one.at or "no alarm") for one in findings.alarms]
+    rows = [
+        (alarm.whose, f"{alarm.evidence:.2f}", f"{alarm.bound:.2f}", alarm.at or "no alarm")
+        for alarm in findings.alarms
+    ]
     return TextTable(
         title="Drift of one-step errors: logarithm of the evidence, alarm above the bound",
         head=("column", "evidence", "bound", "alarm at"),
@@ -125,13 +128,13 @@ def _drift(findings: Findings) -> TextTable:
 def _level(findings: Findings) -> TextTable:
     rows = [
         (
-            one.whose,
-            f"{one.evidence:.2f}",
-            f"{one.bound:.2f}",
-            f"{one.change:+.2f}" if one.after else "–",
-            one.at or "no alarm",
+            alarm.whose,
+            f"{alarm.evidence:.2f}",
+            f"{alarm.bound:.2f}",
+            f"{alarm.change:+.2f}" if alarm.after else "–",
+            alarm.at or "no alarm",
         )
-        for one in findings.levels
+        for alarm in findings.levels
     ]
     return TextTable(
         title="Level of the targets: logarithm of the evidence, alarm above the bound, change in standard deviations",
@@ -141,7 +144,7 @@ def _level(findings: Findings) -> TextTable:
 
 
 def _inputs(findings: Findings) -> TextTable:
-    rows = [(one.column, f"{one.stability_index:.3f}", f"{one.ks_distance:.3f}") for one in findings.inputs]
+    rows = [(moved.column, f"{moved.stability_index:.3f}", f"{moved.ks_distance:.3f}") for moved in findings.inputs]
     return TextTable(
         title="Inputs after training compared with before",
         head=("column", "population stability index", "Kolmogorov-Smirnov distance"),

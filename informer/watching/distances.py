@@ -16,8 +16,10 @@ def stability_index(before: Float64[np.ndarray, "t"], now: Float64[np.ndarray, "
     shares of earlier and later values in each."""
     edges = np.unique(np.quantile(before, np.linspace(0, 1, BINS + 1)[1:-1]))
     p, q = (
-        np.maximum(np.bincount(np.searchsorted(edges, part, side="right"), minlength=len(edges) + 1) / len(part), LEAST)
-        for part in (before, now)
+        np.maximum(
+            np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1) / len(values), LEAST
+        )
+        for values in (before, now)
     )
     return float(((q - p) * np.log(q / p)).sum())
 
@@ -25,5 +27,7 @@ def stability_index(before: Float64[np.ndarray, "t"], now: Float64[np.ndarray, "
 def ks_distance(before: Float64[np.ndarray, "t"], now: Float64[np.ndarray, "u"]) -> float:
     """Kolmogorov-Smirnov distance: the largest difference of the two empirical distribution functions."""
     places = np.concatenate([before, now])
-    of_before, of_now = (np.searchsorted(np.sort(part), places, side="right") / len(part) for part in (before, now))
+    of_before, of_now = (
+        np.searchsorted(np.sort(values), places, side="right") / len(values) for values in (before, now)
+    )
     return float(np.abs(of_before - of_now).max())

@@ -71,7 +71,7 @@ def find_drift(errors: Float64[np.ndarray, "t"], *, n_tests: int = 1, seed: int 
     if len(errors) < 2:
         return Drift(None, 0.0, bound)
     generator, plain = np.random.default_rng(seed), whitened(errors)
-    ranks = [conformal_ranks(part, generator) for part in (plain, np.abs(plain))]
+    ranks = [conformal_ranks(values, generator) for values in (plain, np.abs(plain))]
     # half of the capital is bet on signed errors, half on their magnitudes
     capital = np.logaddexp(*map(simple_jumper, ranks)) - log(2)
     evidence = np.maximum(capital, -log_p_of_windows(ranks[0]))
@@ -90,8 +90,8 @@ def log_p_of_windows(ranks: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"
     sums, least = np.concatenate([[0.0], np.cumsum(scores)]), np.zeros(len(ranks))
     for rows in WINDOWS:
         # the mean that was subtracted from the errors is itself estimated, without the last LAG errors
-        known = np.maximum(np.arange(rows, len(ranks) + 1) - LAG, BURN_IN)
-        means = np.abs(sums[rows:] - sums[:-rows]) / (rows * (1 + rows / known)) ** 0.5
+        n_before = np.maximum(np.arange(rows, len(ranks) + 1) - LAG, BURN_IN)
+        means = np.abs(sums[rows:] - sums[:-rows]) / (rows * (1 + rows / n_before)) ** 0.5
         least[rows - 1 :] = np.minimum(least[rows - 1 :], norm.logsf(means) + log(2 * len(WINDOWS) * len(ranks)))
     return least
 
@@ -101,10 +101,10 @@ def whitened(errors: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
     BURN_IN."""
     before, after = errors[:-1], errors[1:]
     count = np.arange(1, len(errors))
-    sums = [np.cumsum(part) for part in (before, after, before * before, before * after)]
+    totals = [np.cumsum(terms) for terms in (before, after, before * before, before * after)]
     # the estimate for error t reads errors up to t - 1 - LAG
     last = np.minimum(np.maximum(count - 2 - LAG, BURN_IN - 1), len(errors) - 2)
-    x, y, xx, xy = (part[last] / count[last] for part in sums)
+    x, y, xx, xy = (total[last] / count[last] for total in totals)
     phi = np.clip((xy - x * y) / np.maximum(xx - x * x, np.finfo(float).tiny), -MOST_PHI, MOST_PHI)
     return np.concatenate([[(errors[0] - x[0])], after - y - phi * (before - x)])
 

@@ -131,10 +131,10 @@ class Findings:
     def recent_skill(self) -> Interval:
         """Interval of the skill over the later half of the origins, at level SURE; NaN ends with too few origins."""
         half = len(self.errors[self.model]) // 2
-        own, rival = (self.errors[name][half:] for name in (self.model, self.best_baseline))
-        if len(own) < FEWEST_HORIZONS * self.horizon:
+        model_errors, baseline_errors = (self.errors[name][half:] for name in (self.model, self.best_baseline))
+        if len(model_errors) < FEWEST_HORIZONS * self.horizon:
             return Interval(math.nan, math.nan)
-        return skill_interval(own, rival, block=self.horizon, level=SURE)
+        return skill_interval(model_errors, baseline_errors, block=self.horizon, level=SURE)
 
     @property
     def is_covering(self) -> bool:
@@ -151,11 +151,11 @@ class Findings:
     @property
     def moved(self) -> list[str]:
         """Inputs whose distribution changed."""
-        return [one.column for one in self.inputs if one.stability_index > MOVED]
+        return [moved.column for moved in self.inputs if moved.stability_index > MOVED]
 
     def decide(self) -> tuple[Verdict, str]:
         """The verdict, and the reason in one sentence."""
-        raised, shifted = ([one for one in tests if one.after] for tests in (self.alarms, self.levels))
+        raised, shifted = ([alarm for alarm in tests if alarm.after] for tests in (self.alarms, self.levels))
         inputs = f"; inputs moved: {', '.join(self.moved)}" if self.moved else ""
         low, high = self.recent_skill
         if high < 0:
@@ -164,13 +164,13 @@ class Findings:
                 f"{low:+.1%} to {high:+.1%}){inputs}"
             )
         if raised:
-            first = min(raised, key=lambda one: one.after)
+            first = min(raised, key=lambda alarm: alarm.after)
             return Verdict.update, (
                 f"the errors of {first.whose} changed, seen at {first.at} after {first.after} forecasts "
                 f"({len(raised)} of {len(self.alarms)} tests){inputs}"
             )
         if shifted:
-            first = min(shifted, key=lambda one: one.after)
+            first = min(shifted, key=lambda alarm: alarm.after)
             return Verdict.update, (
                 f"level moved: {first.whose} by {first.change:+.1f} standard deviations, seen at {first.at} "
                 f"({len(shifted)} of {len(self.levels)} tests){inputs}"
@@ -185,5 +185,6 @@ class Findings:
 
 def skill_of(errors: Mapping[str, Float64[np.ndarray, "origins"]], model: str) -> float:
     """1 - MSE / MSE of the better baseline; NaN where a baseline makes no error."""
-    own, rival = float(errors[model].mean()), min(float(one.mean()) for name, one in errors.items() if name != model)
-    return 1 - own / rival if rival > 0 else math.nan
+    model_mse = float(errors[model].mean())
+    baseline_mse = min(float(squared_errors.mean()) for name, squared_errors in errors.items() if name != model)
+    return 1 - model_mse / baseline_mse if baseline_mse > 0 else math.nan

@@ -70,19 +70,19 @@ def find_shift(
     if not windows:
         return Level(None, 0.0, bound, 0.0)
     profile = np.array([before[phase::season].mean() for phase in range(season)])
-    rest = before - profile[np.arange(len(before)) % season]
+    residual = before - profile[np.arange(len(before)) % season]
     moved = after - profile[np.arange(len(before), len(before) + len(after)) % season]
-    deviation = float(rest.std())
+    deviation = float(residual.std())
     if deviation <= np.finfo(float).eps * float(np.abs(before).max()):  # a constant has no noise to compare with
         return Level(None, 0.0, bound, 0.0)
     # a single outlier moves no level
-    rest, moved = (np.clip(part, -FARTHEST * deviation, FARTHEST * deviation) for part in (rest, moved))
-    centre, variance = float(rest.mean()), long_run_variance(rest)
+    residual, moved = (np.clip(values, -FARTHEST * deviation, FARTHEST * deviation) for values in (residual, moved))
+    centre, variance = float(residual.mean()), long_run_variance(residual)
     sums = np.concatenate([[0.0], np.cumsum(moved - centre)])
     evidence, change = np.full(len(after), -np.inf), np.zeros(len(after))
     for rows in windows:
         means = (sums[rows:] - sums[:-rows]) / rows
-        noise = max(variance, rows * batch_variance(rest, rows)) * (1 / rows + 1 / len(before))
+        noise = max(variance, rows * batch_variance(residual, rows)) * (1 / rows + 1 / len(before))
         candidate = -norm.logsf(np.abs(means) / noise**0.5) - log(2 * len(windows) * len(after))
         ends = np.arange(rows - 1, len(after))
         is_more = candidate > evidence[ends]

@@ -75,7 +75,7 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     positions = model.columns.positions(model.columns.targets)
     firsts = [_first(model, series, until) for series in panel]
     pairs = list(zip(panel, firsts, strict=True))
-    before = [replace(one, timestamps=one.timestamps[:n], values=one.values[:n]) for one, n in pairs]
+    before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
     baselines = bounded(baselines_before(model, narrowed(before, model.columns.inputs)), model.model)
     level = LEVEL if model.calibration is not None and model.calibration.holds(LEVEL) else None
     half = None if level is None or model.calibration is None else model.calibration.half_width(level)
@@ -88,7 +88,8 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
         for batch in _windows(model, series, first).batches(batch_size):
             forecast = point(model_output(model.model, batch), model.quantiles).double()
             actual = batch.units.standard(batch.target)
-            scored = {model.model.family: forecast} | {one.name: one(batch).double() for one in baselines}
+            scored = {model.model.family: forecast}
+            scored |= {baseline.name: baseline(batch).double() for baseline in baselines}
             for name, values in scored.items():
                 errors[name].append((batch.units.standard(values) - actual).square().mean(dim=(1, 2)))
             steps.append((forecast - batch.target)[:, 0])
@@ -101,12 +102,12 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
             Watched(
                 series=series,
                 first=first,
-                errors={name: torch.cat(parts).cpu().numpy() for name, parts in errors.items()},
+                errors={name: torch.cat(batches).cpu().numpy() for name, batches in errors.items()},
                 one_step=torch.cat(steps).cpu().numpy(),
                 inside=torch.cat(inside).numpy(),
             )
         )
-        if not all(np.isfinite(part).all() for part in series_watched[-1].errors.values()):
+        if not all(np.isfinite(values).all() for values in series_watched[-1].errors.values()):
             raise InputError(f"{series.name}: a forecast is not finite; look for extreme values in {series.name}")
     return series_watched
 
@@ -124,10 +125,10 @@ def _first(model: TrainedModel, series: Series, until: str) -> int:
 
 
 def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
-    kept = narrowed([series], model.columns.inputs)
-    scaler = model.scaler.of(series.name, kept[0].values[: model.sizes.seq_len])
+    panel = narrowed([series], model.columns.inputs)
+    scaler = model.scaler.of(series.name, panel[0].values[: model.sizes.seq_len])
     store = build_store(
-        kept, scalers=[scaler], calendar=model.calendar, device=model.device, known=model.checkpoint.series
+        panel, scalers=[scaler], calendar=model.calendar, device=model.device, known=model.checkpoint.series
     )
     starts = torch.arange(first - model.sizes.first, len(series) - model.sizes.rows + 1)
     return Windows.of_columns(store, model.columns, starts=starts, sizes=model.sizes)
@@ -136,8 +137,8 @@ def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
 def findings(model: TrainedModel, series: Sequence[Watched]) -> Findings:
     """Summarize the scores of all series."""
     name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(series)
-    errors = {key: _over_time(times, series, [one.errors[key] for one in series]) for key in series[0].errors}
-    inside = [block for one in series for block in one.inside[::horizon]]
+    errors = {key: _over_time(times, series, [member.errors[key] for member in series]) for key in series[0].errors}
+    inside = [block for member in series for block in member.inside[::horizon]]
     has_intervals = model.calibration is not None and model.calibration.holds(LEVEL)
     return Findings(
         model=name,
@@ -155,24 +156,24 @@ def findings(model: TrainedModel, series: Sequence[Watched]) -> Findings:
 def _origin_times(series: Sequence[Watched]) -> pd.DatetimeIndex:
     """Times of the first forecast value of all origins of all series."""
     times = series[0].times
-    for one in series[1:]:
-        times = times.union(one.times)
+    for member in series[1:]:
+        times = times.union(member.times)
     return times
 
 
 def _over_time(
-    times: pd.DatetimeIndex, series: Sequence[Watched], parts: Sequence[Float64[np.ndarray, "_"]]
+    times: pd.DatetimeIndex, series: Sequence[Watched], series_values: Sequence[Float64[np.ndarray, "_"]]
 ) -> Float64[np.ndarray, "origins"]:
     """Mean over the series that have an origin at each time."""
-    table = np.full((len(parts), len(times)), np.nan)
-    for row, one, part in zip(table, series, parts, strict=True):
-        row[times.get_indexer(one.times)] = part
+    table = np.full((len(series_values), len(times)), np.nan)
+    for row, member, values in zip(table, series, series_values, strict=True):
+        row[times.get_indexer(member.times)] = values
     return np.nanmean(table, axis=0)
 
 
 def _channels(series: Sequence[Watched]) -> list[tuple[Watched, int]]:
     """Series and target columns to test."""
-    channels = [(one, column) for one in series for column in range(one.one_step.shape[1])]
+    channels = [(member, column) for member in series for column in range(member.one_step.shape[1])]
     return channels[:: -(-len(channels) // MOST_TESTS)]
 
 
@@ -186,22 +187,22 @@ def _alarms(model: TrainedModel, series: Sequence[Watched]) -> list[Alarm]:
 
 def _levels(model: TrainedModel, series: Sequence[Watched]) -> list[Alarm]:
     """Compare the level of each target after training with that before."""
-    channels, made = _channels(series), []
-    for one, column in channels:
-        values = column_values(one.series, [model.columns.targets[column]])[:, 0]
+    channels, alarms = _channels(series), []
+    for member, column in channels:
+        values = column_values(member.series, [model.columns.targets[column]])[:, 0]
         shift = find_shift(
-            values[: one.first], values[one.first :], season=one.series.frequency.season, n_tests=len(channels)
+            values[: member.first], values[member.first :], season=member.series.frequency.season, n_tests=len(channels)
         )
-        made.append(replace(_alarm(model, series, (one, column), shift), change=shift.change))
-    return made
+        alarms.append(replace(_alarm(model, series, (member, column), shift), change=shift.change))
+    return alarms
 
 
 def _alarm(model: TrainedModel, series: Sequence[Watched], place: tuple[Watched, int], test: Drift | Level) -> Alarm:
-    one, column = place
+    member, column = place
     return Alarm(
-        series=one.series.name if len(series) > 1 else "",
+        series=member.series.name if len(series) > 1 else "",
         column=model.columns.targets[column],
-        at="" if test.alarm is None else str(one.series.timestamps[one.first + test.alarm]),
+        at="" if test.alarm is None else str(member.series.timestamps[member.first + test.alarm]),
         after=0 if test.alarm is None else test.alarm + 1,
         evidence=test.evidence,
         bound=test.bound,
@@ -211,14 +212,14 @@ def _alarm(model: TrainedModel, series: Sequence[Watched], place: tuple[Watched,
 def _inputs(model: TrainedModel, series: Sequence[Watched]) -> Iterator[Moved]:
     """Compare the scaled distribution of each numeric column after training with that before."""
     scaled = []
-    for one in series:
-        rows = column_values(one.series, model.columns.inputs)
-        scaled.append(model.scaler.of(one.series.name, rows[: model.sizes.seq_len]).transform(rows))
+    for member in series:
+        rows = column_values(member.series, model.columns.inputs)
+        scaled.append(model.scaler.of(member.series.name, rows[: model.sizes.seq_len]).transform(rows))
     for place, name in enumerate(model.columns.inputs):
         if name in model.checkpoint.categories:
             continue
-        before = np.concatenate([rows[: one.first, place] for one, rows in zip(series, scaled, strict=True)])
-        now = np.concatenate([rows[one.first :, place] for one, rows in zip(series, scaled, strict=True)])
+        before = np.concatenate([rows[: member.first, place] for member, rows in zip(series, scaled, strict=True)])
+        now = np.concatenate([rows[member.first :, place] for member, rows in zip(series, scaled, strict=True)])
         if min(len(before), len(now)) >= FEWEST_INPUTS:
             yield Moved(column=name, stability_index=stability_index(before, now), ks_distance=ks_distance(before, now))
 
@@ -226,17 +227,17 @@ def _inputs(model: TrainedModel, series: Sequence[Watched]) -> Iterator[Moved]:
 def _periods(
     name: str, times: pd.DatetimeIndex, series: Sequence[Watched], errors: dict[str, np.ndarray]
 ) -> Iterator[Period]:
-    n, parts = len(times), [one.inside for one in series]
-    has_intervals = all(np.isfinite(part).all() for part in parts)
-    inside = _over_time(times, series, parts) if has_intervals else np.full(n, np.nan)
+    n, inside_by_series = len(times), [member.inside for member in series]
+    has_intervals = all(np.isfinite(values).all() for values in inside_by_series)
+    inside = _over_time(times, series, inside_by_series) if has_intervals else np.full(n, np.nan)
     bounds = np.unique(np.linspace(0, n, min(PERIODS, n) + 1).round().astype(int))
     for a, b in pairwise(bounds):
-        part = {key: own[a:b] for key, own in errors.items()}
+        period_errors = {key: values[a:b] for key, values in errors.items()}
         yield Period(
             first=str(times[a]),
             last=str(times[b - 1]),
             origins=int(b - a),
-            mse={key: float(own.mean()) for key, own in part.items()},
-            skill=skill_of(part, name),
+            mse={key: float(values.mean()) for key, values in period_errors.items()},
+            skill=skill_of(period_errors, name),
             coverage=float(inside[a:b].mean()),
         )

@@ -63,7 +63,7 @@ class Outcome:
     levels: Sequence[int]
 
 
-def closing_lines(outcome: Outcome, given: ForecastConfig) -> Iterator[tuple[str, str]]:
+def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[str, str]]:
     """Label and text of each line that follows `found_line` and `season_line`."""
     plan = outcome.plan
     notes = [
@@ -73,10 +73,10 @@ def closing_lines(outcome: Outcome, given: ForecastConfig) -> Iterator[tuple[str
     yield "Data", "; ".join(notes) if notes else "no problems"
     yield "Model", _model_line(outcome)
     yield "Quality", quality_line(outcome.evaluation)
-    yield "Intervals", _interval_line(outcome, given.intervals)
+    yield "Intervals", _interval_line(outcome, settings.intervals)
     yield "Forecast", _forecast_line(outcome)
     yield "Report", str(outcome.report)
-    yield "Repeat", repeat_command(plan, given)
+    yield "Repeat", repeat_command(plan, settings)
     yield "New rows", _predict_command(outcome.folder, plan.subject.path, outcome.levels)
 
 
@@ -88,9 +88,9 @@ def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[t
     yield "Report", _command("report", str(run.path))
 
 
-def _predict_command(run: Path, path: str, levels: Sequence[int], *others: str) -> str:
+def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: str) -> str:
     intervals = [f"intervals={readable(list(levels))}"] if levels else []
-    return _command("predict", f"checkpoint={run}", f"input={path}", *others, *intervals)
+    return _command("predict", f"checkpoint={run}", f"input={path}", *arguments, *intervals)
 
 
 def found_line(plan: Plan) -> str:
@@ -102,7 +102,7 @@ def found_line(plan: Plan) -> str:
         several = ""
     elif plan.subject.dataset.series_col:
         several += f" (column {plan.subject.dataset.series_col})"
-    first, last = min(one.timestamps[0] for one in panel), max(one.timestamps[-1] for one in panel)
+    first, last = min(member.timestamps[0] for member in panel), max(member.timestamps[-1] for member in panel)
     target = plan.settings.target
     names = (
         listed(series.columns, MOST_NAMES)
@@ -135,9 +135,9 @@ def _frequency(plan: Plan) -> Frequency:
 def _model_line(outcome: Outcome) -> str:
     model, frequency = outcome.trained, _frequency(outcome.plan)
     how = outcome.shares.in_words.removeprefix("100% ") if outcome.shares else model.model.family
-    took = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
+    duration = f"{int(outcome.seconds) // 60}:{int(outcome.seconds) % 60:02d} minutes"
     how += f" of {outcome.root}s" if outcome.root else ""
-    return f"{how}, reads the last {lasting(model.seq_len, frequency)}; ready after {took}, in {outcome.folder}"
+    return f"{how}, reads the last {lasting(model.seq_len, frequency)}; ready after {duration}, in {outcome.folder}"
 
 
 def quality_line(evaluation: Evaluation) -> str:
@@ -145,9 +145,9 @@ def quality_line(evaluation: Evaluation) -> str:
     only = len(evaluation.columns) == 1
     units, metric, what = ("original", "mae", "mean absolute error") if only else ("scaled", "mse", "scaled MSE")
     values = {name: getattr(errors, units).overall()[metric] for name, errors in evaluation.errors.items()}
-    own = values.pop(evaluation.model)
-    others = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-    figures = f"{what} {own:.4g} ({others}) in {counted(evaluation.windows, 'test forecast')}"
+    model_error = values.pop(evaluation.model)
+    baselines = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+    figures = f"{what} {model_error:.4g} ({baselines}) in {counted(evaluation.windows, 'test forecast')}"
     return f"{_quality(evaluation)}; {figures}"
 
 
@@ -166,15 +166,15 @@ def _quality(evaluation: Evaluation) -> str:
     return f"better than both baselines, {than}" if winner is Winner.model else f"worse than {rival}, {than}"
 
 
-def _interval_line(outcome: Outcome, wanted: Sequence[int]) -> str:
+def _interval_line(outcome: Outcome, requested: Sequence[int]) -> str:
     if not outcome.levels:
         return _no_intervals(outcome)
-    means = {name: one.overall()["coverage"] for name, one in outcome.evaluation.intervals.items()}
-    parts = [
+    means = {name: interval.overall()["coverage"] for name, interval in outcome.evaluation.intervals.items()}
+    descriptions = [
         f"{level} %" + (f" cover {means[str(level)]:.0f} %" if str(level) in means else "") for level in outcome.levels
     ]
-    text = f"{', '.join(parts)} of the test values"
-    absent = [level for level in wanted if level not in outcome.levels]
+    text = f"{', '.join(descriptions)} of the test values"
+    absent = [level for level in requested if level not in outcome.levels]
     return f"{text}; too few validation rows for {', '.join(f'{level} %' for level in absent)}" if absent else text
 
 
@@ -200,14 +200,14 @@ def _forecast_line(outcome: Outcome) -> str:
     return f"{outcome.forecasts} ({what}{ahead})"
 
 
-def repeat_command(plan: Plan, given: ForecastConfig) -> str:
+def repeat_command(plan: Plan, settings: ForecastConfig) -> str:
     """The command that repeats the forecast, with all detected settings."""
     words = [plan.subject.path, f"horizon={plan.horizon}"]
-    words += [f"target={given.target}"] if given.target is not None else []
-    words += [f"budget={given.budget:g}"]
+    words += [f"target={settings.target}"] if settings.target is not None else []
+    words += [f"budget={settings.budget:g}"]
     usual = ForecastConfig()
     for name in ("intervals", "model_name", "seed", "device"):
-        value = getattr(given, name)
+        value = getattr(settings, name)
         words += [f"{name.removesuffix('_name')}={readable(value)}"] if value != getattr(usual, name) else []
     return _command("forecast", *words, *dataset_words(plan))
 

@@ -51,8 +51,10 @@ class Display:
     @property
     def time_left(self) -> str:
         """Time left of the budget, as text."""
-        left = self.seconds - self.elapsed
-        return f"{_minutes(left)} left of {_minutes(self.seconds)}" if left > 0 else "budget used, finishing"
+        seconds_left = self.seconds - self.elapsed
+        if seconds_left <= 0:
+            return "budget used, finishing"
+        return f"{_minutes(seconds_left)} left of {_minutes(self.seconds)}"
 
     @property
     def best(self) -> str:

@@ -88,14 +88,14 @@ def plan(subject: Subject, settings: ForecastConfig, *, minutes: float, run_dir:
     if dataset.split == SplitConfig():
         split = split_for(rows, horizon)
         if split != dataset.split:
-            parts = f"{split.train:g}/{split.val:g}/{split.test:g}"
-            notes.append(f"split {parts}, since {rows} rows are too few for the default")
+            shares = f"{split.train:g}/{split.val:g}/{split.test:g}"
+            notes.append(f"split {shares}, since {rows} rows are too few for the default")
         dataset = replace(dataset, split=split)
     notes += _left_out(subject, columns)
     seasons = seasons_of(panel, columns[-MOST_COLUMNS:])
     seq_len = _history(rows, horizon, [season.period for season in seasons], panel[0].frequency.season)
     sizes = WindowSizes(seq_len=seq_len, label_len=seq_len // 2, pred_len=horizon)
-    short = [one.name for one in panel if _is_short(one, replace(subject, dataset=dataset), sizes)]
+    short = [series.name for series in panel if _is_short(series, replace(subject, dataset=dataset), sizes)]
     if dataset.short is Short.error and 0 < len(short) < len(panel):
         dataset = replace(dataset, short=Short.pad)
         notes.append(f"short=pad for {listed(short, 3)}, too short for the split")
@@ -158,12 +158,12 @@ def _rounded_up(share: float) -> float:
 
 
 def _targets(series: Series, settings: ForecastConfig) -> list[str]:
-    wanted = settings.target
-    if wanted is None:
+    target = settings.target
+    if target is None:
         return list(series.columns)
-    if wanted not in series.columns:
-        raise InputError(f"target={wanted}: expected a numeric column, one of {listed(series.columns)}")
-    return [wanted]
+    if target not in series.columns:
+        raise InputError(f"target={target}: expected a numeric column, one of {listed(series.columns)}")
+    return [target]
 
 
 def _left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:

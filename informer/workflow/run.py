@@ -50,13 +50,13 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         display.update(Status(doing=f"reading {as_given(settings.input or '')}"))
         subjects, failures = find_subjects(settings)
         reading = display.elapsed / 60
-        done: list[Outcome] = []
+        outcomes: list[Outcome] = []
         for place, subject in enumerate(subjects):
-            left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
-            minutes = for_training(left / (len(subjects) - place), reading / len(subjects))
+            minutes_left = max(settings.budget - display.elapsed / 60, 0.1 * settings.budget)
+            minutes = for_training(minutes_left / (len(subjects) - place), reading / len(subjects))
             began = time.monotonic() - 60 * reading / len(subjects)
             try:
-                done.append(
+                outcomes.append(
                     _forecast_one(subject, settings, minutes, console, display, began=began, several=len(subjects) > 1)
                 )
             except InputError as error:
@@ -64,18 +64,16 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
                     raise
                 failures.append(Failure.of(subject.path, error))
                 continue
-            for label, text in closing_lines(done[-1], settings):
+            for label, text in closing_lines(outcomes[-1], settings):
                 _line(console, label, text)
-    if not done:
+    if not outcomes:
         raise ReportError([line for failure in failures for line in failure.lines])
     for failure in failures:
         _line(console, "Failed", failure.line)
     if failures:
-        say(
-            console,
-            f"{counted(sum(one.plan.subject.n_files for one in done), 'file')} forecast, {len(failures)} failed",
-        )
-    return done, failures
+        n_files = sum(outcome.plan.subject.n_files for outcome in outcomes)
+        say(console, f"{counted(n_files, 'file')} forecast, {len(failures)} failed")
+    return outcomes, failures
 
 
 def _forecast_one(
@@ -154,10 +152,10 @@ def _announce(planned: Plan, console: Console, *, several: bool) -> None:
         _line(console, "Repaired", line)
 
 
-def _levels(run: Path, wanted: Sequence[int]) -> list[int]:
+def _levels(run: Path, requested: Sequence[int]) -> list[int]:
     """The interval levels for which the model was calibrated."""
     calibration = saved_calibration(checkpoint.load(run))
-    return [level for level in wanted if calibration is not None and calibration.holds(level)]
+    return [level for level in requested if calibration is not None and calibration.holds(level)]
 
 
 def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: ForecastConfig) -> tuple[Path, int]:

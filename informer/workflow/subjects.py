@@ -79,9 +79,9 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure
     Raises:
         ReportError: no file can be forecast; lists the problems, which need `repair=auto` or other settings.
     """
-    wanted = settings.input or ""
-    many = list_files("input", wanted, settings.dataset.exclude_files)
-    paths = [expanded(wanted)] if many is None else many
+    pattern = settings.input or ""
+    many = list_files("input", pattern, settings.dataset.exclude_files)
+    paths = [expanded(pattern)] if many is None else many
     surveys: list[Survey] = []
     failures: list[Failure] = []
     for path in paths:
@@ -97,10 +97,10 @@ def find_subjects(settings: ForecastConfig) -> tuple[list[Subject], list[Failure
             surveys.append(survey)
     if not surveys:
         raise ReportError([line for failure in failures for line in failure.lines])
-    kinds = {(one.panel[0].columns, one.panel[0].frequency.code, one.dataset.series_col) for one in surveys}
+    kinds = {(survey.panel[0].columns, survey.panel[0].frequency.code, survey.dataset.series_col) for survey in surveys}
     if many is not None and len(surveys) > 1 and len(kinds) == 1:
-        return [_joined(wanted, surveys, [Path(failure.name).name for failure in failures])], failures
-    names = series_names([one.path for one in surveys])
+        return [_joined(pattern, surveys, [Path(failure.name).name for failure in failures])], failures
+    names = series_names([survey.path for survey in surveys])
     return [_alone(survey, name) for survey, name in zip(surveys, names, strict=True)], failures
 
 
@@ -117,21 +117,23 @@ def _alone(survey: Survey, name: str) -> Subject:
     )
 
 
-def _joined(wanted: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> Subject:
-    named = zip(surveys, series_names([one.path for one in surveys]), strict=True)
+def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) -> Subject:
+    named = zip(surveys, series_names([survey.path for survey in surveys]), strict=True)
     panel = [
-        series if one.dataset.series_col else replace(series, name=name) for one, name in named for series in one.panel
+        series if survey.dataset.series_col else replace(series, name=name)
+        for survey, name in named
+        for series in survey.panel
     ]
-    dataset = with_repairs(surveys[0].dataset, [one.dataset for one in surveys])
+    dataset = with_repairs(surveys[0].dataset, [survey.dataset for survey in surveys])
     return Subject(
-        path=wanted,
-        name=Path(as_given(wanted).rstrip("/*?.")).name or "files",
-        dataset=replace(dataset, path=as_given(wanted), exclude_files=[*dataset.exclude_files, *excluded]),
+        path=pattern,
+        name=Path(as_given(pattern).rstrip("/*?.")).name or "files",
+        dataset=replace(dataset, path=as_given(pattern), exclude_files=[*dataset.exclude_files, *excluded]),
         panel=panel,
         n_files=len(surveys),
         written=surveys[0].written,
         unused=surveys[0].unused,
-        repairs=[line for one in surveys for line in one.repairs],
+        repairs=[line for survey in surveys for line in survey.repairs],
     )
 
 
