@@ -127,12 +127,12 @@ def choose(model: ForecastModel, settings: TrainConfig, data: Data, *, has_netwo
     # a decoder that reads its own forecasts is not linear in its head, and neither is a quantile head
     is_linear = not isinstance(model, Informer) or (model.decoding is Decoding.one_pass and not model.quantiles)
     offered = _offered(has_network=has_network, has_naive=repeated is not None) if is_linear else [Shares(1.0, 0.0)]
-    parts = [part for part in (data.val, data.calibration) if part is not None]
-    parts = parts[-1:] if has_network else parts
+    splits = [split for split in (data.val, data.calibration) if split is not None]
+    splits = splits[-1:] if has_network else splits
     loss, units = build_loss(settings.loss, has_gaps=data.val.store.has_gaps), _units(data)
     score = partial(_scored, units=units, loss=loss, batch_size=settings.trainer.eval_batch_size)
-    losses_by_batch, counts = score(_Forecasters(model, maps, repeated, offered), parts)
-    each, horizons = _horizons(parts, data)
+    losses_by_batch, counts = score(_Forecasters(model, maps, repeated, offered), splits)
+    each, horizons = _horizons(splits, data)
     candidates, singles = list(range(len(offered))), _singles(offered)
     fits_blocks = linear_skip.is_closed_form(model, settings) and (
         settings.trainer.calibration_blocks == FOLDS or len(data.panel) * len(data.targets) <= FEW_MAPS
@@ -163,16 +163,16 @@ def repeated_rows(data: Data) -> Tensor | None:
 
 def _offered(*, has_network: bool, has_naive: bool) -> list[Shares]:
     """All weights on the grid, largest weight of the linear forecast first."""
-    wanted = [
+    all_weights = [
         (network / GRID, (GRID - network - naive) / GRID, naive / GRID)
         for network in range(GRID + 1 if has_network else 1)
         for naive in range(GRID + 1 - network if has_naive else 1)
     ]
-    return [Shares(*one) for one in sorted(wanted, key=lambda one: (-one[1], one[2]))]
+    return [Shares(*weights) for weights in sorted(all_weights, key=lambda weights: (-weights[1], weights[2]))]
 
 
 def _singles(offered: list[Shares]) -> list[int]:
-    return [place for place, one in enumerate(offered) if max(one.network, one.linear, one.naive) == 1.0]
+    return [place for place, shares in enumerate(offered) if max(shares.network, shares.linear, shares.naive) == 1.0]
 
 
 def _batches(windows: Windows, batch_size: int, n_targets: int) -> Iterator[tuple[Batch, Tensor]]:
@@ -208,7 +208,7 @@ _Score = Callable[[_Forecasters, Sequence[Windows]], tuple[np.ndarray, np.ndarra
 
 def _scored(
     forecasters: _Forecasters,
-    parts: Sequence[Windows],
+    splits: Sequence[Windows],
     *,
     units: Float[Tensor, "series n"],
     loss: Loss,
@@ -217,16 +217,16 @@ def _scored(
     """Loss of each candidate average on each batch of the parts, and the weight of the batch."""
     losses, counts = [np.zeros((len(forecasters.offered), 0))], []
     with _unbounded(forecasters.model) as floor:
-        for batch, series in (one for part in parts for one in _batches(part, batch_size, units.shape[1])):
+        for batch, series in (pair for split in splits for pair in _batches(split, batch_size, units.shape[1])):
             losses.append(_losses(forecasters, batch, units[series.to(units.device)], loss, floor=floor))
-            counts.append(float(observed_share(batch.target)) if parts[0].store.has_gaps else float(len(batch.target)))
+            counts.append(float(observed_share(batch.target)) if splits[0].store.has_gaps else float(len(batch.target)))
     return np.concatenate(losses, axis=1), np.array(counts)
 
 
-def _horizons(parts: Sequence[Windows], data: Data) -> tuple[float, float]:
+def _horizons(splits: Sequence[Windows], data: Data) -> tuple[float, float]:
     """Number of non-overlapping horizons of a series, and of all series."""
-    windows = sum(map(len, parts))
-    n_series = len({int(series) for part in parts for series in part.series(torch.arange(len(part)))})
+    windows = sum(map(len, splits))
+    n_series = len({int(series) for split in splits for series in split.series(torch.arange(len(split)))})
     each = max(windows / n_series, 1.0) / data.sizes.pred_len
     return each, n_series * max(each, 1.0)
 
@@ -246,18 +246,20 @@ def _losses(
     forecasters: _Forecasters, batch: Batch, units: Float[Tensor, "b n"], loss: Loss, *, floor: bool
 ) -> Float64[np.ndarray, "shares 1"]:
     """Loss of each candidate average on one batch, with errors in `units`."""
-    whole, linear = (model_output(model, batch).float() for model in forecasters[:2])
+    output, linear = (model_output(model, batch).float() for model in forecasters[:2])
     history, naive = history_of(batch.enc_x[:, :, list(forecasters.maps.positions)]), torch.zeros_like(linear)
     if forecasters.repeated is not None:  # as in `apply`: repeated without known effects, plus those of the horizon
         enc_x, dec_x = forecasters.maps.inputs(batch)
-        left, ahead = forecasters.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
-        naive = left[:, :, list(forecasters.maps.positions)][:, forecasters.repeated.to(history.device)] + ahead
-    linear, naive = (with_quantile_axis(one, whole) for one in (linear, naive))
-    forecasts = (one.network * whole + one.linear * linear + one.naive * naive for one in forecasters.offered)
-    bounded = (at_least_history(one, history) if floor else one for one in forecasts)
-    unit = units[:, None].to(whole)
-    wide = with_quantile_axis(unit, whole)
-    return np.array([[float(loss(one * wide, batch.target * unit))] for one in bounded])
+        adjusted, ahead = forecasters.maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
+        naive = adjusted[:, :, list(forecasters.maps.positions)][:, forecasters.repeated.to(history.device)] + ahead
+    linear, naive = (with_quantile_axis(forecast, output) for forecast in (linear, naive))
+    forecasts = (
+        shares.network * output + shares.linear * linear + shares.naive * naive for shares in forecasters.offered
+    )
+    bounded = (at_least_history(forecast, history) if floor else forecast for forecast in forecasts)
+    unit = units[:, None].to(output)
+    wide = with_quantile_axis(unit, output)
+    return np.array([[float(loss(forecast * wide, batch.target * unit))] for forecast in bounded])
 
 
 def _chosen(
@@ -281,12 +283,12 @@ def _chosen(
 
 
 def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Data, score: "_Score") -> float:
-    """Weight of the seasonal naive next to the maps, from blocks of all rows but test that maps fitted on the other
-    blocks forecast: the least mean of losses in units of the maps' own, with a gain in all blocks but one."""
+    """Weight of the seasonal naive, by cross-validation on blocks of all rows but test: the lowest mean loss relative
+    to the maps without it, with a gain in all blocks but one."""
     candidates, relative_losses = _offered(has_network=False, has_naive=True), []
-    for fitted, held in held_out_blocks(maps, linear_skip.offered(settings.model), data, n_blocks=FOLDS):
-        if len(held):
-            losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [held])
+    for fitted, held_out in held_out_blocks(maps, linear_skip.offered(settings.model), data, n_blocks=FOLDS):
+        if len(held_out):
+            losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [held_out])
             means = losses @ counts
             relative_losses.append(means / means[0] if means[0] > 0 else np.ones_like(means))
     if not relative_losses:

@@ -53,11 +53,11 @@ def check_goes_on(settings: TrainConfig, last: Checkpoint | None) -> None:
         ("max_steps", trainer.max_steps, progress["step"], "steps already done"),
         ("patience", trainer.patience, waited, "epochs since the lowest validation loss"),
     ]
-    for name, limit, done, what in limits:
-        if limit is not None and limit <= done:
+    for name, limit, completed, what in limits:
+        if limit is not None and limit <= completed:
             raise InputError(
-                f"resume: the run would end at once: trainer.{name}={limit}, expected more than the {done} {what}; "
-                f"set trainer.{name}={max(2 * done, 1)}"
+                f"resume: the run would end at once: trainer.{name}={limit}, expected more than the {completed} "
+                f"{what}; set trainer.{name}={max(2 * completed, 1)}"
             )
 
 

@@ -42,18 +42,18 @@ def log_run(settings: TrainConfig, data: Data, model: ForecastModel, device: tor
     n_parameters = sum(p.numel() for p in model.parameters())
     series = f"{len(data.panel)} series, " if len(data.panel) > 1 else ""
     n_rows = sum(map(len, data.panel))
-    windows = ", ".join(f"{n} {part}" for part, n in window_counts(data).items())
+    windows = ", ".join(f"{n} {name}" for name, n in window_counts(data).items())
     log.info(
         f"{settings.dataset.name}: {series}{n_rows} rows at {data.frequency.code}, "
         f"{counted(len(data.inputs), 'column')} in, {len(data.targets)} out; windows {windows}"
     )
-    parts = [split.val for split in data.splits]
+    validation = [split.val for split in data.splits]
     by_blocks = settings.model.CLOSED_FORM and settings.trainer.max_steps == 0
     if settings.trainer.calibration and data.calibration is None and not by_blocks:
         needs = validation_rows(80, settings.pred_len, settings.trainer.calibration)
         log.warning(
             "validation part too short to be divided: no calibration, so this model has no intervals; an 80 % interval "
-            f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, parts))}"
+            f"needs {needs} validation rows in a series (dataset.split.val), found {max(map(len, validation))}"
         )
     _warn_of_rare_categories(data)
     precision = resolve_precision(settings.precision, device).value
@@ -100,9 +100,9 @@ def better_command(settings: TrainConfig) -> str:
     dataset = settings.dataset
     data = [f"dataset={dataset.name}"]
     if dataset.path is not None:
-        own = asdict(replace(dataset, name=DatasetConfig().name, path=None))
+        dataset_settings = asdict(replace(dataset, name=DatasetConfig().name, path=None))
         data = ["dataset=csv", f"dataset.path={dataset.path}"]
-        data += changed_settings("dataset", own, asdict(DatasetConfig()))
+        data += changed_settings("dataset", dataset_settings, asdict(DatasetConfig()))
     roles = {name: getattr(settings, name) for name in ROLES}
     columns = changed_settings("", roles, {name: getattr(TrainConfig(), name) for name in ROLES})
     words = [*data, *columns, f"pred_len={settings.pred_len}", "model=auto", "trainer.time_budget_minutes=10"]
@@ -124,7 +124,7 @@ def data_facts(data: Data) -> dict[str, Any]:
         "time_format": data.panel[0].time_format,
         "timezone": getattr(data.panel[0].timestamps.tz, "key", None),
         "trained_until": str(
-            max(one.timestamps[s.val.stop - 1] for one, s in zip(data.panel, data.splits, strict=True))
+            max(series.timestamps[split.val.stop - 1] for series, split in zip(data.panel, data.splits, strict=True))
         ),
         "marks": known_marks(data.panel[0].dialect),
         "windows": window_counts(data),
@@ -138,21 +138,22 @@ def non_negative(settings: TrainConfig, data: Data) -> list[str]:
         return list(data.targets) if settings.non_negative is NonNegative.all else []
     names: list[str] = []
     for name, place in zip(data.targets, data.columns.positions(data.targets), strict=True):
-        least, zeros, n, whole = math.inf, 0, 0, True
+        least, zeros, n, all_integer = math.inf, 0, 0, True
         for series, split in zip(data.panel, data.splits, strict=True):
             values = np.asarray(series.values[split.train.start : split.train.stop, place])
             values = values[~np.isnan(values)]
             least, n = min(least, values.min(initial=math.inf)), n + len(values)
-            zeros, whole = zeros + int((values == 0).sum()), whole and bool((values == np.round(values)).all())
-        if least >= 0 and n and (whole or zeros >= FEWEST_ZEROS * n):
+            zeros += int((values == 0).sum())
+            all_integer = all_integer and bool((values == np.round(values)).all())
+        if least >= 0 and n and (all_integer or zeros >= FEWEST_ZEROS * n):
             names.append(name)
     return names
 
 
 def window_counts(data: Data) -> dict[str, int]:
     """Number of windows of each part."""
-    parts = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
-    return {name: len(windows) for name, windows in parts.items() if windows is not None}
+    by_part = {"train": data.train, "val": data.val, "calibration": data.calibration, "test": data.test}
+    return {name: len(windows) for name, windows in by_part.items() if windows is not None}
 
 
 def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
@@ -168,6 +169,6 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "data": data_facts(data)
         | {NAMES: list(data.known), "non_negative": non_negative(settings, data)}
         | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
-        | ({CATEGORIES: {name: list(own) for name, own in data.categories.items()}} if data.categories else {})
+        | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {})
         | ({ATTRIBUTES: data.attributes.to_plain()} if data.attributes else {}),
     }

@@ -90,16 +90,16 @@ class Processes:
         # all processes have the same buffers; torch 2.13 renamed the option that copies them, and warns about the old
         # name
         names = ("forward_sync_buffers", "broadcast_buffers")
-        known = next(name for name in names if name in signature(DistributedDataParallel).parameters)
-        copying: dict[str, Any] = {known: False}
+        option = next(name for name in names if name in signature(DistributedDataParallel).parameters)
+        copying: dict[str, Any] = {option: False}
         return DistributedDataParallel(model, **copying)
 
     def share(self, windows: Tensor) -> tuple[Tensor, int]:
         """This process's part of a batch, padded to the common length, and the number of windows that count."""
         length = -(-len(windows) // self.size)
-        own = windows[self.rank * length : (self.rank + 1) * length]
-        self.counted = len(own) / length
-        return torch.cat([own, windows[:1].expand(length - len(own))]), len(own)
+        shard = windows[self.rank * length : (self.rank + 1) * length]
+        self.counted = len(shard) / length
+        return torch.cat([shard, windows[:1].expand(length - len(shard))]), len(shard)
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over processes."""

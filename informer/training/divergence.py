@@ -41,8 +41,10 @@ def divergence(record: StepRecord, data: Data, *, step: int, epoch: int, learnin
 def _named(data: Data, windows: Tensor) -> str:
     """`ETTh1.csv 2016-07-01 00:00:00 to 2016-07-05 23:00:00 (up to 3.1), ...`."""
     batch = data.train.batch(windows)
-    parts = [part.abs().nan_to_num(0.0, posinf=math.inf).amax(dim=(1, 2)) for part in (batch.enc_x, batch.target)]
-    peaks = torch.maximum(*parts)
+    magnitudes = [
+        values.abs().nan_to_num(0.0, posinf=math.inf).amax(dim=(1, 2)) for values in (batch.enc_x, batch.target)
+    ]
+    peaks = torch.maximum(*magnitudes)
     most = peaks.argsort(descending=True)[:NAMED]
     starts = data.train.starts[windows.to(most.device)][most]
     firsts, lasts = (_times(data, starts + shift) for shift in (0, data.sizes.rows - 1))

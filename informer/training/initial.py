@@ -42,14 +42,14 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
     Raises:
         InputError: see `warm_start`.
     """
-    there = mark_fields(Frequency.parse(older.frequency), older.calendar)
+    older_marks = mark_fields(Frequency.parse(older.frequency), older.calendar)
     return warm_start(
         model,
         older,
         inputs=data.inputs,
         targets=data.targets,
         mark_sizes=dims_of(data).mark_sizes,
-        same_calendar=mark_fields(data.frequency, data.calendar) == there,
+        same_calendar=mark_fields(data.frequency, data.calendar) == older_marks,
         slots=_slots(settings),
         trained=Trained(data.known, data.categories, data.masked),
     )
@@ -97,10 +97,10 @@ def freeze(model: nn.Module, names: Sequence[str]) -> None:
     Raises:
         InputError: no such module, or no module is left to train.
     """
-    parts = [name for name, _ in model.named_children()]
+    modules = [name for name, _ in model.named_children()]
     for name in names:
-        if name not in parts:
-            raise one_of("module in trainer.freeze", name, parts)
+        if name not in modules:
+            raise one_of("module in trainer.freeze", name, modules)
         model.get_submodule(name).requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise InputError(f"trainer.freeze: expected a module left to train, found all of them: {', '.join(names)}")

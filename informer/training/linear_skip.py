@@ -38,7 +38,7 @@ class FittedMaps(NamedTuple):
         """Load the weights into a network with maps, or into the maps themselves."""
         maps = maps_of(model)
         assert maps is not None, "see TrainConfig.problems"
-        maps.load_state_dict({name.removeprefix(MAPS): part for name, part in self.weights.items()})
+        maps.load_state_dict({name.removeprefix(MAPS): tensor for name, tensor in self.weights.items()})
 
 
 def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | None:
@@ -81,15 +81,17 @@ def calibration_errors(
         lag=lag_of(data.frequency.season, data.sizes.seq_len),
         targets=data.columns.positions(data.targets),
     )
-    maps, own, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
+    maps, calibration, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
     if not n_blocks or maps is None or not is_closed_form(model, settings):
-        return _enough(errors_of(model, own)) if own else None
+        return _enough(errors_of(model, calibration)) if calibration else None
     blocks = held_out_blocks(maps, offered(settings.model), data, n_blocks=n_blocks, finish=finish)
-    errors = joined([errors_of(fitted, held) for fitted, held in blocks])
-    if own and model is not maps:
-        whole, of_maps = (errors_of(one, own).errors.nanmean() for one in (model, maps))
-        if of_maps > 0:  # zero for constant columns
-            errors = replace(errors, errors=errors.errors * (whole / of_maps))
+    errors = joined([errors_of(fitted, held_out) for fitted, held_out in blocks])
+    if calibration and model is not maps:
+        network_error, maps_error = (
+            errors_of(forecaster, calibration).errors.nanmean() for forecaster in (model, maps)
+        )
+        if maps_error > 0:  # zero for constant columns
+            errors = replace(errors, errors=errors.errors * (network_error / maps_error))
     return _enough(errors)
 
 
@@ -105,7 +107,7 @@ def _enough(errors: Residuals) -> Residuals | None:
 
 def start_of(model: ForecastModel) -> Mapping[str, Tensor]:
     """The tensors of a network's linear maps."""
-    return {name: part for name, part in model.state_dict().items() if name.startswith(MAPS)}
+    return {name: tensor for name, tensor in model.state_dict().items() if name.startswith(MAPS)}
 
 
 def fit_ridge_skip(model: ForecastModel, data: Data) -> RidgeForecast:

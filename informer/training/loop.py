@@ -128,8 +128,8 @@ def train_step(session: Session, indices: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         This process's part of the mean loss, and the norm of the whole gradient, both still on the device.
     """
-    own, n = session.processes.share(indices)
-    batch = session.data.train.batch(own)
+    shard, n = session.processes.share(indices)
+    batch = session.data.train.batch(shard)
     optimizer = session.state.optimizer
     optimizer.zero_grad(set_to_none=True)  # frees the old gradients before the activations of the forward pass
     model = session.state.model

@@ -58,5 +58,5 @@ def mean_pinball(
     quantiles: Float[Tensor, "b pred_len n q"], actual: Float[Tensor, "b pred_len n"], *, levels: Sequence[float]
 ) -> Float[Tensor, ""]:
     """Mean over levels and values of `pinball`."""
-    parts = [pinball(part, actual, level).mean() for part, level in zip(quantiles.unbind(-1), levels, strict=True)]
-    return torch.stack(parts).mean()
+    losses = [pinball(values, actual, level).mean() for values, level in zip(quantiles.unbind(-1), levels, strict=True)]
+    return torch.stack(losses).mean()

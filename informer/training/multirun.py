@@ -43,8 +43,8 @@ def closing_table() -> Iterator[None]:
 def announce() -> None:
     """Print the number and the swept settings of the job that starts; nothing outside of a `--multirun`."""
     if (number := job_number()) is not None:
-        own = [word for word in job_overrides() if word not in sys.argv]
-        say(main_console(), f"job {number}: {' '.join(own)}")
+        overrides = [word for word in job_overrides() if word not in sys.argv]
+        say(main_console(), f"job {number}: {' '.join(overrides)}")
 
 
 def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
@@ -54,12 +54,12 @@ def leave_row(run_dir: Path, evaluation: "Evaluation") -> None:
         return
     from informer import checkpoint  # imports torch
 
-    own = evaluation.errors[evaluation.model].scaled.overall()
+    scores = evaluation.errors[evaluation.model].scaled.overall()
     row = {
         "overrides": job_overrides(),
         "val_loss": checkpoint.load(run_dir).val_loss,
-        "mse": own["mse"],
-        "mae": own["mae"],
+        "mse": scores["mse"],
+        "mae": scores["mae"],
         "skill": evaluation.skill,
         "run": str(run_dir),
     }

@@ -69,11 +69,11 @@ def refit_of(run: str | Path | None, every: int) -> Refit:
     if why := why or not_from_moments(maps, trained):
         raise InputError(f"{start}: this model cannot be refitted: {why}; omit refit_every")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
-    kept = update_state.load(path, reads)
-    if kept is None or kept.fit is None:
+    state = update_state.load(path, reads)
+    if state is None or state.fit is None:
         raise InputError(
             f"{start}: {path} has no saved moments of its linear maps (trainer.keep=false, or more than 64 MiB); omit "
             "refit_every, or train again"
         )
-    check_inputs(kept, model, saved)
-    return Refit(every, kept.fit, kept.repeated)
+    check_inputs(state, model, saved)
+    return Refit(every, state.fit, state.repeated)

@@ -73,8 +73,8 @@ class RunFolder:
         if process_rank() > 0:  # the first of several processes writes
             yield cls(path)
             return
-        with only_writer_of_new(path, "run_dir") as own:
-            folder = cls(own)
+        with only_writer_of_new(path, "run_dir") as new_path:
+            folder = cls(new_path)
             folder._is_claimed = True
             yield folder
 
@@ -106,11 +106,11 @@ class RunFolder:
             raise InputError(
                 f"run_dir={self.path}: expected a new folder, found a run in it; choose another, or resume={self.path}"
             )
-        there = [name for name in FILES if (self.path / name).exists()]
-        if there:
+        existing = [name for name in FILES if (self.path / name).exists()]
+        if existing:
             raise InputError(
-                f"run_dir={self.path}: expected a new folder, found {there[0]} in it, which the run would overwrite; "
-                "choose another"
+                f"run_dir={self.path}: expected a new folder, found {existing[0]} in it, which the run would "
+                "overwrite; choose another"
             )
 
     @classmethod
@@ -226,8 +226,8 @@ class RunFolder:
         Raises:
             InputError: it was saved with another configuration.
         """
-        own, other = (_lasting(config) for config in (settings, conversion.from_plain(saved.config)))
-        different = [key for key in own if own[key] != other.get(key)]
+        run_settings, saved_settings = (_lasting(config) for config in (settings, conversion.from_plain(saved.config)))
+        different = [key for key in run_settings if run_settings[key] != saved_settings.get(key)]
         if different:
             raise InputError(
                 f"{self.path / name}: expected the checkpoint of this run, found one of another configuration than "

@@ -92,14 +92,14 @@ def _scored(
     searched: SearchResult | None,
 ) -> Evaluation:
     """Score on all test windows, or on evenly spaced ones if the time budget requires it."""
-    whole = len(data.test)
+    n_windows = len(data.test)
 
     def scores(of: Data) -> Evaluation:
         batch_size = settings.trainer.eval_batch_size
         return score(model, of, batch_size=batch_size, calibration=calibration, baselines=baselines)
 
     least = max(LEAST, LEAST_VALUES // (data.sizes.pred_len * len(data.targets)))
-    if searched is None or math.isinf(searched.seconds_left()) or whole <= least:
+    if searched is None or math.isinf(searched.seconds_left()) or n_windows <= least:
         return scores(data)
     probes = [data.test.thinned(PROBE), data.test.thinned(MORE * PROBE)]
     marks = [searched.seconds_left()]
@@ -110,21 +110,21 @@ def _scored(
     # the difference cancels the fixed cost of scoring
     pace = (seconds[1] - seconds[0]) / (len(probes[1]) - len(probes[0]))
     room = searched.seconds_left() - seconds[0] - SAFE * searched.fit_seconds * settings.trainer.refit
-    most = max(int(room / (SAFE * pace)), least) if pace > 0 else whole
-    if most >= whole:
+    most = max(int(room / (SAFE * pace)), least) if pace > 0 else n_windows
+    if most >= n_windows:
         return scores(data)
     fewer = data.test.thinned(most)
     evaluation = scores(replace(data, test=fewer))
-    note = f"scored on {len(fewer):,} evenly spaced of {whole:,} test windows, as many as the time budget allowed"
-    stride = -(-whole // most)
+    note = f"scored on {len(fewer):,} evenly spaced of {n_windows:,} test windows, as many as the time budget allowed"
+    stride = -(-n_windows // most)
     return replace(evaluation, notes=(*evaluation.notes, note), block=max(-(-evaluation.block // stride), 1))
 
 
 def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, float]:
     """Scores of the run by tag, the most important first."""
     scaled = {name: errors.scaled.overall() for name, errors in evaluation.errors.items()}
-    own = scaled.pop(evaluation.model)
-    metrics = {"test/skill": evaluation.skill, "test/mse": own["mse"], "test/mae": own["mae"]}
+    model_scores = scaled.pop(evaluation.model)
+    metrics = {"test/skill": evaluation.skill, "test/mse": model_scores["mse"], "test/mae": model_scores["mae"]}
     metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
     metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
     if evaluation.quantiles:

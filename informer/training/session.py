@@ -119,6 +119,6 @@ class Session:
         )
 
     def ends_cycle(self, done: int) -> bool:
-        """Whether the last of these steps ends a cycle, and others follow."""
+        """Whether step `done` ends a learning-rate cycle other than the last."""
         cycle, before = (steps * self.settings.model.n_cycles // self.last_step for steps in (done, done - 1))
         return 0 < done < self.last_step and cycle > before

@@ -119,23 +119,23 @@ def check_training(training: Mapping[str, Any]) -> None:
     Raises:
         InputError: an entry is missing, unknown, of another type or below zero.
     """
-    parts = PARTS | ({AVERAGE: {"steps": int, "weights": dict}} if AVERAGE in training else {})
-    _check_entries("", training, {**dict.fromkeys(parts, object), EVENTS: int | dict})
+    sections = PARTS | ({AVERAGE: {"steps": int, "weights": dict}} if AVERAGE in training else {})
+    _check_entries("", training, {**dict.fromkeys(sections, object), EVENTS: int | dict})
     for name, position in positions_in(training).items():
         if not isinstance(position, int) or isinstance(position, bool) or position < 0:
             raise InputError(f"{STATE}: {EVENTS}: {name}: found {position!r:.40}")
-    for name, entries in parts.items():
+    for name, entries in sections.items():
         _check_entries(f"{name}: ", training[name], entries)
     for name, generator in training["rng"].items():
         if generator is not None and (generator.dtype is not torch.uint8 or generator.ndim != 1):
             raise InputError(f"{STATE}: rng: {name}: expected the state of a generator, found {generator.dtype}")
 
 
-def _check_entries(where: str, part: Any, expected: Mapping[str, Any]) -> None:
-    if not isinstance(part, Mapping) or set(part) != set(expected):
+def _check_entries(where: str, section: Any, expected: Mapping[str, Any]) -> None:
+    if not isinstance(section, Mapping) or set(section) != set(expected):
         raise InputError(f"{STATE}: {where}expected the entries {', '.join(expected)}, found others")
     for name, hint in expected.items():
-        value = part[name]
+        value = section[name]
         is_below = isinstance(value, int | float) and not value >= 0  # or nan
         if isinstance(value, bool) or not isinstance(value, hint) or is_below:
             raise InputError(f"{STATE}: {where}{name}: found {value!r:.40}")
@@ -147,13 +147,13 @@ def _checked_moments(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer)
     moments = saved["state"]
     if not set(moments) <= set(range(len(parameters))):
         raise InputError(f"{STATE}: optimizer: expected moments of {len(parameters)} parameters, found others")
-    for number, own in moments.items():
+    for number, parameter_moments in moments.items():
         shapes = {"step": torch.Size(), **dict.fromkeys(("exp_avg", "exp_avg_sq"), parameters[number].shape)}
         where = f"{STATE}: optimizer: parameter {number}"
-        if not isinstance(own, dict) or set(own) != set(shapes):
+        if not isinstance(parameter_moments, dict) or set(parameter_moments) != set(shapes):
             raise InputError(f"{where}: expected {', '.join(shapes)}, found others")
         for name, shape in shapes.items():
-            value = own[name]
+            value = parameter_moments[name]
             if not isinstance(value, Tensor) or value.shape != shape or not value.is_floating_point():
                 raise InputError(f"{where}: {name}: expected numbers of shape {tuple(shape)}, found others")
             if not value.isfinite().all() or (name != "exp_avg" and bool((value < 0).any())):

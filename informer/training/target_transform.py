@@ -76,7 +76,7 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
         return plain, f"scaler.transform=none: not chosen with more than {MOST_VALUES:,} values; try sqrt for counts"
     columns = Columns(inputs=targets, targets=targets)
     sample = replace(source, panel=narrowed(panel, targets), columns=columns, labels={}, cache=None)
-    scores = {one: _scores(_with(settings, one), sample, device) for one in POWERS}
+    scores = {transform: _scores(_with(settings, transform), sample, device) for transform in POWERS}
     chosen, note = choose(scores)
     return _with(settings, chosen), note
 
@@ -89,23 +89,23 @@ def choose(scores: dict[Transform, Scores]) -> tuple[Transform, str]:
             chosen = stronger
     if chosen is Transform.none:
         return chosen, "scaler.transform=none: no root of the targets clearly forecasts better on held-out blocks"
-    own = scores[chosen]
+    best = scores[chosen]
     return chosen, (
-        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {own.mase.mean():.3g} instead of "
-        f"{base.mase.mean():.3g}, sMAPE {own.smape.mean():.3g} instead of {base.smape.mean():.3g} %, RMSE "
-        f"{own.rmse.mean():.3g} instead of {base.rmse.mean():.3g}"
+        f"scaler.transform={chosen.value}, for ridge on held-out blocks: MASE {best.mase.mean():.3g} instead of "
+        f"{base.mase.mean():.3g}, sMAPE {best.smape.mean():.3g} instead of {base.smape.mean():.3g} %, RMSE "
+        f"{best.rmse.mean():.3g} instead of {base.rmse.mean():.3g}"
     )
 
 
-def _is_better(own: Scores, other: Scores) -> bool:
-    """Whether the gain is large enough and no accident of a block, and RMSE little larger."""
+def _is_better(candidate: Scores, other: Scores) -> bool:
+    """Whether the gain is large enough and consistent across blocks, and RMSE not much higher."""
     is_known = all((errors > 0).all() for errors in (other.rmse, other.mase, other.smape))  # MASE may be undefined
     if len(other.rmse) < 2 or not is_known:
         return False
-    relative = own.relative(other)
+    relative = candidate.relative(other)
     error = relative.std(ddof=1) / len(relative) ** 0.5
     is_gain = relative.mean() <= 1 - max(LEAST_GAIN, SURE * error)
-    return bool(is_gain and (own.rmse / other.rmse).mean() <= 1 + MOST_LOSS)
+    return bool(is_gain and (candidate.rmse / other.rmse).mean() <= 1 + MOST_LOSS)
 
 
 def _evenly(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -133,10 +133,10 @@ def _scores(settings: TrainConfig, source: Source, device: torch.device) -> Scor
     for block in folds(joined(runs_of(data.train), runs_of(data.val)), BLOCKS, data.sizes.pred_len):
         if not (block.held and block.fitted):
             continue
-        held, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
-        held = held.thinned(most)
-        ridge = fit_ridge(fitted, held, positions, max_rows=MOST_ROWS)
-        errors = evaluate(NonNegative(ridge, places) if places else ridge, held, mase_scale=scale)
+        held_out, fitted = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
+        held_out = held_out.thinned(most)
+        ridge = fit_ridge(fitted, held_out, positions, max_rows=MOST_ROWS)
+        errors = evaluate(NonNegative(ridge, places) if places else ridge, held_out, mase_scale=scale)
         scaled = errors.scaled.overall()
         rows.append((scaled["rmse"], scaled["mase"], errors.original.overall()["smape"]))
     return Scores(*np.array(rows).reshape(-1, 3).T)

@@ -74,13 +74,13 @@ def save_refit_and_state(settings: TrainConfig, data: Data, folder: Path, errors
     Returns:
         A note about the refit for the report; None without one.
     """
-    trainer, note, kept = settings.trainer, None, None
+    trainer, note, saved_fit = settings.trainer, None, None
     saved = checkpoint.load(folder)
     model = restore_model(saved)
     if trainer.keep and (fit := kept_fit(model, settings, data, most_bytes=MOST_BYTES)) is not None:
-        kept = fit
+        saved_fit = fit
     if trainer.refit:
-        windows = _refit(model, settings, data, kept)
+        windows = _refit(model, settings, data, saved_fit)
         combined = maps_of(model)
         assert combined is not None, "see TrainConfig.problems"
         combiner(saved, data)(combined)  # the weight of the network is in the checkpoint already
@@ -92,16 +92,18 @@ def save_refit_and_state(settings: TrainConfig, data: Data, folder: Path, errors
         )
     if trainer.keep and (rows := last_rows(data.panel, [split.test.stop for split in data.splits], data.sizes)):
         repeated = repeated_rows(data)
-        save(folder, UpdateState(kept, None if repeated is None else repeated.tolist(), errors))
+        save(folder, UpdateState(saved_fit, None if repeated is None else repeated.tolist(), errors))
         taken = [rows[0].time_col, *data.inputs]
-        series_col = series_column([one.name for one in rows], settings.dataset.series_col, taken)
+        series_col = series_column([series.name for series in rows], settings.dataset.series_col, taken)
         write_atomic(folder / ROWS, rows_table(rows, data.categories, series_col).to_csv(index=False))
     return note
 
 
 def last_time(data: Data) -> str:
     """Last time of the rows of all parts."""
-    return str(max(one.timestamps[part.test.stop - 1] for one, part in zip(data.panel, data.splits, strict=True)))
+    return str(
+        max(series.timestamps[split.test.stop - 1] for series, split in zip(data.panel, data.splits, strict=True))
+    )
 
 
 def kept_fit(
@@ -120,13 +122,13 @@ def kept_fit(
     return KeptFit.of(fit, strengths, all_runs(data)) if bytes_of(fit, strengths) <= most_bytes else None
 
 
-def _refit(model: ForecastModel, settings: TrainConfig, data: Data, kept: KeptFit | None) -> int:
+def _refit(model: ForecastModel, settings: TrainConfig, data: Data, saved_fit: KeptFit | None) -> int:
     """Refit the linear maps, but not the network, on the windows of all parts; returns the number of windows."""
     maps, runs = maps_of(model), all_runs(data)
     assert maps is not None, "see TrainConfig.problems"
     fit = linear_fit(maps, offered(settings.model), data)
     strengths, _ = choice(fit, data)  # the same as before: they are chosen on training and validation
-    fold(fit.fit(strengths, runs) if kept is None else fit.fit_from(strengths, kept.sums), maps)
+    fold(fit.fit(strengths, runs) if saved_fit is None else fit.fit_from(strengths, saved_fit.sums), maps)
     fold_known(fit.known, maps)
     return sum(map(len, runs))
 
@@ -138,17 +140,17 @@ def last_rows(panel: Sequence[Series], stops: Sequence[int], sizes: WindowSizes)
         return None
     n, rows = max(needed, MOST_VALUES // values), []
     for series, stop in zip(panel, stops, strict=True):
-        part = slice(max(stop - n, 0), stop)
-        rows.append(replace(series, timestamps=series.timestamps[part], values=series.values[part]))
+        selection = slice(max(stop - n, 0), stop)
+        rows.append(replace(series, timestamps=series.timestamps[selection], values=series.values[selection]))
     return rows
 
 
-def save(folder: Path, kept: UpdateState) -> None:
+def save(folder: Path, state: UpdateState) -> None:
     """Write `kept.pt`, with a digest of its content."""
     content: dict[str, Any] = {
-        "fit": None if kept.fit is None else kept.fit.to_plain(),
-        "repeated": kept.repeated,
-        "errors": None if kept.errors is None else _plain_errors(kept.errors),
+        "fit": None if state.fit is None else state.fit.to_plain(),
+        "repeated": state.repeated,
+        "errors": None if state.errors is None else _plain_errors(state.errors),
     }
     buffer = io.BytesIO()
     torch.save(content | {"digest": content_digest(content)}, buffer)
@@ -200,7 +202,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: expected the saved moments of a run, found others; put the run's own file back")
     try:
         is_whole = (
-            content_digest({name: part for name, part in content.items() if name != "digest"}) == content["digest"]
+            content_digest({name: value for name, value in content.items() if name != "digest"}) == content["digest"]
         )
     except (TypeError, ValueError):  # types that are never written
         is_whole = False
@@ -225,9 +227,9 @@ def _errors(plain: Any, sizes: WindowSizes, n: int, where: str) -> Residuals:
     errors, differences, lag = (plain[name] for name in ("errors", "differences", "lag"))
     windows = len(errors) if isinstance(errors, torch.Tensor) and errors.ndim else 0
     expected = ((errors, (windows, sizes.pred_len, n)), (differences, (windows, n)))
-    for part, shape in expected:
-        sound = isinstance(part, torch.Tensor) and part.dtype is torch.float32 and tuple(part.shape) == shape
-        if not windows or not sound or not (part.isfinite() & (part >= 0)).all():
+    for tensor, shape in expected:
+        sound = isinstance(tensor, torch.Tensor) and tensor.dtype is torch.float32 and tuple(tensor.shape) == shape
+        if not windows or not sound or not (tensor.isfinite() & (tensor >= 0)).all():
             raise InputError(f"{where}: errors: expected numbers of at least 0 for each window, found others")
     if type(lag) is not int or lag < 1:
         raise InputError(f"{where}: errors: lag: expected at least 1, found {lag!r:.40}")

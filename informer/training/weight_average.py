@@ -34,11 +34,11 @@ class WeightAverage:
     @torch.no_grad()
     def update(self, model: ForecastModel) -> None:
         """Update the average after a step of `model`."""
-        kept = min(self._ema, (1 + self._steps) / (10 + self._steps))
+        decay = min(self._ema, (1 + self._steps) / (10 + self._steps))
         for average, weight in zip(self.model.parameters(), model.parameters(), strict=True):
-            average.lerp_(weight, 1 - kept)
-        for own, buffer in zip(self.model.buffers(), model.buffers(), strict=True):
-            own.copy_(buffer)
+            average.lerp_(weight, 1 - decay)
+        for averaged_buffer, buffer in zip(self.model.buffers(), model.buffers(), strict=True):
+            averaged_buffer.copy_(buffer)
         self._steps += 1
 
     def state(self) -> dict[str, Any]:
@@ -51,9 +51,9 @@ class WeightAverage:
         Raises:
             InputError: the state does not fit the network.
         """
-        weights, steps, own = state["weights"], state["steps"], self.model.state_dict()
-        if set(weights) != set(own) or differing_shape(weights, own):
+        weights, steps, current = state["weights"], state["steps"], self.model.state_dict()
+        if set(weights) != set(current) or differing_shape(weights, current):
             raise InputError(f"{AVERAGE}: expected the weights of the network, found others")
-        check_numbers(own, weights)
+        check_numbers(current, weights)
         self.model.load_state_dict(weights)
         self._steps = steps

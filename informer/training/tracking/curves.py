@@ -44,7 +44,7 @@ def track_epoch(
         tracker.figure("val/forecast", forecast_figure(model, data), epoch)
     tracker.scalars(interval_curves(model, data, batch_size=batch_size), epoch)
     if Extra.weights in extras:
-        norms = {f"weights/{name}": float(part.detach().norm()) for name, part in model.named_parameters()}
+        norms = {f"weights/{name}": float(parameter.detach().norm()) for name, parameter in model.named_parameters()}
         tracker.scalars(norms, epoch)
     if Extra.attention in extras and tracker.takes_pictures:
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
@@ -71,12 +71,12 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
         scores.add(output, batch.target, history)
         forecast, counted = point(output, quantiles), observed_share(batch.target)
         n += counted
-        known = ~batch.target.isnan()
+        observed = ~batch.target.isnan()
         for level in REPORTED_LEVELS:
             if calibration is not None and calibration.holds(level):
                 half = (calibration.half_width(level) * calibration.unit(history).cpu()).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
-                both = sum(pinball(end, batch.target, share)[known].mean() for end, share in ends)
+                both = sum(pinball(end, batch.target, share)[observed].mean() for end, share in ends)
                 losses[str(level)] += float(both) / 2 * counted
     curves: dict[str, float] = {}
     for name, means in scores.intervals.items():
@@ -94,9 +94,10 @@ def forecast_figure(model: nn.Module, data: Data, n_windows: int = 3) -> Figure:
     """Plot forecasts and actual values of evenly spaced validation windows, in scaled units."""
     model.eval()
     batch = data.val.batch(torch.linspace(0, len(data.val) - 1, n_windows).long())
-    own = [data.inputs.index(name) for name in data.targets]
+    target_positions = [data.inputs.index(name) for name in data.targets]
     history, predicted, actual = (
-        x.float().cpu().numpy() for x in (batch.enc_x[:, :, own], model_forecast(model, batch), batch.target)
+        x.float().cpu().numpy()
+        for x in (batch.enc_x[:, :, target_positions], model_forecast(model, batch), batch.target)
     )
     return plot_windows(history, predicted, actual, data.targets, target=data.columns.main)
 

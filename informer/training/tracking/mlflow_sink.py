@@ -51,8 +51,8 @@ class MlflowRun:
         refuse_link(file)
         with _reaching():
             self._client = MlflowClient(tracking_uri=_server(folder))
-            known, self._is_resumed = self._known(file) if is_resumed else None, is_resumed
-            self.run_id: str = known or self._new(folder)
+            saved_id, self._is_resumed = self._known(file) if is_resumed else None, is_resumed
+            self.run_id: str = saved_id or self._new(folder)
             self._client.update_run(self.run_id, status="RUNNING")
         write_atomic(file, self.run_id + "\n")
 
@@ -105,14 +105,14 @@ class MlflowRun:
             self.scalar(tag, value, step)
         self.flush()
         with _reaching():
-            there = self._client.get_run(self.run_id).data.params
+            logged = self._client.get_run(self.run_id).data.params
             texts = {key: str(value)[:LONGEST_PARAM] for key, value in settings.items()}
-            given = [self._param(key, text) for key, text in texts.items() if key not in there]
+            new_params = [self._param(key, text) for key, text in texts.items() if key not in logged]
             for key, text in texts.items():  # of a continued run
-                if there.get(key, text) != text:
+                if logged.get(key, text) != text:
                     self._client.set_tag(self.run_id, key, text)
-            for first in range(0, len(given), MOST_PARAMS):
-                self._client.log_batch(self.run_id, params=given[first : first + MOST_PARAMS])
+            for first in range(0, len(new_params), MOST_PARAMS):
+                self._client.log_batch(self.run_id, params=new_params[first : first + MOST_PARAMS])
             self._client.set_terminated(self.run_id, "FINISHED")
 
     def flush(self) -> None:

@@ -48,8 +48,8 @@ class StepLog:
         """Fetch the recorded steps, oldest first, and clear them."""
         if not self._losses:
             return []
-        parts = self._processes.sum(torch.stack(self._losses))
-        losses, norms = torch.stack([parts, torch.stack(self._norms)]).tolist()
+        total_losses = self._processes.sum(torch.stack(self._losses))
+        losses, norms = torch.stack([total_losses, torch.stack(self._norms)]).tolist()
         records = [StepRecord(*record) for record in zip(losses, norms, self._windows, strict=True)]
         self._losses, self._norms, self._windows = [], [], []
         return records

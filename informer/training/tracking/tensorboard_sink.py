@@ -50,13 +50,13 @@ def _hparams(settings: Mapping[str, Any]) -> dict[str, bool | float | str]:
         "dataset": settings.get("dataset.name")
     }
     for key, value in settings.items():
-        node, _, rest = key.partition(".")
-        if node == "attn" and rest and rest != "_target_":
-            hparams_by_name[f"{hparams_by_name['attn']}.{rest}"] = value
+        node, _, parameter = key.partition(".")
+        if node == "attn" and parameter and parameter != "_target_":
+            hparams_by_name[f"{hparams_by_name['attn']}.{parameter}"] = value
         elif node not in (*SLOTS, *IGNORED, "dataset"):
             hparams_by_name[key] = value
-    known = {key: value for key, value in hparams_by_name.items() if value not in (None, [], "")}
-    return {key: value if isinstance(value, bool | int | float) else str(value) for key, value in known.items()}
+    non_empty = {key: value for key, value in hparams_by_name.items() if value not in (None, [], "")}
+    return {key: value if isinstance(value, bool | int | float) else str(value) for key, value in non_empty.items()}
 
 
 def _ordered(experiment: Summary) -> Summary:

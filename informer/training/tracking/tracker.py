@@ -119,11 +119,11 @@ class Tracker(AbstractContextManager["Tracker"]):
 
     def _speak(self) -> None:
         """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
-        now, own = self._clock(), self._done - self._first
-        if self._warm is None and (own >= WARM or now - self._began >= SOON):
-            self._warm, self._began = own, now
+        now, steps_run = self._clock(), self._done - self._first
+        if self._warm is None and (steps_run >= WARM or now - self._began >= SOON):
+            self._warm, self._began = steps_run, now
         elif self._warm is not None and not self._is_estimated:
-            measured = own - self._warm
+            measured = steps_run - self._warm
             if measured >= MEASURED or now - self._began >= SOON:
                 self._is_estimated = True
                 self._warn((now - self._began) / measured * (self._n_steps - self._done) / 3600)
