@@ -59,7 +59,7 @@ def attention_class(target: str) -> type[Attention]:
 def complete_node(node: Mapping[str, Any]) -> dict[str, Any]:
     """A mechanism's `_target_` and all its parameters, with defaults for those not given."""
     parameters = inspect.signature(attention_class(node.get("_target_", ""))).parameters
-    return {name: one.default for name, one in parameters.items() if name != "spec"} | dict(node)
+    return {name: parameter.default for name, parameter in parameters.items() if name != "spec"} | dict(node)
 
 
 def build_attention(attention: str | Mapping[str, Any], spec: AttentionSpec, **params: Any) -> Attention:
@@ -185,7 +185,7 @@ def dims_of(data: Data) -> ModelDims:
     """The model dimensions determined by the data."""
     masked, n = data.masked or (), len(data.inputs)
     positions = data.columns.positions
-    known = positions(data.columns.known)
+    known_positions = positions(data.columns.known)
     return ModelDims(
         enc_in=n + len(masked),
         c_out=len(data.targets),
@@ -194,7 +194,7 @@ def dims_of(data: Data) -> ModelDims:
         label_len=data.sizes.label_len,
         pred_len=data.sizes.pred_len,
         targets=tuple(positions(data.targets)),
-        known=(*known, *(n + i for i, place in enumerate(masked) if place in known)),
+        known=(*known_positions, *(n + i for i, place in enumerate(masked) if place in known_positions)),
         n_series=max(len(data.known), 1),
         categories=(*(len(data.categories.get(name, ())) for name in data.inputs), *(0 for _ in masked))
         if data.categories

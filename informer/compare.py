@@ -16,8 +16,8 @@ from informer.console import main_console
 
 def main() -> None:
     """Console script `informer-compare`."""
-    paths, others = split_positional(sys.argv[1:])
-    sys.argv[1:] = [*others, *([f"runs={written(paths)}"] if paths else [])]
+    paths, overrides = split_positional(sys.argv[1:])
+    sys.argv[1:] = [*overrides, *([f"runs={written(paths)}"] if paths else [])]
     run_command("compare", _act)
 
 

@@ -126,10 +126,10 @@ def complete(config: Mapping[str, Any]) -> dict[str, Any]:
     name = config.get("class", "Informer")
     if name not in classes:
         raise one_of("Informer2020 class", name, list(classes))
-    known = {*REQUIRED, *DEFAULTS, "e_layers", "class", "device"}
+    valid_keys = {*REQUIRED, *DEFAULTS, "e_layers", "class", "device"}
     for key in config:
-        if key not in known:
-            raise one_of("Informer2020 argument", key, sorted(known))
+        if key not in valid_keys:
+            raise one_of("Informer2020 argument", key, sorted(valid_keys))
     missing = [key for key in REQUIRED if key not in config]
     if missing:
         raise InputError(f"Informer2020 arguments missing: {', '.join(missing)}")
@@ -183,5 +183,5 @@ def attention_nodes(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`_target_` and parameters of the three slots."""
     full = attention_node("full")
     chosen = attention_node("prob") | FAITHFUL_PROB | {"factor": arguments["factor"]}
-    own = chosen if arguments["attn"] == "prob" else full
-    return {"attn": own, "decoder_attn": own, "cross_attn": full}
+    self_attention = chosen if arguments["attn"] == "prob" else full
+    return {"attn": self_attention, "decoder_attn": self_attention, "cross_attn": full}

@@ -29,8 +29,8 @@ def as_given(text: str) -> str:
 
 def printable(text: str, most: int | None = None) -> str:
     """Text that is safe to print: control characters are escaped, lines are cut at `most` characters."""
-    shown = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), as_given(text))
-    lines = shown.split("\n")
+    escaped = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), as_given(text))
+    lines = escaped.split("\n")
     return "\n".join(line if most is None or len(line) <= most else f"{line[: most - 3]}..." for line in lines)
 
 
@@ -95,5 +95,5 @@ def one_of(what: str, value: object, allowed: list[str]) -> InputError:
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Names separated by commas, for messages; at most `most`, then the number of others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    shown = (printable(str(name), MOST_SHOWN).replace("\n", r"\n") for name in names[:most])
-    return ", ".join(shown) + more if names else "none"
+    printed = (printable(str(name), MOST_SHOWN).replace("\n", r"\n") for name in names[:most])
+    return ", ".join(printed) + more if names else "none"

@@ -20,10 +20,10 @@ from informer.console import main_console, refuse, say
 
 def main() -> None:
     """Console script `informer-eval`."""
-    paths, others = split_positional(sys.argv[1:])
+    paths, overrides = split_positional(sys.argv[1:])
     if len(paths) > 1:
         refuse(f"checkpoint: expected one run or .pt file, found {', '.join(paths[:3])}")
-    sys.argv[1:] = [*others, *(f"checkpoint={path}" for path in paths)]
+    sys.argv[1:] = [*overrides, *(f"checkpoint={path}" for path in paths)]
     run_command("eval", _act)
 
 

@@ -66,8 +66,8 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
     stems: dict[str, str] = {}
     for name in names:
         stem = re.sub(r"[^\w.-]+", "-", name)[:80].strip(".") or "_"
-        others, count = {each.lower() for each in stems.values()}, 1
-        while (f"{stem}_{count}" if count > 1 else stem).lower() in others:
+        taken, count = {each.lower() for each in stems.values()}, 1
+        while (f"{stem}_{count}" if count > 1 else stem).lower() in taken:
             count += 1
         stems[name] = f"{stem}_{count}" if count > 1 else stem
     return stems
@@ -145,10 +145,10 @@ def remove_temporary(paths: Iterable[Path]) -> None:
     names: dict[Path, set[str]] = {}
     for path in paths:
         names.setdefault(path.parent, set()).add(_short(path.name))
-    for folder, known in names.items():
-        for left in folder.glob(f".*.{'[0-9a-f]' * _DIGITS}{TEMPORARY}"):
-            if left.name[1 : -len(TEMPORARY) - _DIGITS - 1] in known:
-                left.unlink(missing_ok=True)
+    for folder, file_names in names.items():
+        for temporary in folder.glob(f".*.{'[0-9a-f]' * _DIGITS}{TEMPORARY}"):
+            if temporary.name[1 : -len(TEMPORARY) - _DIGITS - 1] in file_names:
+                temporary.unlink(missing_ok=True)
 
 
 def check_inputs_stay(inputs: Iterable[Path], outputs: Iterable[Path], setting: str) -> None:
@@ -158,11 +158,11 @@ def check_inputs_stay(inputs: Iterable[Path], outputs: Iterable[Path], setting: 
         inputs, outputs: paths.
         setting: the key of the output, for the error.
     """
-    known = {place: path for path in inputs if (place := _place(path)) is not None}
+    by_place = {place: path for path in inputs if (place := _place(path)) is not None}
     for output in outputs:
-        if (place := _place(output)) in known:
+        if (place := _place(output)) in by_place:
             raise InputError(
-                f"{setting}: expected another path, found {output}, which would overwrite the input {known[place]}; "
+                f"{setting}: expected another path, found {output}, which would overwrite the input {by_place[place]}; "
                 "choose one"
             )
 

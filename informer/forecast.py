@@ -24,13 +24,13 @@ from informer.data.read.remote import copied_here, without_signature
 
 def main() -> None:
     """`informer forecast`."""
-    paths, others = split_positional(sys.argv[1:])
+    paths, overrides = split_positional(sys.argv[1:])
     absent = [path for path in paths if not Path(path).exists() and not is_address(path)]
     if len(paths) > 1 and len(absent) == 1:
         refuse(f"{absent[0]!r}: no such file; settings are written key=value, such as target=sales")
     # for Hydra `model=` would select a configuration node, which only training has
-    others = [f"model_name={word[6:]}" if word.startswith("model=") else word for word in others]
-    sys.argv[1:] = [*others, *as_input(paths)]
+    overrides = [f"model_name={word[6:]}" if word.startswith("model=") else word for word in overrides]
+    sys.argv[1:] = [*overrides, *as_input(paths)]
     run_command("forecast", _act)
 
 

@@ -109,24 +109,26 @@ class Forecaster:
                 without pyarrow.
         """
         config = {**self._config, **config}
-        known = known_attributes(attributes)
-        config |= {"dataset.attributes": known} if isinstance(known, str) else {}
-        wanted, path = config.pop("run_dir", None), path_of(frame)
+        parsed = known_attributes(attributes)
+        config |= {"dataset.attributes": parsed} if isinstance(parsed, str) else {}
+        requested_dir, path = config.pop("run_dir", None), path_of(frame)
         table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
         with ExitStack() as folders:
-            run_dir = Path(wanted or Path(folders.enter_context(TemporaryDirectory())) / "run")
-            kept_at = kept_path(table.frame, run_dir) if wanted and table is not None else None
+            run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
+            kept_at = kept_path(table.frame, run_dir) if requested_dir and table is not None else None
             settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
-            own = None if known is None or isinstance(known, str) else given_attributes(known, settings.dataset)
-            read: Read = partial(read_dataset, settings, attributes=own)
+            series_attributes = (
+                None if parsed is None or isinstance(parsed, str) else given_attributes(parsed, settings.dataset)
+            )
+            read: Read = partial(read_dataset, settings, attributes=series_attributes)
             if table is not None:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
-                kept = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
-                read = partial(take_table, settings, table, kept, attributes=own)
+                provenance = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
+                read = partial(take_table, settings, table, provenance, attributes=series_attributes)
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
-            self._trained, self._scores, self._run = fitted._trained, fitted._scores, run_dir if wanted else None
+            self._trained, self._scores, self._run = fitted._trained, fitted._scores, run_dir if requested_dir else None
             return self
 
     @property
@@ -178,8 +180,8 @@ class Forecaster:
             InputError: the table cannot be forecast (rows, columns, numbers, timestamps, step).
         """
         panel = panel_of(reader_with(self.trained.reader, attributes), frame, dataset=dataset)
-        known = None if future is None else known_ahead(self.trained.reader, {"frame": panel}, {"frame": future})
-        forecasts = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=known)
+        covariates = None if future is None else known_ahead(self.trained.reader, {"frame": panel}, {"frame": future})
+        forecasts = self.trained.forecast(panel, horizon=horizon, levels=levels_of(intervals), futures=covariates)
         return like(frame, pd.concat([forecast.frame() for forecast in forecasts], ignore_index=True))
 
     @property
@@ -235,12 +237,17 @@ class Forecaster:
         Returns:
             Forecasts by the same names, or in the same order, each of the type of its table.
         """
-        given, panels = by_name(frames), panels_of(reader_with(self.trained.reader, attributes), frames)
-        series = [one for panel in panels.values() for one in panel]
-        known = None if futures is None else known_ahead(self.trained.reader, panels, by_name(futures))
-        predicted = iter(self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=known))
+        tables, panels = by_name(frames), panels_of(reader_with(self.trained.reader, attributes), frames)
+        series = [member for panel in panels.values() for member in panel]
+        covariates = None if futures is None else known_ahead(self.trained.reader, panels, by_name(futures))
+        predicted = iter(
+            self.trained.forecast(series, horizon=horizon, levels=levels_of(intervals), futures=covariates)
+        )
         forecasts = [
-            like(given[name], pd.concat([one.frame() for one in islice(predicted, len(panel))], ignore_index=True))
+            like(
+                tables[name],
+                pd.concat([forecast.frame() for forecast in islice(predicted, len(panel))], ignore_index=True),
+            )
             for name, panel in panels.items()
         ]
         return dict(zip(frames, forecasts, strict=True)) if isinstance(frames, Mapping) else forecasts

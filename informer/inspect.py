@@ -36,8 +36,8 @@ def _act(settings: InspectConfig) -> None:
 
 def _with_input(arguments: list[str]) -> list[str]:
     """Add `input=` to a file given without a key."""
-    paths, others = split_positional(arguments)
-    return [*others, *as_input(paths)]
+    paths, overrides = split_positional(arguments)
+    return [*overrides, *as_input(paths)]
 
 
 if __name__ == "__main__":

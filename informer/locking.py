@@ -53,38 +53,38 @@ def only_writer(folder: Path, setting: str) -> Iterator[None]:
     Raises:
         InputError: another process holds the lock, or the folder cannot be written.
     """
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, setting):
             yield
     finally:
-        _remove_empty(made)
+        _remove_empty(missing)
 
 
 @contextmanager
 def only_writer_of_new(folder: Path, setting: str) -> Iterator[Path]:
     """Create and lock a new folder: `folder`, or `folder`_2, _3, ... if it exists; yields its path."""
-    made = [place for place in folder.parents if not place.exists()]
+    missing = [place for place in folder.parents if not place.exists()]
     try:
-        own = _made(folder)
+        created = _made(folder)
         try:
-            with _locked(own, setting):
-                yield own
+            with _locked(created, setting):
+                yield created
         finally:
-            _remove_empty([own])
+            _remove_empty([created])
     finally:
-        _remove_empty(made)
+        _remove_empty(missing)
 
 
 def _made(folder: Path) -> Path:
     for number in count(1):
-        own = folder if number == 1 else folder.with_name(f"{folder.name}_{number}")
-        with writing(own), suppress(FileExistsError):
-            own.parent.mkdir(parents=True, exist_ok=True)
-            own.mkdir()
-            return own
+        path = folder if number == 1 else folder.with_name(f"{folder.name}_{number}")
+        with writing(path), suppress(FileExistsError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir()
+            return path
     raise AssertionError("the numbers do not end")
 
 

@@ -82,7 +82,7 @@ class ErrorSums:
         missing = actual.isnan()
         error, size = (forecast - actual).abs().masked_fill(missing, 0.0), actual.abs()
         total = forecast.abs() + size
-        parts = torch.stack(
+        sums = torch.stack(
             [
                 error.square().sum(dim=0),
                 error.sum(dim=0),
@@ -92,7 +92,7 @@ class ErrorSums:
                 (~missing).double().sum(dim=0),
             ]
         )
-        self._sums = parts if self._sums is None else self._sums + parts
+        self._sums = sums if self._sums is None else self._sums + sums
         self.windows += len(forecast)
 
     @property
@@ -178,8 +178,8 @@ class Errors:
     ) -> None:
         """Add the windows of one batch of scaled values."""
         few = max(AT_ONCE // max(forecast[0].numel(), 1), 1) if len(forecast) else 1
-        for parts in zip(forecast.split(few), actual.split(few), units.split(few), strict=True):
-            self._add(*parts)
+        for chunk in zip(forecast.split(few), actual.split(few), units.split(few), strict=True):
+            self._add(*chunk)
 
     def _add(self, forecast: Tensor, actual: Tensor, units: Units) -> None:
         in_standard = [units.standard(values) for values in (forecast, actual)]
@@ -189,11 +189,11 @@ class Errors:
         missing = to_float64(actual).isnan()
         share = (~missing).double().mean(dim=(1, 2))
         error, absolute = (
-            (to_float64(one) - to_float64(other)).abs().masked_fill(missing, 0.0)
-            for one, other in (in_standard, in_original)
+            (to_float64(predicted) - to_float64(observed)).abs().masked_fill(missing, 0.0)
+            for predicted, observed in (in_standard, in_original)
         )
-        parts = (error.square(), error, absolute)
-        means = [part.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for part in parts]
+        measures = (error.square(), error, absolute)
+        means = [measure.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for measure in measures]
         self._windows.append(torch.stack([*means, share], dim=1).cpu().numpy())
 
 

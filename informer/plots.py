@@ -42,8 +42,8 @@ Band = tuple[pd.DataFrame, pd.DataFrame]
 
 def shown_columns(names: Sequence[str], most: int, target: str | None = None) -> list[str]:
     """The first `most` names, always including `target`, or the last name if `target` is None or not in `names`."""
-    chosen, wanted = list(names[:most]), names[-1] if target is None or target not in names else target
-    return chosen if wanted in chosen else [*chosen[:-1], wanted]
+    chosen, required = list(names[:most]), names[-1] if target is None or target not in names else target
+    return chosen if required in chosen else [*chosen[:-1], required]
 
 
 def plot_forecast(
@@ -102,8 +102,8 @@ def plot_windows(
         names: names of the n columns; at most three columns and four windows are drawn.
         target: column that is always drawn; None: the last.
     """
-    shown = [list(names).index(name) for name in shown_columns(names, 3, target)]
-    rows, columns = min(len(forecast), 4), len(shown)
+    positions = [list(names).index(name) for name in shown_columns(names, 3, target)]
+    rows, columns = min(len(forecast), 4), len(positions)
     horizon = forecast.shape[1]
     recent = history[:, -2 * horizon :]
     past, ahead = np.arange(-recent.shape[1], 0), np.arange(horizon)
@@ -113,7 +113,7 @@ def plot_windows(
     figure = Figure(figsize=(width, height))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, gridspec_kw={**margins, "wspace": 0.18})
     for row in range(rows):
-        for place, column in enumerate(shown):
+        for place, column in enumerate(positions):
             axes = _tidy(grid[row, place])
             _line(axes, past, recent[row, :, column], "history", HISTORY)
             _line(axes, ahead, actual[row, :, column], "actual", ACTUAL)
@@ -165,8 +165,8 @@ def plot_losses(
     if validation:
         best = min(validation, key=lambda epoch: validation[epoch])
         axes.plot([best], [validation[best]], color=FORECAST, marker="o", linestyle="", label=f"best: epoch {best}")
-    shown = [*training.values(), *validation.values(), *baselines.values()]
-    if 0 < 10 * min(shown) < max(shown):
+    losses = [*training.values(), *validation.values(), *baselines.values()]
+    if 0 < 10 * min(losses) < max(losses):
         axes.set_yscale("log")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(f"epoch{f' ({note})' if note else ''}", fontsize=9)
@@ -203,8 +203,8 @@ def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Seque
         panel.imshow(cells, cmap="RdBu_r" if signed else "magma", norm=norm, extent=corners, aspect="auto")
         panel.set_title(f"head {head + 1}, up to {largest:.2g}", loc="left", fontsize=8)
         panel.tick_params(labelsize=7)
-    for name, left in zip(rows, grid[:, 0], strict=True):
-        left.set_ylabel(f"{name}\nquery", fontsize=8, parse_math=False)
+    for name, axes in zip(rows, grid[:, 0], strict=True):
+        axes.set_ylabel(f"{name}\nquery", fontsize=8, parse_math=False)
     for lowest in grid[-1]:
         lowest.set_xlabel("key", fontsize=8)
     return figure

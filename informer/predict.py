@@ -36,7 +36,7 @@ def main() -> None:
 
 def with_keys(arguments: Sequence[str]) -> list[str]:
     """With `checkpoint=` before a run or .pt file given without a key, and `input=` before any other path."""
-    paths, others = split_positional(arguments)
+    paths, overrides = split_positional(arguments)
     runs = [path for path in paths if path.endswith(".pt") or (resolve_latest(path) / BEST).is_file()]
     files = [path for path in paths if path not in runs]
     if len(files) > 1 or len(runs) > 1:
@@ -44,22 +44,22 @@ def with_keys(arguments: Sequence[str]) -> list[str]:
             f"input: expected one file, folder or pattern, and one run, found {', '.join(paths[:3])}; put a pattern in "
             "quotes, so that the shell does not expand it"
         )
-    return [*others, *(f"checkpoint={path}" for path in runs), *(f"input={path}" for path in files)]
+    return [*overrides, *(f"checkpoint={path}" for path in runs), *(f"input={path}" for path in files)]
 
 
 def _act(settings: PredictConfig) -> None:
-    with local_copies(settings) as here:
-        check_input(here.input or "")
-        if note := unfinished_note(here.checkpoint):
+    with local_copies(settings) as local:
+        check_input(local.input or "")
+        if note := unfinished_note(local.checkpoint):
             say(main_console(), note)
         from informer.inference.jobs.run import predict  # imports torch; wrong paths are errors before that
 
         refit = None
-        if here.refit_every is not None:
+        if local.refit_every is not None:
             from informer.training.refitting import refit_of
 
-            refit = refit_of(here.checkpoint, here.refit_every)
-        failed = predict(here, main_console(), refit)
+            refit = refit_of(local.checkpoint, local.refit_every)
+        failed = predict(local, main_console(), refit)
     if failed:
         sys.exit(EXIT_SOME_FAILED)
 

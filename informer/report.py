@@ -22,10 +22,10 @@ from informer.errors import InputError
 
 def main() -> None:
     """Console script `informer-report`."""
-    paths, others = split_positional(sys.argv[1:])
+    paths, overrides = split_positional(sys.argv[1:])
     if len(paths) > 1:
         refuse(f"input: expected one run or folder, found {len(paths)}: {', '.join(paths)}")
-    sys.argv[1:] = [*others, *(f"input={path}" for path in paths)]
+    sys.argv[1:] = [*overrides, *(f"input={path}" for path in paths)]
     run_command("report", _act)
 
 

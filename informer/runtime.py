@@ -60,17 +60,17 @@ def pick_device(name: str) -> Any:
         raise InputError(f"device={name}: expected a CUDA GPU, torch finds none; {_found()}")
     if kind == "cpu" or not available:
         return torch.device("cpu")
-    own = int(number or os.environ.get("LOCAL_RANK", "0"))
+    index = int(number or os.environ.get("LOCAL_RANK", "0"))
     if number and "LOCAL_RANK" in os.environ:
         raise InputError(f"device={name}: torchrun assigns a GPU to each process; use device=cuda")
-    if number and own >= torch.cuda.device_count():
+    if number and index >= torch.cuda.device_count():
         raise InputError(f"device={name}: torch finds no such GPU; {_found()}")
-    if own >= torch.cuda.device_count():
+    if index >= torch.cuda.device_count():
         raise InputError(
             f"torchrun: expected at most one process per GPU, of {torch.cuda.device_count()}; use device=cpu"
         )
-    torch.cuda.set_device(own)
-    return torch.device("cuda", own)
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
 
 
 def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -120,15 +120,15 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def set_deterministic(wanted: bool) -> None:
+def set_deterministic(enabled: bool) -> None:
     """Set whether torch may only use deterministic algorithms; must be called before CUDA starts."""
     import torch
 
-    if wanted:
+    if enabled:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    if torch.are_deterministic_algorithms_enabled() != wanted:  # setting it imports a compiler
-        torch.use_deterministic_algorithms(wanted)
-    torch.backends.cudnn.deterministic = wanted
+    if torch.are_deterministic_algorithms_enabled() != enabled:  # setting it imports a compiler
+        torch.use_deterministic_algorithms(enabled)
+    torch.backends.cudnn.deterministic = enabled
 
 
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")

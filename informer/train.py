@@ -71,10 +71,10 @@ def _act(settings: TrainConfig) -> None:
 def _check_paths(settings: TrainConfig) -> None:
     """Raise an InputError for missing files, and for keys that cannot change with `resume`."""
     if settings.resume is not None:
-        others = [key for key in given_keys() if key not in ("resume", *MOVABLE, *LENGTH)]
-        if others:
+        fixed = [key for key in given_keys() if key not in ("resume", *MOVABLE, *LENGTH)]
+        if fixed:
             raise InputError(
-                f"resume: the configuration comes from the run; omit {', '.join(others)} "
+                f"resume: the configuration comes from the run; omit {', '.join(fixed)} "
                 f"(only {', '.join(LENGTH)} may change)"
             )
         RunFolder.of(Path(settings.resume))
@@ -90,16 +90,16 @@ def _with_path(arguments: list[str]) -> list[str]:
     files = [path for path in paths if Path(path).exists() or is_address(path) or path.lower().endswith(SUFFIXES)]
     if len(files) > 1:
         refuse(f"dataset.path: expected one file or folder, found {len(files)}: {', '.join(files)}")
-    others = [word for word in arguments if word not in files]
-    return [*others, *(word for file in files for word in ("dataset=csv", f"dataset.path={file}"))]
+    overrides = [word for word in arguments if word not in files]
+    return [*overrides, *(word for file in files for word in ("dataset=csv", f"dataset.path={file}"))]
 
 
 def _name(settings: TrainConfig) -> str:
     """Name of the run directory: time, data, model, attention and target."""
     data = settings.dataset.name if settings.dataset.path is None else Path(settings.dataset.path).name.split(".")[0]
     attention = choice("attn") if settings.model.family != "linear" else None
-    parts = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", data, choice("model"), attention, settings.target, job_number()]
-    return re.sub(r"[^\w.-]+", "-", "_".join(str(part) for part in parts if part is not None))
+    words = [f"{datetime.now():%Y-%m-%d_%H-%M-%S}", data, choice("model"), attention, settings.target, job_number()]
+    return re.sub(r"[^\w.-]+", "-", "_".join(str(word) for word in words if word is not None))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Units(NamedTuple):
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "Units":
         """Units with every part changed by the same function."""
-        power, plain = (None if part is None else change(part) for part in (self.power, self.plain))
+        power, plain = (None if tensor is None else change(tensor) for tensor in (self.power, self.plain))
         return Units(change(self.center), change(self.scale), power, plain)
 
 
