@@ -123,8 +123,8 @@ class Job:
 
 def name_of(change: Mapping[str, Any]) -> str:
     """Name of a configuration, for files and rows: what it changes."""
-    parts = (f"{key.rpartition('.')[2]}={value}" for key, value in change.items())
-    return re.sub(r"[^\w.=-]+", "-", "_".join(parts)).strip("-") or "base"
+    assignments = (f"{key.rpartition('.')[2]}={value}" for key, value in change.items())
+    return re.sub(r"[^\w.=-]+", "-", "_".join(assignments)).strip("-") or "base"
 
 
 def peak_bytes() -> int:
@@ -278,11 +278,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--output", type=Path, default=Path("runs/ablate"))
-    given, console = parser.parse_intermixed_args(), Console()
-    base = BASE | dict(setting.partition("=")[::2] for setting in given.settings)
+    options, console = parser.parse_intermixed_args(), Console()
+    base = BASE | dict(setting.partition("=")[::2] for setting in options.settings)
     try:
-        open_folder(given.output, {"base": base, "steps": given.steps})
-        jobs = jobs_of(given.axes, base, given.seeds, given.steps, given.output)
+        open_folder(options.output, {"base": base, "steps": options.steps})
+        jobs = jobs_of(options.axes, base, options.seeds, options.steps, options.output)
         for job in jobs:
             job.settings()
         console.print(f"{counted(len(jobs), 'configuration')}, {sum(len(job.left) for job in jobs)} runs left")

@@ -67,7 +67,7 @@ class StateDecoder:
     @property
     def kept_bytes(self) -> int:
         """Bytes of the state."""
-        return sum(part.nbytes for part in self.state)
+        return sum(tensor.nbytes for tensor in self.state)
 
 
 class CacheDecoder:
@@ -107,9 +107,9 @@ def decode(setup: Setup, name: str, positions: list[int]) -> Iterator[DecodeCell
     for position in sorted(set(positions)):
         k, v = (torch.randn(1, HEADS, max(0, position - behind), WIDTH, device=setup.device) for _ in "kv")
         decoder.skip(k, v)
-        kept, seconds = decoder.kept_bytes, _seconds_of_steps(setup, decoder.step)
+        state_bytes, seconds = decoder.kept_bytes, _seconds_of_steps(setup, decoder.step)
         behind = max(behind, position) + STEPS + 1
-        yield DecodeCell(attn=name, position=position, seconds=seconds, kept_bytes=kept)
+        yield DecodeCell(attn=name, position=position, seconds=seconds, kept_bytes=state_bytes)
 
 
 def _seconds_of_steps(setup: Setup, step: Step) -> float:
@@ -130,8 +130,10 @@ def decode_table(cells: list[DecodeCell]) -> str:
     positions = sorted({cell.position for cell in cells})
     rows = []
     for name in dict.fromkeys(cell.attn for cell in cells):
-        own = {cell.position: cell for cell in cells if cell.attn == name}
-        kept = [own[p].kept_bytes / 2**20 for p in (min(own), max(own))]
-        size = f"{kept[0]:.3g}" if kept[0] == kept[1] else f"{kept[0]:.3g} to {kept[1]:.3g}"
-        rows.append([f"`{name}`", *(f"{1e3 * own[p].seconds:.3g}" if p in own else "" for p in positions), size])
+        by_position = {cell.position: cell for cell in cells if cell.attn == name}
+        sizes = [by_position[p].kept_bytes / 2**20 for p in (min(by_position), max(by_position))]
+        size = f"{sizes[0]:.3g}" if sizes[0] == sizes[1] else f"{sizes[0]:.3g} to {sizes[1]:.3g}"
+        rows.append(
+            [f"`{name}`", *(f"{1e3 * by_position[p].seconds:.3g}" if p in by_position else "" for p in positions), size]
+        )
     return markdown_table(["milliseconds a step after", *map(str, positions), "MiB kept"], rows)

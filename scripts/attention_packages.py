@@ -70,12 +70,12 @@ def linformer(spec: AttentionSpec) -> nn.Module:
     width = spec.n_heads * spec.d_head
     layer = LinformerSelfAttention(width, spec.len_k, k=PROJ_LEN, heads=spec.n_heads)
     layer.to_out = nn.Identity()
-    given: dict[str, Tensor] = {}
-    layer.to_q, layer.to_k, layer.to_v = (_Given(given, name) for name in "qkv")
+    inputs: dict[str, Tensor] = {}
+    layer.to_q, layer.to_k, layer.to_v = (_Given(inputs, name) for name in "qkv")
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        given.update(zip("qkv", (rearrange(x, "b h l e -> b l (h e)") for x in (q, k, v)), strict=True))
-        return rearrange(layer(given["q"]), "b l (h e) -> b h l e", h=spec.n_heads)
+        inputs.update(zip("qkv", (rearrange(x, "b h l e -> b l (h e)") for x in (q, k, v)), strict=True))
+        return rearrange(layer(inputs["q"]), "b l (h e) -> b h l e", h=spec.n_heads)
 
     return Function(attend, layer)
 

@@ -179,11 +179,11 @@ def draw(points: list[Point], x_label: str, *, logarithmic: bool, path: Path) ->
     figure = Figure(figsize=(6.5 * len(panels), 4.8), layout="constrained")
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for line in dict.fromkeys(point.line for point in points):
-            own = [point for point in points if (point.panel, point.line) == (panel, line)]
-            values = [point.value or nan if logarithmic else point.value for point in own]
+            line_points = [point for point in points if (point.panel, point.line) == (panel, line)]
+            values = [point.value or nan if logarithmic else point.value for point in line_points]
             style = "--" if "independent" in line else "-"
             axes.errorbar(
-                [point.x for point in own], values, [point.deviation for point in own],
+                [point.x for point in line_points], values, [point.deviation for point in line_points],
                 label=line, linestyle=style, marker="o", markersize=3, capsize=2,
             )  # fmt: skip
         axes.set_title(panel, loc="left", fontsize=10)
@@ -215,24 +215,24 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.7, help="standard deviation of queries and keys")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=Path("runs/attention_quality"), help="folder to write")
-    given = parser.parse_args()
-    facts = {name: getattr(given, name) for name in ("length", "heads", "width", "scale", "seeds")}
+    options = parser.parse_args()
+    facts = {name: getattr(options, name) for name in ("length", "heads", "width", "scale", "seeds")}
     try:
-        open_folder(given.output, facts)
+        open_folder(options.output, facts)
     except InputError as error:
         sys.exit(f"error: {error}")
     tables = {}
-    for name, (_, x_label, _) in FIGURES.items():  # what earlier calls computed stays in the table
-        if points := read_rows(Point, given.output / f"{name}.csv"):
+    for name, (_, x_label, _) in FIGURES.items():  # keep the results of earlier calls in the table
+        if points := read_rows(Point, options.output / f"{name}.csv"):
             tables[name] = table(name, points, x_label)
-    for name in given.only:
+    for name in options.only:
         make, x_label, logarithmic = FIGURES[name]
-        path = given.output / f"{name}.csv"
+        path = options.output / f"{name}.csv"
         points = read_rows(Point, path) or list(make(Inputs(**facts)))
         write_rows(Point, points, path)
         draw(points, x_label, logarithmic=logarithmic, path=path.with_suffix(".png"))
         tables[name] = table(name, points, x_label)
-        write_atomic(given.output / "table.md", "\n".join([f"{facts}\n", *tables.values()]))
+        write_atomic(options.output / "table.md", "\n".join([f"{facts}\n", *tables.values()]))
         print(tables[name])
 
 

@@ -48,16 +48,16 @@ def mechanism(name: str) -> type[Attention]:
     return attention_class(attention_node(name)["_target_"])
 
 
-def pairs(given: argparse.Namespace, length: int) -> Iterator[tuple[Contender, Contender | None]]:
+def pairs(options: argparse.Namespace, length: int) -> Iterator[tuple[Contender, Contender | None]]:
     """Contenders at a length and their rivals; full attention comes first and has no rival."""
-    if given.packages:
+    if options.packages:
         for name, package in PACKAGES.items():
-            if package.causal or not given.causal:
+            if package.causal or not options.causal:
                 ours = Contender(name=package.ours, params=package.params(length))
                 yield ours, Contender(name=name, is_package=True)
         return
-    for name in dict.fromkeys([BASELINE, *given.attn]):
-        if mechanism(name).CAUSAL or not given.causal:
+    for name in dict.fromkeys([BASELINE, *options.attn]):
+        if mechanism(name).CAUSAL or not options.causal:
             yield Contender(name=name), None if name == BASELINE else Contender(name=BASELINE)
 
 
@@ -93,44 +93,44 @@ def measure(setup: Setup, ours: Contender, rival: Contender | None, cell: Cell) 
             cell.rival_seconds, cell.ratio = median(turns[1]), median(a / b for a, b in zip(*turns, strict=True))
 
 
-def run(setup: Setup, given: argparse.Namespace, console: Console) -> list[Cell]:
+def run(setup: Setup, options: argparse.Namespace, console: Console) -> list[Cell]:
     """Measure all cells, shortest length first; saved ones are not measured again."""
-    path = given.output / "results.csv"
+    path = options.output / "results.csv"
     cells = [cell for cell in read_rows(Cell, path) if not cell.stopped or cell.stopped.startswith(">")]
-    known = {(cell.attn, cell.rival, cell.length): cell for cell in cells}
+    measured = {(cell.attn, cell.rival, cell.length): cell for cell in cells}
     last: dict[tuple[str, str], Cell] = {}
-    for length in sorted(set(given.lengths)):
+    for length in sorted(set(options.lengths)):
         full_fits = not limit_passed(last.get((BASELINE, "")), length)
-        for ours, rival in pairs(given, length):
+        for ours, rival in pairs(options, length):
             key = ours.name, rival.name if rival else ""
-            cell = known.get((*key, length))
+            cell = measured.get((*key, length))
             if cell is None:
                 cell = Cell(attn=key[0], rival=key[1], length=length, stopped=limit_passed(last.get(key), length))
                 if not cell.stopped:
-                    measure(setup, ours, rival if given.packages or full_fits else None, cell)
+                    measure(setup, ours, rival if options.packages or full_fits else None, cell)
                 cells.append(cell)
                 write_rows(Cell, cells, path)
-                console.print(f"{length} {key[0]}: {_told(cell)}", markup=False, highlight=False, soft_wrap=True)
+                console.print(f"{length} {key[0]}: {_summary(cell)}", markup=False, highlight=False, soft_wrap=True)
             last[key] = cell
     return cells
 
 
-def run_decode(setup: Setup, given: argparse.Namespace, console: Console) -> str:
+def run_decode(setup: Setup, options: argparse.Namespace, console: Console) -> str:
     """Measure one step after each length, for full attention and recurrent mechanisms; returns the table."""
     cells: list[DecodeCell] = []
-    for name in [CACHED, *(name for name in recurrent_names() if name in given.attn)]:
-        for cell in decode(setup, name, given.lengths):
+    for name in [CACHED, *(name for name in recurrent_names() if name in options.attn)]:
+        for cell in decode(setup, name, options.lengths):
             cells.append(cell)
             console.print(f"{cell.position} {name}: {1e3 * cell.seconds:.3g} ms a step", highlight=False)
-    write_rows(DecodeCell, cells, given.output / "results.csv")
+    write_rows(DecodeCell, cells, options.output / "results.csv")
     return decode_table(cells)
 
 
-def _told(cell: Cell) -> str:
+def _summary(cell: Cell) -> str:
     if cell.stopped:
         return cell.stopped
-    beside = f", {cell.ratio:.2f} of {cell.rival}" if cell.rival else ""
-    return f"{1e3 * cell.seconds:.3g} ms{beside}, {cell.peak_bytes / 2**20:.3g} MiB"
+    ratio = f", {cell.ratio:.2f} of {cell.rival}" if cell.rival else ""
+    return f"{1e3 * cell.seconds:.3g} ms{ratio}, {cell.peak_bytes / 2**20:.3g} MiB"
 
 
 def parse() -> argparse.Namespace:
@@ -146,42 +146,42 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark_attention"), help="folder to write")
     parser.add_argument("--draw", action="store_true", help="only write tables and plot of saved cells")
-    given = parser.parse_args()
-    if given.device == "cuda" and given.clock == "cpu":
+    options = parser.parse_args()
+    if options.device == "cuda" and options.clock == "cpu":
         parser.error("--clock cpu says nothing about a GPU")
-    if given.decode and (given.packages or given.draw):
+    if options.decode and (options.packages or options.draw):
         parser.error("--decode goes with neither --packages nor --draw")
-    return given
+    return options
 
 
 def main() -> None:
     """Measure, print, write."""
-    given, console = parse(), Console()
-    if given.draw:
-        cells = read_rows(Cell, given.output / "results.csv")
+    options, console = parse(), Console()
+    if options.draw:
+        cells = read_rows(Cell, options.output / "results.csv")
         if not cells:
-            sys.exit(f"error: {given.output / 'results.csv'}: nothing measured yet")
+            sys.exit(f"error: {options.output / 'results.csv'}: nothing measured yet")
     else:
-        setup = Setup(causal=given.causal, device=given.device, threads=given.threads, clock=given.clock)
+        setup = Setup(causal=options.causal, device=options.device, threads=options.threads, clock=options.clock)
         facts = asdict(setup) | {"torch": torch.__version__, "heads": HEADS, "width": WIDTH}
-        facts |= {"decode": True} if given.decode else {}
+        facts |= {"decode": True} if options.decode else {}
         try:
-            open_folder(given.output, facts)
+            open_folder(options.output, facts)
         except InputError as error:
             sys.exit(f"error: {error}")
         console.print(facts, highlight=False)
-        if given.decode:
-            table = run_decode(setup, given, console)
-            write_atomic(given.output / "table.md", table)
+        if options.decode:
+            table = run_decode(setup, options, console)
+            write_atomic(options.output / "table.md", table)
             print(table)
             return
-        cells = run(setup, given, console)
-    write_atomic(given.output / "table.md", markdown(cells))
-    plot(cells, given.output / "scaling.png")
+        cells = run(setup, options, console)
+    write_atomic(options.output / "table.md", markdown(cells))
+    plot(cells, options.output / "scaling.png")
     print(markdown(cells))
     spreads = [cell.spread for cell in cells if not cell.stopped]
     if spreads:
-        print(f"slowest turn over fastest, median of all cells: {median(spreads):.2f}; written to {given.output}")
+        print(f"slowest turn over fastest, median of all cells: {median(spreads):.2f}; written to {options.output}")
 
 
 if __name__ == "__main__":

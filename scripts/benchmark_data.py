@@ -62,25 +62,25 @@ def write_long(path: Path, *, series: int, length: int, columns: int) -> None:
     pyarrow.csv.write_csv(pyarrow.table(cells), path)
 
 
-def made_files(given: argparse.Namespace, folder: Path) -> list[File]:
+def made_files(options: argparse.Namespace, folder: Path) -> list[File]:
     """The requested files."""
     files = []
-    if given.series:
+    if options.series:
         path = folder / "series.csv"
-        write_long(path, series=given.series, length=given.length, columns=given.long_columns)
-        name = f"{given.series:,} series of {given.length:,} rows, {given.long_columns} columns"
-        n = given.series * given.length * given.long_columns
+        write_long(path, series=options.series, length=options.length, columns=options.long_columns)
+        name = f"{options.series:,} series of {options.length:,} rows, {options.long_columns} columns"
+        n = options.series * options.length * options.long_columns
         files.append(File(name, path, n, ("pandas", "read", "step"), ("dataset.series_col=id",)))
-    if given.rows:
+    if options.rows:
         path = folder / "rows.csv"
-        write_long(path, series=1, length=given.rows, columns=given.columns)
-        name = f"{given.rows:,} rows, {given.columns} columns"
-        files.append(File(name, path, given.rows * given.columns, tuple(WAYS)))
-    if given.wide:
+        write_long(path, series=1, length=options.rows, columns=options.columns)
+        name = f"{options.rows:,} rows, {options.columns} columns"
+        files.append(File(name, path, options.rows * options.columns, tuple(WAYS)))
+    if options.wide:
         path = folder / "wide.csv"
-        write_long(path, series=1, length=given.wide_rows, columns=given.wide)
-        name = f"{given.wide_rows:,} rows, {given.wide:,} columns"
-        files.append(File(name, path, given.wide * given.wide_rows, ("pandas", "read", "step")))
+        write_long(path, series=1, length=options.wide_rows, columns=options.wide)
+        name = f"{options.wide_rows:,} rows, {options.wide:,} columns"
+        files.append(File(name, path, options.wide * options.wide_rows, ("pandas", "read", "step")))
     return files
 
 
@@ -102,9 +102,9 @@ def measure(way: str, path: str, overrides: list[str]) -> None:
         import pandas as pd
         import pyarrow.csv  # noqa: F401 (not part of the reading)
 
-        before, held = cpu(), memory("VmRSS")
+        before, start_bytes = cpu(), memory("VmRSS")
         pd.read_csv(path, engine="pyarrow")
-        print(json.dumps({"seconds": cpu() - before, "bytes": memory() - held}))
+        print(json.dumps({"seconds": cpu() - before, "bytes": memory() - start_bytes}))
     elif way == "step":
         _measure_step(path, overrides)
     else:
@@ -119,27 +119,27 @@ def _measure_reading(path: str, overrides: list[str], *, memmap: bool) -> None:
     from informer.data.columns import Roles
     from informer.data.sources import read_source
 
-    named = dict(one.removeprefix("dataset.").split("=") for one in overrides)
+    named = dict(override.removeprefix("dataset.").split("=") for override in overrides)
     cache = str(Path(path).parent / f"cache {os.getpid()}")
     config = DatasetConfig(path=path, series_col=named.get("series_col"), memmap=memmap, cache_dir=cache)
-    before, held = cpu(), memory("VmRSS")
+    before, start_bytes = cpu(), memory("VmRSS")
     read_source(config, sizes=WindowSizes(seq_len=96, label_len=48, pred_len=24), roles=Roles(), data_dir=Path(path))
-    print(json.dumps({"seconds": cpu() - before, "bytes": memory() - held}))
+    print(json.dumps({"seconds": cpu() - before, "bytes": memory() - start_bytes}))
 
 
 def _measure_step(path: str, overrides: list[str]) -> None:
     began = time.perf_counter()
-    import sklearn.preprocessing  # noqa: F401 (held by every run)
+    import sklearn.preprocessing  # noqa: F401 (used by every run)
 
     import informer.search.stage  # noqa: F401 (which imports torch)
     from informer.train import main as train
     from informer.training import loop
 
-    held, step = memory("VmRSS"), loop.train_step
+    start_bytes, step = memory("VmRSS"), loop.train_step
 
-    def first(*given: Any, **named: Any) -> Any:
-        step(*given, **named)
-        costs = {"seconds": cpu(), "bytes": memory() - held, "wall": time.perf_counter() - began}
+    def first(*arguments: Any, **named: Any) -> Any:
+        step(*arguments, **named)
+        costs = {"seconds": cpu(), "bytes": memory() - start_bytes, "wall": time.perf_counter() - began}
         print(json.dumps(costs), flush=True)
         os._exit(0)  # the rest of the run is not measured
 
@@ -155,10 +155,10 @@ def measured(file: File, rounds: int) -> dict[str, dict[str, float]]:
     for _ in range(rounds):
         for way in file.ways:
             command = [sys.executable, __file__, "--measure", way, str(file.path), *file.overrides]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise SystemExit(f"{WAYS[way]}: {done.stderr}")
-            runs[way].append(json.loads(done.stdout.splitlines()[-1]))
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode:
+                raise SystemExit(f"{WAYS[way]}: {result.stderr}")
+            runs[way].append(json.loads(result.stdout.splitlines()[-1]))
     return {way: {key: statistics.median(run[key] for run in all_) for key in all_[0]} for way, all_ in runs.items()}
 
 
@@ -182,7 +182,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--measure"]:
         measure(sys.argv[2], sys.argv[3], sys.argv[4:])
         return
-    parser = argparse.ArgumentParser(description="Processor time and memory of reading much data. 0 leaves a file out.")
+    parser = argparse.ArgumentParser(description="CPU time and memory of reading large files. 0 skips a file.")
     parser.add_argument("--series", type=int, default=5000)
     parser.add_argument("--length", type=int, default=2000, help="rows of each series")
     parser.add_argument("--long-columns", type=int, default=4, help="columns of the many series")
@@ -191,10 +191,10 @@ def main() -> None:
     parser.add_argument("--wide", type=int, default=1000, help="columns of the wide file")
     parser.add_argument("--wide-rows", type=int, default=6000)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        for file in made_files(given, Path(folder)):
-            report(file, given.rounds)
+        for file in made_files(options, Path(folder)):
+            report(file, options.rounds)
 
 
 if __name__ == "__main__":

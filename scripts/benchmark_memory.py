@@ -130,8 +130,8 @@ def table(cells: list[Cell]) -> Table:
         rich_table.add_column(name, justify="right")
     for distil, depth in sorted({(cell.distil, cell.depth) for cell in cells}):
         row = {cell.way: cell for cell in cells if (cell.distil, cell.depth) == (distil, depth)}
-        parts = (row[way] for way in WAYS)
-        texts = (f"{cell.activations_mib:.0f} / {cell.peak_mib:.0f}  {cell.seconds:.1f} s" for cell in parts)
+        row_cells = (row[way] for way in WAYS)
+        texts = (f"{cell.activations_mib:.0f} / {cell.peak_mib:.0f}  {cell.seconds:.1f} s" for cell in row_cells)
         rich_table.add_row(str(distil).lower(), str(depth), *texts)
     return rich_table
 
@@ -160,9 +160,9 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark_memory"))
-    given = vars(parser.parse_args())
-    depths, output, console = given.pop("depths"), given.pop("output"), Console()
-    setup = Setup(**given)
+    options = vars(parser.parse_args())
+    depths, output, console = options.pop("depths"), options.pop("output"), Console()
+    setup = Setup(**options)
     jobs = [(way, depth, distil) for distil in (False, True) for depth in depths for way in WAYS]
     cells = [in_fresh_process(setup, *job) for job in track(jobs, console=console, transient=True)]
     output.mkdir(parents=True, exist_ok=True)

@@ -78,34 +78,37 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--slice", type=int, default=256, help="files between two turns")
-    given = parser.parse_args()
-    model = TrainedModel.load(given.checkpoint)
+    options = parser.parse_args()
+    model = TrainedModel.load(options.checkpoint)
     watch = Stopwatch(model.model)
     with TemporaryDirectory() as scratch:
         inputs, plain, out = (Path(scratch) / name for name in ("in", "pandas", "out"))
         for folder in (inputs, plain, out):
             folder.mkdir()
         names = list(model.columns.inputs)
-        sources = write_inputs(inputs, names, model.checkpoint.frequency, given.files, given.rows)
+        sources = write_inputs(inputs, names, model.checkpoint.frequency, options.files, options.rows)
         job = Job(
-            checkpoint=checkpoint.locate(given.checkpoint), written=InputFormat(), future=None, horizon=None, levels=(),
-            writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, many=True,
+            checkpoint=checkpoint.locate(options.checkpoint), written=InputFormat(), future=None, horizon=None,
+            levels=(), writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, many=True,
         )  # fmt: skip
         journal = Journal(out, job.digest(), [], resume=False)
-        alone = whole = 0.0
+        pandas_seconds = job_seconds = 0.0
         half = 0
-        for first in range(0, len(sources), given.slice):
-            turn = sources[first : first + given.slice]
-            alone += pandas_alone(turn, plain, model.sizes.pred_len)
-            whole += job_alone(turn, model, job, journal)
+        for first in range(0, len(sources), options.slice):
+            turn = sources[first : first + options.slice]
+            pandas_seconds += pandas_alone(turn, plain, model.sizes.pred_len)
+            job_seconds += job_alone(turn, model, job, journal)
             half = resident("VmHWM") if first < len(sources) // 2 else half
         started = time.process_time()
         failed = [row for row in journal.finish(sources) if row.status != "ok"]
-        whole += time.process_time() - started
-    around = whole - watch.seconds
-    print(f"{given.files} files of {given.rows} rows, {len(failed)} failed")
-    print(f"pandas {alone:.1f} s; job {whole:.1f} s, of which network {watch.seconds:.1f} s, all else {around:.1f} s")
-    print(f"all else / pandas: {around / alone:.2f}")
+        job_seconds += time.process_time() - started
+    around = job_seconds - watch.seconds
+    print(f"{options.files} files of {options.rows} rows, {len(failed)} failed")
+    print(
+        f"pandas {pandas_seconds:.1f} s; job {job_seconds:.1f} s, of which network {watch.seconds:.1f} s, "
+        f"all else {around:.1f} s"
+    )
+    print(f"all else / pandas: {around / pandas_seconds:.2f}")
     print(f"memory: {half >> 20} MiB by the middle of the files, {resident('VmHWM') >> 20} MiB by their end")
 
 

@@ -46,8 +46,8 @@ def serving(*arguments: str) -> Iterator[tuple[str, int]]:
 def bodies() -> list[bytes]:
     """Histories from different parts of the sample, as CSV."""
     frame = pd.read_csv(resource("data/sample.csv"))
-    parts = (frame.iloc[20 * number : 20 * number + ROWS] for number in range(DISTINCT))
-    return [part.to_csv(index=False).encode() for part in parts]
+    frames = (frame.iloc[20 * number : 20 * number + ROWS] for number in range(DISTINCT))
+    return [history.to_csv(index=False).encode() for history in frames]
 
 
 def measure(host: str, port: int, clients: int, requests: int) -> tuple[list[float], float]:
@@ -83,10 +83,10 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--requests", type=int, default=20)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with TemporaryDirectory() as scratch:
-        run_dir = given.checkpoint or Path(scratch) / "run"
-        if given.checkpoint is None:
+        run_dir = options.checkpoint or Path(scratch) / "run"
+        if options.checkpoint is None:
             small = ["dataset=sample", "model=small", "seq_len=96", "pred_len=24", "trainer.max_steps=20"]
             train = [sys.executable, "-m", "informer.train", *small, f"run_dir={run_dir}"]
             subprocess.run(train, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
@@ -94,10 +94,10 @@ def main() -> None:
         for batch_size in (1, 16, 64):
             with serving(f"checkpoint={run_dir}", f"batch_size={batch_size}") as (host, port):
                 measure(host, port, 1, 5)  # the first forward passes allocate
-                for clients in (1, given.clients):
-                    seconds, whole = measure(host, port, clients, given.requests)
+                for clients in (1, options.clients):
+                    seconds, elapsed = measure(host, port, clients, options.requests)
                     cuts = [1000 * cut for cut in statistics.quantiles(seconds, n=100)]
-                    rate, (p50, p95, p99) = len(seconds) / whole, (cuts[49], cuts[94], cuts[98])
+                    rate, (p50, p95, p99) = len(seconds) / elapsed, (cuts[49], cuts[94], cuts[98])
                     print(f"| {batch_size} | {clients} | {rate:.0f} | {p50:.0f} | {p95:.0f} | {p99:.0f} |", flush=True)
 
 

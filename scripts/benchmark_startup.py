@@ -76,7 +76,7 @@ def commands_of(run_dir: Path, sample: Path) -> dict[str, list[str]]:
         "predict": ["predict", f"checkpoint={run_dir}", f"input={sample}", "plots=false"],
     }
     python = [sys.executable]
-    named = {name: [*python, "-m", f"informer.{entry}", *rest] for name, (entry, *rest) in calls.items()}
+    named = {name: [*python, "-m", f"informer.{entry}", *arguments] for name, (entry, *arguments) in calls.items()}
     return {
         TORCH: [*python, "-c", TORCH],
         "bare forecast": [*python, "-c", BARE, str(run_dir / "network.pt"), str(sample)],
@@ -88,7 +88,7 @@ def main() -> None:
     """Train a small model, then print a line for each command."""
     parser = argparse.ArgumentParser(description="CPU time that commands take to start, next to that of import torch.")
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
+    options = parser.parse_args()
     sample = resource("data/sample.csv").resolve()
     with TemporaryDirectory() as scratch:
         run_dir = Path(scratch) / "run"
@@ -97,7 +97,7 @@ def main() -> None:
         subprocess.run(train, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
         save = [sys.executable, "-c", SAVE, str(run_dir), str(run_dir / "network.pt")]
         subprocess.run(save, cwd=scratch, check=True)
-        seconds = medians(commands_of(run_dir, sample), given.rounds, scratch)
+        seconds = medians(commands_of(run_dir, sample), options.rounds, scratch)
     print(f"{'':24}{'CPU s':>8}{'/ torch':>9}")
     for name, value in seconds.items():
         print(f"{name:24}{value:8.3f}{value / seconds[TORCH]:9.2f}")

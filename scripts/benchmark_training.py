@@ -139,10 +139,10 @@ def medians(acts: dict[str, Act], rounds: int, clock: Callable[[], float]) -> di
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def peak_memory(arm: str, setting: str, given: argparse.Namespace) -> float:
+def peak_memory(arm: str, setting: str, options: argparse.Namespace) -> float:
     """MiB that a separate process adds by building the network and making three steps."""
-    alone = ["--only-memory-of", arm, "--settings", setting, "--attn", given.attn]
-    command = [sys.executable, __file__, *alone, "--device", given.device, "--threads", str(given.threads)]
+    memory_options = ["--only-memory-of", arm, "--settings", setting, "--attn", options.attn]
+    command = [sys.executable, __file__, *memory_options, "--device", options.device, "--threads", str(options.threads)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -157,35 +157,35 @@ def own_peak_memory(arm: str, setting: str, attn: str, device: str) -> float:
     return (resident("VmHWM") - before) / 2**20
 
 
-def measure(setting: str, given: argparse.Namespace) -> list[dict[str, str | float]]:
+def measure(setting: str, options: argparse.Namespace) -> list[dict[str, str | float]]:
     """One row for each network."""
-    published = list(PUBLISHED) if given.device == "cpu" else []
-    arms = [*given.types, *([COMPILED] if given.compiled else []), *published]
-    steps = {arm: make_step(arm, setting, given.attn, given.device) for arm in arms}
+    published = list(PUBLISHED) if options.device == "cpu" else []
+    arms = [*options.types, *([COMPILED] if options.compiled else []), *published]
+    steps = {arm: make_step(arm, setting, options.attn, options.device) for arm in arms}
     acts = dict(steps)
     work = 0.0
-    for name in given.types:
+    for name in options.types:
         dtype = TYPES[name]
         with Products() as counted:
             steps[name]()
         work = sum(2 * m * k * n * times for (m, k, n), times in counted.shapes.items())
-        acts[f"{name} BLAS"] = make_products(counted.shapes, lambda x, w: x @ w.t(), dtype, given.device)
-        if HAS_ONEDNN and given.device == "cpu":
-            acts[f"{name} oneDNN"] = make_products(counted.shapes, onednn, dtype, given.device)
-    clock = time.process_time if given.clock == "cpu" else time.perf_counter
-    took = medians(acts, given.steps, clock)
+        acts[f"{name} BLAS"] = make_products(counted.shapes, lambda x, w: x @ w.t(), dtype, options.device)
+        if HAS_ONEDNN and options.device == "cpu":
+            acts[f"{name} oneDNN"] = make_products(counted.shapes, onednn, dtype, options.device)
+    clock = time.process_time if options.clock == "cpu" else time.perf_counter
+    seconds = medians(acts, options.steps, clock)
     return [
         {
             "setting": setting,
             "network": arm if arm in published else f"informer {arm}",
-            "step_ms": took[arm] * 1e3,
-            "samples_per_s": BATCH / took[arm],
-            "peak_mib": peak_memory(arm, setting, given),
-            "blas_gflops": work / took[f"{arm} BLAS"] / 1e9 if arm in TYPES else float("nan"),
-            "onednn_gflops": work / took[f"{arm} oneDNN"] / 1e9 if f"{arm} oneDNN" in took else float("nan"),
-            "blas_share": took[f"{arm} BLAS"] / took[arm] if arm in TYPES else float("nan"),
-            "onednn_share": took[f"{arm} oneDNN"] / took[arm] if f"{arm} oneDNN" in took else float("nan"),
-            "times_as_fast_as_neuralforecast": took.get("neuralforecast", float("nan")) / took[arm],
+            "step_ms": seconds[arm] * 1e3,
+            "samples_per_s": BATCH / seconds[arm],
+            "peak_mib": peak_memory(arm, setting, options),
+            "blas_gflops": work / seconds[f"{arm} BLAS"] / 1e9 if arm in TYPES else float("nan"),
+            "onednn_gflops": work / seconds[f"{arm} oneDNN"] / 1e9 if f"{arm} oneDNN" in seconds else float("nan"),
+            "blas_share": seconds[f"{arm} BLAS"] / seconds[arm] if arm in TYPES else float("nan"),
+            "onednn_share": seconds[f"{arm} oneDNN"] / seconds[arm] if f"{arm} oneDNN" in seconds else float("nan"),
+            "times_as_fast_as_neuralforecast": seconds.get("neuralforecast", float("nan")) / seconds[arm],
         }
         for arm in arms
     ]
@@ -204,22 +204,22 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true", help="also ours in float32 with compile=true")
     parser.add_argument("--output", type=Path, help="CSV file for the figures")
     parser.add_argument("--only-memory-of", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    if given.only_memory_of:
-        print(own_peak_memory(given.only_memory_of, given.settings[0], given.attn, given.device))
+    if options.only_memory_of:
+        print(own_peak_memory(options.only_memory_of, options.settings[0], options.attn, options.device))
         return
-    where = f"{given.device}, {given.threads} threads, {given.clock} time"
-    rows = [row for setting in given.settings for row in measure(setting, given)]
-    table = Table(title=f"d_model 512, batch {BATCH}, attn={given.attn}, {where}")
+    where = f"{options.device}, {options.threads} threads, {options.clock} time"
+    rows = [row for setting in options.settings for row in measure(setting, options)]
+    table = Table(title=f"d_model 512, batch {BATCH}, attn={options.attn}, {where}")
     for heading in rows[0]:
         table.add_column(heading.replace("_", " "), justify="right")
     for row in rows:
         table.add_row(*(value if isinstance(value, str) else f"{value:.4g}" for value in row.values()))
     Console(width=170).print(table)
-    if given.output:
-        with given.output.open("w", newline="") as file:
+    if options.output:
+        with options.output.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)

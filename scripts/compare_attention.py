@@ -161,7 +161,7 @@ def selected(overrides: list[str]) -> tuple[list[str], list[str]]:
     Raises:
         InputError: an unknown mechanism, or a key that this script sets.
     """
-    names, rest = attention_names(), []
+    names, other_overrides = attention_names(), []
     for override in overrides:
         key, _, value = override.partition("=")
         if key == "run_dir":
@@ -169,11 +169,11 @@ def selected(overrides: list[str]) -> tuple[list[str], list[str]]:
         if key == "attn":
             names = [name.strip() for name in value.strip("[]").split(",")]
         else:
-            rest.append(override)
+            other_overrides.append(override)
     for name in names:
         if name not in attention_names():
             raise one_of("attention", name, attention_names())
-    return names, rest
+    return names, other_overrides
 
 
 def compare(comparison: Comparison, names: list[str], console: Console) -> list[Row]:
@@ -197,17 +197,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys of informer.train; attn=[a,b]")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_attention"), help="folder to write")
-    given, console = parser.parse_intermixed_args(), Console()
+    options, console = parser.parse_intermixed_args(), Console()
     try:
-        names, overrides = selected(given.overrides)
-        open_folder(given.output, {"overrides": overrides})
-        rows = compare(Comparison(overrides=overrides, folder=given.output), names, console)
+        names, overrides = selected(options.overrides)
+        open_folder(options.output, {"overrides": overrides})
+        rows = compare(Comparison(overrides=overrides, folder=options.output), names, console)
     except InputError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit("stopped; the same command continues with what is missing")
     console.print(as_table(rows, " ".join(overrides)))
-    console.print(f"{best_baseline(given.output, rows)}; written to {given.output}", highlight=False)
+    console.print(f"{best_baseline(options.output, rows)}; written to {options.output}", highlight=False)
 
 
 if __name__ == "__main__":

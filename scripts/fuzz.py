@@ -34,11 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end = time.monotonic() + 60 * options.minutes
     failures = 0
     for i, name in enumerate(options.parts):
-        # what is left of the time is shared by what is left to do
+        # the remaining time is divided among the remaining parts
         until = time.monotonic() + (end - time.monotonic()) / (len(options.parts) - i)
-        done, wrong = run_part(name, seed=options.seed, first=options.first, cases=options.cases, until=until)
+        n_cases, wrong = run_part(name, seed=options.seed, first=options.first, cases=options.cases, until=until)
         failures += len(wrong)
-        print(f"{name}: {done} cases, {len(wrong)} wrong")
+        print(f"{name}: {n_cases} cases, {len(wrong)} wrong")
         for line in wrong[:MOST_SHOWN]:
             print(f"  {line}")
     return int(failures > 0)

@@ -94,22 +94,24 @@ def flipped_bit(rng: np.random.Generator, folder: Path) -> str | None:
     return None if same else f"{kind}, {suffix}: other content was loaded"
 
 
-def is_same(one: Checkpoint, other: Checkpoint) -> bool:
+def is_same(first: Checkpoint, second: Checkpoint) -> bool:
     """Whether two checkpoints are equal, bit for bit; the oracle of the digest."""
-    return all(_same(getattr(one, field.name), getattr(other, field.name)) for field in fields(Checkpoint))
+    return all(_same(getattr(first, field.name), getattr(second, field.name)) for field in fields(Checkpoint))
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor):
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor):
         return (
-            isinstance(other, torch.Tensor)
-            and (one.dtype, one.shape) == (other.dtype, other.shape)
-            and one.numpy().tobytes() == other.numpy().tobytes()
+            isinstance(second, torch.Tensor)
+            and (first.dtype, first.shape) == (second.dtype, second.shape)
+            and first.numpy().tobytes() == second.numpy().tobytes()
         )
-    if isinstance(one, dict):
+    if isinstance(first, dict):
         return (
-            isinstance(other, dict) and one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+            isinstance(second, dict)
+            and first.keys() == second.keys()
+            and all(_same(first[key], second[key]) for key in first)
         )
-    if isinstance(one, list | tuple):
-        return isinstance(other, list | tuple) and len(one) == len(other) and all(map(_same, one, other))
-    return type(one) is type(other) and (one == other or (one != one and other != other))
+    if isinstance(first, list | tuple):
+        return isinstance(second, list | tuple) and len(first) == len(second) and all(map(_same, first, second))
+    return type(first) is type(second) and (first == second or (first != first and second != second))

@@ -83,7 +83,7 @@ def draw(rng: np.random.Generator) -> Written:
     if separator == "," and thousands == "." and not any(digits for _, digits, _ in columns):
         thousands = ""
     cells = [
-        [_cell(one, digits, decimal, thousands, strip=strip) for one in column] for column, digits, strip in columns
+        [_cell(value, digits, decimal, thousands, strip=strip) for value in column] for column, digits, strip in columns
     ]
     rows = [list(row) for row in zip(times.strftime(time_format), *cells, strict=True)]
     header = ["date", *("abc"[: len(columns)])]
@@ -91,7 +91,7 @@ def draw(rng: np.random.Generator) -> Written:
         header = [f"{name}{separator} {name}" for name in header]
     has_header = rng.random() > 0.1
     text = _text([header, *rows] if has_header else rows, separator, rng)
-    values = np.array([[float(f"{one:.{digits}f}") for one in column] for column, digits, _ in columns]).T
+    values = np.array([[float(f"{value:.{digits}f}") for value in column] for column, digits, _ in columns]).T
     how = f"{text[:160]!r} ... {times[0]} to {times[-1]} as {time_format!r}, marks {decimal!r} {thousands!r}"
     return Written(_bytes(text, rng), times, values, how)
 

@@ -73,8 +73,10 @@ def write(run: Path, name: str, changed: Any) -> None:
 def _spoil(run: Path, rng: np.random.Generator) -> str:
     path = rng.choice(sorted(run.iterdir()))
     if path.is_file() and rng.random() < 0.5:
-        whole = path.read_bytes()
-        path.write_bytes(mutations.flipped(whole, rng) if rng.random() < 0.5 else whole[: rng.integers(len(whole))])
+        content = path.read_bytes()
+        path.write_bytes(
+            mutations.flipped(content, rng) if rng.random() < 0.5 else content[: rng.integers(len(content))]
+        )
         return f"{path.name}: damaged"
     kind = mutations.KINDS[rng.integers(len(mutations.KINDS))]
     mutations.spoil(path, kind)

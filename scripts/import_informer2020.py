@@ -42,11 +42,11 @@ def their_arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="main_informer.py", add_help=False)
     for name, default in [("data", "ETTh1"), ("target", "OT"), ("freq", "h")]:
         parser.add_argument(f"--{name}", default=default)
-    for name, default, others in [
+    for name, default, alternatives in [
         ("model", "informer", ["informerstack"]), ("features", "M", ["S", "MS"]), ("attn", "prob", ["full"]),
         ("embed", "timeF", ["fixed", "learned"]), ("activation", "gelu", ["relu"]),
     ]:  # fmt: skip
-        parser.add_argument(f"--{name}", default=default, choices=[default, *others])
+        parser.add_argument(f"--{name}", default=default, choices=[default, *alternatives])
     parser.add_argument("--s_layers", type=_layers, default=[3, 2, 1])
     for name, size in [
         ("seq_len", 96), ("label_len", 48), ("pred_len", 24), ("d_model", 512), ("n_heads", 8), ("e_layers", 2),
@@ -84,9 +84,9 @@ def read_state(pth: Path) -> dict[str, torch.Tensor]:
     return state
 
 
-def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tensor]) -> dict[str, Any]:
+def constructor_arguments(options: argparse.Namespace, state: dict[str, torch.Tensor]) -> dict[str, Any]:
     """Constructor arguments as in their experiment class; column counts are taken from the weights."""
-    is_stack = given.model == "informerstack"
+    is_stack = options.model == "informerstack"
     taken = (
         "factor",
         "d_model",
@@ -100,44 +100,44 @@ def constructor_arguments(given: argparse.Namespace, state: dict[str, torch.Tens
         "distil",
         "mix",
     )
-    return {name: getattr(given, name) for name in taken} | {
+    return {name: getattr(options, name) for name in taken} | {
         "class": "InformerStack" if is_stack else "Informer",
-        "e_layers": given.s_layers if is_stack else given.e_layers,
-        "freq": given.freq[-1:],
+        "e_layers": options.s_layers if is_stack else options.e_layers,
+        "freq": options.freq[-1:],
         "enc_in": state[COUNTED[0]].shape[1],
         "dec_in": state[COUNTED[1]].shape[1],
         "c_out": state[COUNTED[2]].shape[0],
-        "seq_len": given.seq_len,
-        "label_len": given.label_len,
-        "out_len": given.pred_len,
+        "seq_len": options.seq_len,
+        "label_len": options.label_len,
+        "out_len": options.pred_len,
     }  # fmt: skip
 
 
-def dataset_config(given: argparse.Namespace, csv: Path) -> DatasetConfig:
+def dataset_config(options: argparse.Namespace, csv: Path) -> DatasetConfig:
     """Training file and split; except for ETT, their loader splits 0.7/0.1/0.2 and moves the target to the end."""
-    known = read_yaml(resource("conf/dataset") / f"{given.data if given.data in ETT else 'csv'}.yaml")
-    config = node_of(DatasetConfig, known)
-    config = replace(config, path=str(csv), target=given.target)
-    if given.data not in ETT:
-        columns = load(given, config).panel[0].columns
-        config = replace(config, columns=[*(name for name in columns if name != given.target), given.target])
+    dataset = read_yaml(resource("conf/dataset") / f"{options.data if options.data in ETT else 'csv'}.yaml")
+    config = node_of(DatasetConfig, dataset)
+    config = replace(config, path=str(csv), target=options.target)
+    if options.data not in ETT:
+        columns = load(options, config).panel[0].columns
+        config = replace(config, columns=[*(name for name in columns if name != options.target), options.target])
     return config
 
 
-def load(given: argparse.Namespace, dataset: DatasetConfig) -> Data:
+def load(options: argparse.Namespace, dataset: DatasetConfig) -> Data:
     """The training data, for the scaler of the checkpoint."""
     return load_data(
         dataset,
-        sizes=WindowSizes(seq_len=given.seq_len, label_len=given.label_len, pred_len=given.pred_len),
-        roles=Roles(features=Features(given.features), target=given.target),
+        sizes=WindowSizes(seq_len=options.seq_len, label_len=options.label_len, pred_len=options.pred_len),
+        roles=Roles(features=Features(options.features), target=options.target),
         scaler=ScalerConfig(),
-        calendar=CalendarEmbed(given.embed),
+        calendar=CalendarEmbed(options.embed),
         data_dir=Path(),
         device="cpu",
     )
 
 
-def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> Path:
+def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) -> Path:
     """Write `run_dir/best.pt`; returns its path.
 
     Raises:
@@ -146,23 +146,23 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
     check_inputs_stay([pth, csv], [run_dir / checkpoint.BEST], "run_dir")
     RunFolder(run_dir).check_new()
     state = read_state(pth)
-    arguments = compat.complete(constructor_arguments(given, state))
-    dataset = dataset_config(given, csv)
+    arguments = compat.complete(constructor_arguments(options, state))
+    dataset = dataset_config(options, csv)
     config = check(
         TrainConfig(
             dataset=dataset,
             model=compat.model_config(arguments),
-            seq_len=given.seq_len,
-            label_len=given.label_len,
-            pred_len=given.pred_len,
-            features=Features(given.features),
-            target=given.target,
+            seq_len=options.seq_len,
+            label_len=options.label_len,
+            pred_len=options.pred_len,
+            features=Features(options.features),
+            target=options.target,
             run_dir=str(run_dir),
             **compat.attention_nodes(arguments),
         )
     )
     model = compat.from_informer2020(state, arguments)
-    data, dims = load(given, dataset), compat.dims(arguments)
+    data, dims = load(options, dataset), compat.dims(arguments)
     _check_columns(data, dims, csv)
     run_dir.mkdir(parents=True, exist_ok=True)
     saved = checkpoint.Checkpoint(
@@ -189,11 +189,11 @@ def convert(pth: Path, run_dir: Path, csv: Path, given: argparse.Namespace) -> P
 
 
 def _check_columns(data: Data, dims: ModelDims, csv: Path) -> None:
-    given = (len(data.inputs), len(data.targets), len(data.mark_sizes))
+    available = (len(data.inputs), len(data.targets), len(data.mark_sizes))
     needed = (dims.enc_in, dims.c_out, len(dims.mark_sizes))
-    if given != needed:
+    if available != needed:
         raise InputError(
-            f"{csv}: gives {given[0]} inputs, {given[1]} targets and {given[2]} calendar marks at "
+            f"{csv}: gives {available[0]} inputs, {available[1]} targets and {available[2]} calendar marks at "
             f"{data.frequency.code}, the weights take {needed[0]}, {needed[1]} and {needed[2]}; "
             "check --features, --freq and the file"
         )
@@ -206,16 +206,16 @@ def main(argv: list[str]) -> None:
     parser.add_argument("pth", type=Path, help="their checkpoint.pth")
     parser.add_argument("run_dir", type=Path, help="folder for best.pt")
     parser.add_argument("--csv", type=Path, required=True, help="the file it was trained on")
-    given = parser.parse_args(argv[:place])
+    options = parser.parse_args(argv[:place])
     arguments, ignored = their_arguments().parse_known_args(argv[place + 1 :])
     if ignored:
-        print(f"no part in the network, ignored: {' '.join(ignored)}")
+        print(f"not used by the network, ignored: {' '.join(ignored)}")
     try:
-        print(f"written: {convert(given.pth, given.run_dir, given.csv, arguments)}")
+        print(f"written: {convert(options.pth, options.run_dir, options.csv, arguments)}")
     except (InputError, OSError) as error:
         refuse(reason_of(error, most=MOST_SIGNS))
     except MemoryError:
-        refuse(f"{given.pth}: out of memory")
+        refuse(f"{options.pth}: out of memory")
 
 
 if __name__ == "__main__":

@@ -69,8 +69,8 @@ def forecasts(data: Data, fit_on: FitOn, only_last: bool) -> dict[str, Callable[
         return forecast
 
     rows = list(ROWS.items())[-1:] if only_last else ROWS.items()
-    made: dict[str, Callable[[], ForecastFunction]] = {name: partial(linear, changes) for name, changes in rows}
-    return made if only_last else {"ridge": partial(fit_ridge, data.train, data.val, positions)} | made
+    linear_rows: dict[str, Callable[[], ForecastFunction]] = {name: partial(linear, changes) for name, changes in rows}
+    return linear_rows if only_last else {"ridge": partial(fit_ridge, data.train, data.val, positions)} | linear_rows
 
 
 def main() -> None:

@@ -91,8 +91,8 @@ def spoil(path: Path, kind: str | bytes) -> None:
         path.write_bytes(kind if isinstance(kind, bytes) else kind.encode())
 
 
-def flipped(whole: bytes, rng: np.random.Generator) -> bytes:
+def flipped(original: bytes, rng: np.random.Generator) -> bytes:
     """A copy with one bit changed."""
-    content = bytearray(whole)
+    content = bytearray(original)
     content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
     return bytes(content)

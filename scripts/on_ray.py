@@ -36,9 +36,9 @@ def on_ray(work: Callable[[Given], str], workers: int) -> Iterator[Callable[[Giv
         task, folder = ray.remote(num_cpus=1, max_retries=0)(_there), Path.cwd()
         paths = [*sys.path, str(Path(__file__).parent)]
 
-        def called(given: Given) -> str:
+        def called(argument: Given) -> str:
             try:
-                return ray.get(task.remote(ray.cloudpickle.dumps((work, given)), paths, folder))
+                return ray.get(task.remote(ray.cloudpickle.dumps((work, argument)), paths, folder))
             except RayTaskError as error:
                 return str(error).strip().splitlines()[-1]
             except RayError as error:
@@ -50,5 +50,5 @@ def on_ray(work: Callable[[Given], str], workers: int) -> Iterator[Callable[[Giv
 def _there(call: bytes, paths: list[str], folder: Path) -> str:
     sys.path.extend(path for path in paths if path not in sys.path)
     os.chdir(folder)
-    work, given = pickle.loads(call)
-    return work(given)
+    work, argument = pickle.loads(call)
+    return work(argument)

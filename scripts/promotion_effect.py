@@ -31,7 +31,7 @@ MEAN = "mean"
 def sales(stores: int, seed: int, holiday: float) -> pd.DataFrame:
     """A long table: date, store, promo, sales, and MEAN."""
     rng, closed = np.random.default_rng(seed), holidays.country_holidays(COUNTRY, years=[2022, 2023])
-    parts = []
+    frames = []
     for store in range(stores):
         frame = pd.DataFrame({"date": pd.date_range("2022-01-01", periods=DAYS), "store": f"s{store:02}"})
         frame["promo"] = rng.choice([*RISE], p=SHARES, size=DAYS)
@@ -39,8 +39,8 @@ def sales(stores: int, seed: int, holiday: float) -> pd.DataFrame:
         frame[MEAN] = rng.uniform(80, 120) + week + frame["promo"].map(RISE)
         is_closed = np.array([day in closed for day in frame["date"].dt.date])
         frame["sales"] = frame[MEAN] + holiday * is_closed + NOISE * rng.normal(size=DAYS)
-        parts.append(frame)
-    return pd.concat(parts, ignore_index=True)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True)
 
 
 def trained(
@@ -72,7 +72,7 @@ def effects(model: Forecaster, frame: pd.DataFrame) -> dict[str, float]:
     days = np.sort(frame["date"].unique())
     for origin in range(ORIGINS):
         end = DAYS - (ORIGINS - origin) * HORIZON
-        history, plan = (frame[frame["date"].isin(part)] for part in (days[:end], days[end : end + HORIZON]))
+        history, plan = (frame[frame["date"].isin(dates)] for dates in (days[:end], days[end : end + HORIZON]))
         history = history.drop(columns=MEAN)
         as_planned = model.predict(history, future=plan[["date", "store", "promo"]]).merge(plan, on=["date", "store"])
         is_closed = np.array([day in closed for day in as_planned["date"].dt.date])
@@ -100,13 +100,13 @@ def main() -> None:
     parser.add_argument("--stores", type=int, default=20)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    frame = sales(given.stores, given.seed, given.holiday)
-    model_name, epochs, seed = given.model, given.epochs, given.seed
-    with_holidays = given.holiday != 0
+    options = parser.parse_args()
+    frame = sales(options.stores, options.seed, options.holiday)
+    model_name, epochs, seed = options.model, options.epochs, options.seed
+    with_holidays = options.holiday != 0
     model = trained(frame, model_name, epochs, seed, holidays_read=with_holidays, future_covariates=["promo"])
     print("| day | true effect | recovered | error |\n| --- | --- | --- | --- |")
-    true = RISE | ({"holiday": given.holiday} if with_holidays else {})
+    true = RISE | ({"holiday": options.holiday} if with_holidays else {})
     for kind, effect in effects(model, frame).items():
         if kind not in true:
             continue

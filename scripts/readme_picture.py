@@ -53,10 +53,10 @@ def main() -> None:
     parser.add_argument("--target", default="demand")
     arguments = parser.parse_args()
     frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
-    known, later = frame.iloc[:-HORIZON], frame.iloc[-HORIZON:].set_index("date")
-    forecaster = Forecaster.fit(known, target=arguments.target, **SETTINGS)
-    forecast = forecaster.predict(known, intervals=LEVELS).set_index("date")
-    figure = draw(known.set_index("date"), forecast, later[arguments.target], arguments.target)
+    history, later = frame.iloc[:-HORIZON], frame.iloc[-HORIZON:].set_index("date")
+    forecaster = Forecaster.fit(history, target=arguments.target, **SETTINGS)
+    forecast = forecaster.predict(history, intervals=LEVELS).set_index("date")
+    figure = draw(history.set_index("date"), forecast, later[arguments.target], arguments.target)
     save_figure(figure, arguments.output)
 
 

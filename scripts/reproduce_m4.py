@@ -70,10 +70,10 @@ def run(folder: Path, extra: tuple[str, ...], console: Console) -> None:
         ("score", [f"forecasts={forecasts}", f"actuals={TEST}", f"history={TRAIN}", f"output={folder / 'scores'}"]),
     ):
         with log.open("a") as file:
-            done = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, "-m", f"informer.{module}", *keys], cwd=data, stdout=file, stderr=subprocess.STDOUT
             )
-        if done.returncode != 0:
+        if result.returncode != 0:
             raise InputError(f"informer.{module} failed, see {log}")
     commit = str(json.loads((folder / "run" / "run.json").read_text())["commit"])
     scores = json.loads((folder / "scores" / "scores.json").read_text())["overall"]
@@ -101,4 +101,4 @@ def as_markdown(rows: list[M4Row]) -> str:
 def _text(every: list[M4Row], row: M4Row, name: str) -> str:
     value, digits = getattr(row, name), 2 if name == "smape" else 3
     text = f"{value:.{digits}f}"
-    return f"**{text}**" if value == min(getattr(one, name) for one in every) else text
+    return f"**{text}**" if value == min(getattr(other, name) for other in every) else text

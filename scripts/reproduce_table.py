@@ -51,13 +51,13 @@ def scores_of(rows: Iterable[Row], cell: Cell, column: str) -> list[Pair]:
         return [(cell.duet, None)] if cell.duet is not None else []
     if column == PAPER_FULL:
         return [cell.full] if cell.full is not None else []
-    here = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
-    plus = [row for row in here if row.model == "informer_plus"][:1]
+    cell_rows = [row for row in rows if (row.dataset, row.pred_len) == (cell.dataset, cell.pred_len)]
+    plus = [row for row in cell_rows if row.model == "informer_plus"][:1]
     if column == RIDGE:
         return [(row.ridge_mse, row.ridge_mae) for row in plus]
     if column == NAIVE:
         return [(row.naive_mse, row.naive_mae) for row in plus]
-    return [(row.mse, row.mae) for row in here if row.model == column]
+    return [(row.mse, row.mae) for row in cell_rows if row.model == column]
 
 
 def as_text(pairs: list[Pair]) -> str:
@@ -75,8 +75,10 @@ def as_markdown(table: str, rows: list[Row]) -> str:
     lines = []
     for cell in cells(table):
         pairs = [scores_of(rows, cell, column) for column in names]
-        means = [f"{statistics.mean(mse for mse, _ in part):.3f}" if part else "" for part in pairs]
-        texts = [as_text(part) for part in pairs]
+        means = [
+            f"{statistics.mean(mse for mse, _ in column_pairs):.3f}" if column_pairs else "" for column_pairs in pairs
+        ]
+        texts = [as_text(column_pairs) for column_pairs in pairs]
         if any(means[len(PUBLISHED[table][0]) :]):
             best = min(filter(None, means), key=float)
             texts = [f"**{text}**" if mean == best else text for text, mean in zip(texts, means, strict=True)]
@@ -119,12 +121,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="*", metavar="table=M|S|long|m4")
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
-    given = parser.parse_intermixed_args()
+    options = parser.parse_intermixed_args()
     try:
-        table, _ = given_table(given.settings)
+        table, _ = given_table(options.settings)
     except InputError as error:
         sys.exit(f"error: {error}")
-    folder = given.output / table
+    folder = options.output / table
     if table == M4:
         text = reproduce_m4.as_markdown(read_rows(reproduce_m4.M4Row, folder / ROWS))
     else:

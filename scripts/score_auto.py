@@ -112,10 +112,10 @@ def score(task: Task, folder: Path, budget: float) -> dict[str, float]:
         command += [f"dataset.series_col={task.series_col}"] if task.series_col else []
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     metrics = json.loads((run / "metrics.json").read_text())
-    errors = {name: one["scaled"]["overall"]["mse"] for name, one in metrics["scores"].items()}
-    own, naive = errors[metrics["model"]], next(errors[name] for name in errors if "naive" in name)
-    covered = {level: one["overall"]["coverage"] for level, one in metrics["intervals"].items()}
-    return {"to_ridge": own / errors["ridge"], "to_naive": own / naive, **covered}
+    errors = {name: scores["scaled"]["overall"]["mse"] for name, scores in metrics["scores"].items()}
+    model_mse, naive_mse = errors[metrics["model"]], next(errors[name] for name in errors if "naive" in name)
+    covered = {level: interval["overall"]["coverage"] for level, interval in metrics["intervals"].items()}
+    return {"to_ridge": model_mse / errors["ridge"], "to_naive": model_mse / naive_mse, **covered}
 
 
 def _frame(columns: dict[str, np.ndarray], start: str, step: str) -> pd.DataFrame:
@@ -129,11 +129,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=float, default=0.3, help="minutes for each file")
     parser.add_argument("--output", type=Path, default=Path("runs/score_auto"))
-    parser.add_argument("--files", type=Path, help="list of files to score, in the place of the small ones")
+    parser.add_argument("--files", type=Path, help="list of files to score instead of the default ones")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    own = [*made_up(), *measured(Path(os.environ.get("INFORMER_DATA_DIR", "data")))] if options.files is None else []
-    tasks = own if options.files is None else [*listed(options.files)]
+    default_tasks = (
+        [*made_up(), *measured(Path(os.environ.get("INFORMER_DATA_DIR", "data")))] if options.files is None else []
+    )
+    tasks = default_tasks if options.files is None else [*listed(options.files)]
     table = pd.DataFrame({task.name: score(task, options.output, options.budget) for task in tasks}).T
     print(table.round(3).to_string())
     ratios, covered = table[["to_ridge", "to_naive"]], table.drop(columns=["to_ridge", "to_naive"])

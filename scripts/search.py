@@ -45,8 +45,10 @@ def space(overrides: list[str]) -> dict[str, Any]:
     composed = compose("train", overrides, return_hydra_config=True)
     params: Any = OmegaConf.to_container(composed.hydra.sweeper.params) or {}
     parser = OverridesParser.create()
-    given = {override.partition("=")[0] for override in overrides}
-    return {key: parser.parse_override(f"{key}={sweep}").value() for key, sweep in params.items() if key not in given}
+    overridden = {override.partition("=")[0] for override in overrides}
+    return {
+        key: parser.parse_override(f"{key}={sweep}").value() for key, sweep in params.items() if key not in overridden
+    }
 
 
 def suggest(trial: optuna.Trial, key: str, sweep: Any) -> Any:
@@ -83,10 +85,10 @@ def search() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("runs/search"))
     parser.add_argument("overrides", nargs="*", metavar="key=value")
-    given = parser.parse_args()
-    if given.trials < 1:
-        raise InputError(f"--trials: expected at least 1, found {given.trials}")
-    fixed = given.overrides
+    options = parser.parse_args()
+    if options.trials < 1:
+        raise InputError(f"--trials: expected at least 1, found {options.trials}")
+    fixed = options.overrides
     if not any(key.startswith("experiment=") for key in fixed):
         fixed = ["experiment=search", *fixed]
     check_groups("train", fixed)
@@ -95,23 +97,23 @@ def search() -> None:
     console = Console()
     with initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
         sweeps = space(fixed)
-        conversion.to_typed(compose("train", fixed))  # what is wrong in it is reported before anything is written
-        study = opened(given.output, fixed)
+        conversion.to_typed(compose("train", fixed))  # reports errors before anything is written
+        study = opened(options.output, fixed)
 
         def objective(trial: optuna.Trial) -> float:
             drawn = [f"{key}={suggest(trial, key, sweep)}" for key, sweep in sweeps.items()]
             console.print(f"trial {trial.number}: {' '.join(drawn)}", markup=False, highlight=False)
-            run_dir = given.output / f"trial-{trial.number}"
+            run_dir = options.output / f"trial-{trial.number}"
             try:
                 train(conversion.to_typed(compose("train", [*fixed, *drawn])), RunFolder(run_dir), console)
-            except InputError as error:  # a rate that diverges, sizes that do not fit: not the end of the others
+            except InputError as error:  # such as a diverging learning rate: the other trials continue
                 say(console, f"trial {trial.number} failed: {error}")
                 raise optuna.TrialPruned from error
             return checkpoint.load(run_dir).val_loss
 
-        study.optimize(objective, n_trials=given.trials)
+        study.optimize(objective, n_trials=options.trials)
     if not any(trial.state is optuna.trial.TrialState.COMPLETE for trial in study.trials):
-        raise InputError("search: expected one trial at least that trains to its end, found none; see why above")
+        raise InputError("search: all trials failed; see the errors above")
     best = study.best_trial
     values = " ".join(f"{key}={value}" for key, value in best.params.items())
     say(console, f"best of {len(study.trials)}: trial {best.number}, validation loss {best.value:.5f}: {values}")

@@ -117,8 +117,8 @@ def _rows(prefix: str, schema: Any) -> Iterator[str]:
         default = field.default if field.default is not MISSING else None
         if field.default_factory is not MISSING:
             default = field.default_factory()
-        shown = "" if default is MISSING else f"`{_text(default)}`"
-        yield f"| `{prefix}{field.name}` | {_kind(hint)} | {shown} | {described.get(field.name, '')} |"
+        default_text = "" if default is MISSING else f"`{_text(default)}`"
+        yield f"| `{prefix}{field.name}` | {_kind(hint)} | {default_text} | {described.get(field.name, '')} |"
 
 
 def _text(value: Any) -> str:

@@ -54,7 +54,7 @@ class Row:
 
 
 @dataclass(kw_only=True, frozen=True, slots=True)
-class Asked:
+class SwapOptions:
     """Options of the command line."""
 
     checkpoint: str
@@ -64,36 +64,36 @@ class Asked:
     data_dir: str | None
 
     @classmethod
-    def of(cls, arguments: Sequence[str]) -> "Asked":
+    def of(cls, arguments: Sequence[str]) -> "SwapOptions":
         """Parse `key=value`.
 
         Raises:
             InputError: an unknown key or mechanism, no checkpoint, or steps that are not increasing.
         """
-        given = dict(argument.partition("=")[::2] for argument in arguments)
+        settings = dict(argument.partition("=")[::2] for argument in arguments)
         keys = [*cls.__dataclass_fields__]
-        for key in given:
+        for key in settings:
             if key not in keys:
                 raise one_of("key", key, keys)
-        if "checkpoint" not in given:
+        if "checkpoint" not in settings:
             raise InputError("checkpoint: expected a run directory, as in checkpoint=runs/latest")
-        names = given["attn"].strip("[]").split(",") if "attn" in given else attention_names()
+        names = settings["attn"].strip("[]").split(",") if "attn" in settings else attention_names()
         try:
-            asked = cls(
-                checkpoint=given["checkpoint"],
-                steps=[int(part) for part in given.get("steps", "0,100,500").strip("[]").split(",")],
+            options = cls(
+                checkpoint=settings["checkpoint"],
+                steps=[int(step) for step in settings.get("steps", "0,100,500").strip("[]").split(",")],
                 attn=names,
-                lr=float(given["lr"]) if "lr" in given else None,
-                data_dir=given.get("data_dir"),
+                lr=float(settings["lr"]) if "lr" in settings else None,
+                data_dir=settings.get("data_dir"),
             )
         except ValueError as error:
             raise InputError(f"steps, lr: expected numbers ({error})") from error
-        for name in asked.attn:
+        for name in options.attn:
             if name not in attention_names():
                 raise one_of("attention", name, attention_names())
-        if asked.steps != sorted(set(asked.steps)) or asked.steps[0] < 0:
-            raise InputError(f"steps: expected ascending numbers from 0, found {asked.steps}")
-        return asked
+        if options.steps != sorted(set(options.steps)) or options.steps[0] < 0:
+            raise InputError(f"steps: expected ascending numbers from 0, found {options.steps}")
+        return options
 
 
 def swapped_settings(trained: TrainConfig, name: str, lr: float | None) -> tuple[TrainConfig, str]:
@@ -104,14 +104,14 @@ def swapped_settings(trained: TrainConfig, name: str, lr: float | None) -> tuple
     return replace(trained, attn=attn, decoder_attn=decoder_attn, optim=optim), "decoder: full" if reason else ""
 
 
-def swap(saved: Checkpoint, data: Data, name: str, asked: Asked) -> list[Row]:
+def swap(saved: Checkpoint, data: Data, name: str, options: SwapOptions) -> list[Row]:
     """Swap one mechanism; returns its rows."""
-    settings, remark = swapped_settings(from_plain(saved.config), name, asked.lr)
+    settings, remark = swapped_settings(from_plain(saved.config), name, options.lr)
     seed_everything(settings.seed)
     model = new_network(settings, data)
     transfer = begin_with(model, settings, data, saved)
     rows, fresh = [], len(transfer.fresh)
-    for steps, seconds in zip(asked.steps, trained_by(settings, model, data, asked.steps), strict=True):
+    for steps, seconds in zip(options.steps, trained_by(settings, model, data, options.steps), strict=True):
         test_scores = scores_of(model, data, settings.trainer.eval_batch_size)
         scores = {"mse": test_scores["mse"], "mae": test_scores["mae"]}
         rows.append(Row(attn=name, steps=steps, **scores, fresh=fresh, cpu_seconds=seconds, remark=remark))
@@ -126,20 +126,20 @@ def by_mechanism(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return dict(sorted(groups.items(), key=lambda item: item[1][-1].mse))
 
 
-def as_markdown(rows: Sequence[Row], own: str) -> str:
-    """One line per mechanism; `own` is that of the checkpoint."""
+def as_markdown(rows: Sequence[Row], own_name: str) -> str:
+    """One line per mechanism; `own_name` is the mechanism of the checkpoint."""
     steps = sorted({row.steps for row in rows})
     lines = []
     for name, group in by_mechanism(rows).items():
         scores = [f"{row.mse:.3f} / {row.mae:.3f}" for row in group]
         last = group[-1]
-        title = f"**`{name}`** (its own)" if name == own else f"`{name}`"
+        title = f"**`{name}`** (its own)" if name == own_name else f"`{name}`"
         lines.append([title, *scores, str(last.fresh), f"{last.cpu_seconds:.0f}", last.remark])
     heading = ["`attn=`", *(f"{n} steps" for n in steps), "fresh tensors", "CPU s", "remark"]
     return markdown_table(heading, lines)
 
 
-def as_figure(rows: Sequence[Row], own: str) -> Figure:
+def as_figure(rows: Sequence[Row], own_name: str) -> Figure:
     """Plot test MSE of each mechanism by number of steps; a line marks the checkpoint's own at step 0."""
     groups = by_mechanism(rows)
     figure = Figure(figsize=(7.5, 1.2 + 0.27 * len(groups)), layout="constrained")
@@ -152,9 +152,9 @@ def as_figure(rows: Sequence[Row], own: str) -> Figure:
         points = [(row.mse, place) for place, group in enumerate(groups.values()) for row in group if row.steps == n]
         x, y = zip(*points, strict=True)
         axes.scatter(x, y, marker=marks.get(n, "."), color=f"C{number}", label=f"{n} steps", zorder=2)
-    if own in groups:
-        before = groups[own][0]
-        axes.axvline(before.mse, color="0.4", linestyle="--", label=f"{own}, as trained", zorder=0)
+    if own_name in groups:
+        before = groups[own_name][0]
+        axes.axvline(before.mse, color="0.4", linestyle="--", label=f"{own_name}, as trained", zorder=0)
     axes.set_yticks(range(len(groups)), list(groups))
     axes.invert_yaxis()
     axes.set(xlabel="test MSE (scaled)", xscale="log")
@@ -172,29 +172,29 @@ def own_mechanism(saved: Checkpoint) -> str:
     return next(same, str(node["_target_"]).rpartition(".")[2])
 
 
-def run(asked: Asked, folder: Path, console: Console) -> None:
+def run(options: SwapOptions, folder: Path, console: Console) -> None:
     """Run the mechanisms that are not finished; table and figure are written after each."""
-    saved = checkpoint.load(Path(asked.checkpoint))
-    own = own_mechanism(saved)
-    facts = {"steps": asked.steps, "lr": asked.lr, "step": saved.step, "val_loss": saved.val_loss}
+    saved = checkpoint.load(Path(options.checkpoint))
+    own_name = own_mechanism(saved)
+    facts = {"steps": options.steps, "lr": options.lr, "step": saved.step, "val_loss": saved.val_loss}
     open_folder(folder, facts | {"data": saved.data["sha256"]})
-    with trained_data(saved, CPU, scratch=folder, data_dir=asked.data_dir) as data:
-        for place, name in enumerate(asked.attn, start=1):
+    with trained_data(saved, CPU, scratch=folder, data_dir=options.data_dir) as data:
+        for place, name in enumerate(options.attn, start=1):
             path = folder / f"{name}.json"
             if not path.exists():
-                rows = swap(saved, data, name, asked)
+                rows = swap(saved, data, name, options)
                 write_atomic(path, json.dumps([asdict(row) for row in rows]) + "\n")
                 scores = "  ".join(f"{row.steps}: {row.mse:.4f}" for row in rows)
-                console.print(f"{place}/{len(asked.attn)} {name}  {scores}", markup=False, highlight=False)
-            write_report(folder, own)
+                console.print(f"{place}/{len(options.attn)} {name}  {scores}", markup=False, highlight=False)
+            write_report(folder, own_name)
 
 
-def write_report(folder: Path, own: str) -> None:
+def write_report(folder: Path, own_name: str) -> None:
     """Write swap.csv, swap.md and swap.png for all finished mechanisms."""
     rows = [row for name in attention_names() for row in finished(folder / f"{name}.json")]
     write_rows(Row, rows, folder / "swap.csv")
-    write_atomic(folder / "swap.md", as_markdown(rows, own))
-    as_figure(rows, own).savefig(folder / "swap.png", dpi=130)
+    write_atomic(folder / "swap.md", as_markdown(rows, own_name))
+    as_figure(rows, own_name).savefig(folder / "swap.png", dpi=130)
 
 
 def finished(path: Path) -> list[Row]:
@@ -207,14 +207,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("settings", nargs="+", metavar="key=value", help="checkpoint, steps, attn, lr, data_dir")
     parser.add_argument("--output", type=Path, default=Path("runs/swap_attention"), help="folder to write")
-    given, console = parser.parse_intermixed_args(), Console()
+    options, console = parser.parse_intermixed_args(), Console()
     try:
-        run(Asked.of(given.settings), given.output, console)
+        run(SwapOptions.of(options.settings), options.output, console)
     except InputError as error:
         sys.exit(f"error: {error}")
     except (Interrupted, KeyboardInterrupt):
         sys.exit("stopped; the same command continues with what is missing")
-    console.print(f"written to {given.output}", highlight=False)
+    console.print(f"written to {options.output}", highlight=False)
 
 
 if __name__ == "__main__":

@@ -75,25 +75,25 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300, help="rows of a future")
     parser.add_argument("--shift", type=float, nargs="+", default=[0.0, 2.0])
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     for kind, draw in KINDS.items():
-        verdicts = {shift: Counter[str]() for shift in given.shift}
+        verdicts = {shift: Counter[str]() for shift in options.shift}
         hits = Counter[float]()
-        for place in range(given.series):
-            if place % (given.series // given.models) == 0:
-                rng = np.random.default_rng([given.seed, list(KINDS).index(kind), place])
+        for place in range(options.series):
+            if place % (options.series // options.models) == 0:
+                rng = np.random.default_rng([options.seed, list(KINDS).index(kind), place])
                 history = draw(rng, TRAINED)
                 model = Forecaster.fit(table(history), **RUN)
-            future = draw(rng, TRAINED + given.rows)[-given.rows :]
-            for shift in given.shift:
-                values = np.concatenate([history, future + shift * (np.arange(given.rows) >= BEFORE)])
+            future = draw(rng, TRAINED + options.rows)[-options.rows :]
+            for shift in options.shift:
+                values = np.concatenate([history, future + shift * (np.arange(options.rows) >= BEFORE)])
                 findings = seen(model, values)
                 verdicts[shift][findings.decide()[0].name] += 1
                 hits[shift] += has_alarm(findings)
         for shift, counts in verdicts.items():
-            shown = ", ".join(f"{name} {n}" for name, n in counts.most_common())
-            rest = f"; shift found in time: {hits[shift]}" if shift else ""
-            print(f"{kind}, shift {shift:g}: {given.series} series: {shown}{rest}", flush=True)
+            counts_text = ", ".join(f"{name} {n}" for name, n in counts.most_common())
+            found_in_time = f"; shift found in time: {hits[shift]}" if shift else ""
+            print(f"{kind}, shift {shift:g}: {options.series} series: {counts_text}{found_in_time}", flush=True)
 
 
 if __name__ == "__main__":

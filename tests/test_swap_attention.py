@@ -70,7 +70,7 @@ def test_the_error_right_after_the_swap_is_that_of_init_from(
 )
 def test_what_cannot_be_swapped(script: ModuleType, arguments: list[str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        script.Asked.of(arguments)
+        script.SwapOptions.of(arguments)
 
 
 def test_the_table_is_ranked_by_the_last_error(script: ModuleType) -> None:
