@@ -37,22 +37,22 @@ def address_problems(config: Any, paths: set[str]) -> list[str]:
     Otherwise a local folder called `s3:` would be created. The rest of an address may contain a password and is not
     shown.
     """
-    taken = TAKEN_BY.get(type(config).__name__, ())
+    allowed = TAKEN_BY.get(type(config).__name__, ())
     problems = []
     for key in sorted(paths):
         value = config
-        for part in key.split("."):
-            value = getattr(value, part, None)
+        for attribute in key.split("."):
+            value = getattr(value, attribute, None)
         scheme = _ANY.match(value) if isinstance(value, str) else None
         if scheme is None:
             continue
-        if key not in taken:
+        if key not in allowed:
             problems.append(
                 f"{key}: expected a local path, found an address ({scheme[0]}...); addresses are read as "
                 "dataset.path by train, eval and report, and as input by predict, forecast, inspect and report; only "
                 "predict can write to one"
             )
         elif scheme[1] not in SCHEMES:
-            known = ", ".join(f"{one}://" for one in SCHEMES)
-            problems.append(f"{key}: expected a local path or one of {known}, found {scheme[0]}...")
+            schemes = ", ".join(f"{name}://" for name in SCHEMES)
+            problems.append(f"{key}: expected a local path or one of {schemes}, found {scheme[0]}...")
     return problems

@@ -25,13 +25,14 @@ def split_positional(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Separate paths and addresses from all other arguments: `key=value` (unless a file has this name), options and
     their values."""
     paths: list[str] = []
-    others: list[str] = []
-    for place, argument in enumerate(arguments):
+    remaining: list[str] = []
+    for position, argument in enumerate(arguments):
         is_key = "=" in argument and not is_address(argument) and not Path(argument).exists()
-        before = arguments[place - 1] if place else ""
-        is_option = argument.startswith("-") or (before.startswith("-") and "=" not in before and before not in FLAGS)
-        (others if is_key or is_option else paths).append(argument)
-    return paths, others
+        previous = arguments[position - 1] if position else ""
+        takes_value = previous.startswith("-") and "=" not in previous and previous not in FLAGS
+        is_option = argument.startswith("-") or takes_value
+        (remaining if is_key or is_option else paths).append(argument)
+    return paths, remaining
 
 
 def as_input(paths: Sequence[str]) -> list[str]:

@@ -40,8 +40,8 @@ def field_problems(fields: Sequence[str] | None) -> list[str]:
         return []
     unknown = [name for name in fields if name not in FIELDS]
     if unknown or not fields:
-        what = listed(unknown) if unknown else "[] (for none: model.embed=none)"
-        return [f"dataset.calendar: expected some of {', '.join(FIELDS)}, found {what}"]
+        invalid = listed(unknown) if unknown else "[] (for none: model.embed=none)"
+        return [f"dataset.calendar: expected some of {', '.join(FIELDS)}, found {invalid}"]
     return [] if len(set(fields)) == len(fields) else [f"dataset.calendar: a field is given twice in {listed(fields)}"]
 
 
@@ -54,29 +54,29 @@ def places_of(holidays: Any) -> tuple[str, ...]:
 
 def holiday_problems(holidays: Any) -> list[str]:
     """Problems of `dataset.holidays`: unknown or repeated countries, or the package for holidays is missing."""
-    places = places_of(holidays)
-    if not places:
+    regions = places_of(holidays)
+    if not regions:
         return []
-    if not all(isinstance(place, str) for place in places):
+    if not all(isinstance(region, str) for region in regions):
         return [f"dataset.holidays: expected a country or a list of them, such as [DE,FR], found {str(holidays)[:80]}"]
-    if len(set(places)) < len(places):
-        return [f"dataset.holidays: a country is given twice in {listed(places)}"]
+    if len(set(regions)) < len(regions):
+        return [f"dataset.holidays: a country is given twice in {listed(regions)}"]
     if importlib.util.find_spec("holidays") is None:
         return ["dataset.holidays needs the package holidays: pip install 'informer[holidays]'"]
-    return [problem for place in places for problem in _place_problems(place)]
+    return [problem for region in regions for problem in _place_problems(region)]
 
 
-def _place_problems(place: str) -> list[str]:
+def _place_problems(region: str) -> list[str]:
     from holidays.utils import list_supported_countries  # imported here because only this check needs it
 
-    known = list_supported_countries(include_aliases=True)
-    country, _, part = place.partition("-")
-    if country not in known:
+    supported = list_supported_countries(include_aliases=True)
+    country, _, subdivision = region.partition("-")
+    if country not in supported:
         return [
-            f"dataset.holidays: expected the two capital letters of a country (one of {len(known)}, such as DE, FR, "
-            f"US), or with a part, such as DE-BY, found {place[:20]!r}"
+            f"dataset.holidays: expected the two capital letters of a country (one of {len(supported)}, such as DE, "
+            f"FR, US), or with a part, such as DE-BY, found {region[:20]!r}"
         ]
-    if "-" in place and part not in known[country]:
-        parts = ", ".join(known[country]) or "none: give the country"
-        return [f"dataset.holidays: {country} has no part {part[:20]!r}; its parts are {parts}"]
+    if "-" in region and subdivision not in supported[country]:
+        subdivisions = ", ".join(supported[country]) or "none: give the country"
+        return [f"dataset.holidays: {country} has no part {subdivision[:20]!r}; its parts are {subdivisions}"]
     return []

@@ -70,25 +70,25 @@ def script(shell: str, commands: Sequence[str]) -> str:
         shell: one of `SHELLS`.
         commands: all commands of the console script; keys are completed for those that have a configuration.
     """
-    words = {name: words_of(name) for name in commands if name in conversion.SCHEMAS}
+    completions = {name: words_of(name) for name in commands if name in conversion.SCHEMAS}
     names = " ".join([*commands, "completion"])
     if shell == "bash":
-        cases = (f"  {name}) echo '{' '.join(own)}' ;;" for name, own in words.items())
+        cases = (f"  {name}) echo '{' '.join(words)}' ;;" for name, words in completions.items())
         return BASH.format(commands=names, cases="\n".join(cases))
     if shell == "zsh":
-        cases = (f"  {name}) words_of=({' '.join(own)}) ;;" for name, own in words.items())
+        cases = (f"  {name}) words_of=({' '.join(words)}) ;;" for name, words in completions.items())
         return ZSH.format(commands=names, cases="\n".join(cases))
     cases = (
-        f"complete -c informer -n '__fish_seen_subcommand_from {name}' -a '{' '.join(own)}'"
-        for name, own in words.items()
+        f"complete -c informer -n '__fish_seen_subcommand_from {name}' -a '{' '.join(words)}'"
+        for name, words in completions.items()
     )
     return FISH.format(commands=names, cases="\n".join(cases))
 
 
 def words_of(command: str) -> list[str]:
     """Words that may follow a command: `key=` for every key, `group=option` for every option of its config groups."""
-    written = conversion.read_yaml(resource("conf") / f"{command}.yaml")["defaults"]
-    groups = [group for entry in written if isinstance(entry, dict) for group in entry if "@" not in group]
-    chosen = [f"{group}={option}" for group in groups for option in conversion.options_of(group)]
+    defaults = conversion.read_yaml(resource("conf") / f"{command}.yaml")["defaults"]
+    groups = [group for entry in defaults if isinstance(entry, dict) for group in entry if "@" not in group]
+    choices = [f"{group}={option}" for group in groups for option in conversion.options_of(group)]
     keys = (key for key in conversion.known_keys(command) if key not in groups)
-    return [*chosen, *(f"{key}=" for key in keys)]
+    return [*choices, *(f"{key}=" for key in keys)]

@@ -165,11 +165,11 @@ def _compose_and_act(name: str, options: Namespace, typed: Callable[[Any], None]
     `hydra.main` composes a single run twice and takes seconds to list config groups, so it is used only for sweeps and
     for Hydra's own options.
     """
-    given = {option for option, value in vars(options).items() if value} - {"overrides"}
+    flags = {option for option, value in vars(options).items() if value} - {"overrides"}
     overrides = sys.argv[1:]
-    if given == {"help"}:
+    if flags == {"help"}:
         print(help_of(name))
-    elif given or any(re.match(r"[+~]*hydra\b", override) for override in overrides):
+    elif flags or any(re.match(r"[+~]*hydra\b", override) for override in overrides):
         hydra.main(version_base="1.3", config_path=str(resource("conf").resolve()), config_name=name)(typed)()
     else:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), job_name=name, version_base="1.3"):
@@ -204,12 +204,12 @@ def _options() -> Namespace:
 def check_groups(name: str, overrides: list[str]) -> None:
     """Raise InputError for `attn=null` and the like, if null is not an option of the group; Hydra's error does not
     name the group."""
-    written: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
-    chosen = {
-        group: option for entry in written["defaults"] if isinstance(entry, dict) for group, option in entry.items()
+    node: Any = OmegaConf.to_container(OmegaConf.load(resource("conf") / f"{name}.yaml"))
+    defaults = {
+        group: option for entry in node["defaults"] if isinstance(entry, dict) for group, option in entry.items()
     }
     for key, _, value in (override.partition("=") for override in overrides):
-        if value == "null" and chosen.get(key) is not None:
+        if value == "null" and defaults.get(key) is not None:
             options = conversion.options_of(key.partition("@")[0])
             raise InputError(f"{key}: expected one of {', '.join(options)}, found null")
 
@@ -221,10 +221,10 @@ def _refuse_dashes(arguments: Sequence[str], *, known: Sequence[str]) -> None:
         arguments: the command line.
         known: options that exist.
     """
-    for place, word in enumerate(arguments):
+    for position, word in enumerate(arguments):
         key, has_value, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and re.fullmatch(r"[A-Za-z][\w.-]*", key) and f"--{key}" not in known:
-            following = next(iter(arguments[place + 1 :]), "=")
+            following = next(iter(arguments[position + 1 :]), "=")
             proposed = value if has_value else "VALUE" if "=" in following else following
             raise InputError(
                 f"{word}: settings are written without dashes, such as {key.replace('-', '_')}={proposed}; Hydra's "

@@ -74,8 +74,8 @@ def to_typed(composed: Any) -> Any:
     )
     schema = cast(type, OmegaConf.get_type(composed))
     strict = _strict(plain.model) if schema is Composed else _node(schema)
-    written = flat(OmegaConf.to_container(composed))
-    left_open = [key for key, value in written.items() if isinstance(value, str) and value.startswith(OPEN)]
+    unresolved = flat(OmegaConf.to_container(composed))
+    left_open = [key for key, value in unresolved.items() if isinstance(value, str) and value.startswith(OPEN)]
     if left_open:
         plain.search = left_open
     return check(_to_object(OmegaConf.merge(strict, plain)))
@@ -113,9 +113,9 @@ def to_plain(config: TrainConfig) -> dict[str, Any]:
 
 def _named_enums(node: Any) -> Any:
     if isinstance(node, dict):
-        return {key: _named_enums(part) for key, part in node.items()}
+        return {key: _named_enums(child) for key, child in node.items()}
     if isinstance(node, list):
-        return [_named_enums(part) for part in node]
+        return [_named_enums(child) for child in node]
     return node.name if isinstance(node, Enum) else node
 
 
@@ -134,10 +134,10 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
         InputError: unknown keys, values out of range, references, or names of code.
     """
     check_plain(plain, SAVED)
-    own = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
-    if isinstance(own.get("dataset"), Mapping):
-        own["dataset"] = without_places(own["dataset"])
-    return check(cast(TrainConfig, _merged(_strict(own.get("model")), own)))
+    settings = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
+    if isinstance(settings.get("dataset"), Mapping):
+        settings["dataset"] = without_places(settings["dataset"])
+    return check(cast(TrainConfig, _merged(_strict(settings.get("model")), settings)))
 
 
 def model_of(plain: Mapping[str, Any]) -> ModelConfig:
@@ -179,9 +179,9 @@ def _check_lists(typed: Any, prefix: str = "") -> None:
         value = getattr(typed, key)
         if is_dataclass(value):
             _check_lists(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and any(isinstance(part, list | dict) for part in value):
-            wanted = next((part for part in (hint, *get_args(hint)) if get_origin(part) is list), None)
-            if wanted is not None and get_origin(get_args(wanted)[0]) is not dict:
+        elif isinstance(value, list) and any(isinstance(element, list | dict) for element in value):
+            list_hint = next((option for option in (hint, *get_args(hint)) if get_origin(option) is list), None)
+            if list_hint is not None and get_origin(get_args(list_hint)[0]) is not dict:
                 raise InputError(f"{prefix}{key}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
 
 
@@ -252,8 +252,8 @@ def _hints(schema: Any, prefix: str = "") -> list[tuple[str, Any]]:
 def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:
     """The type of a key of a command in words; `model` is the dataclass of the node `model`."""
     hint: Any = SCHEMAS[name]
-    for part in re.findall(r"[^.\[\]]+", key):
-        hint = get_args(hint)[0] if part.isdigit() else get_type_hints(model if hint is ModelConfig else hint)[part]
+    for step in re.findall(r"[^.\[\]]+", key):
+        hint = get_args(hint)[0] if step.isdigit() else get_type_hints(model if hint is ModelConfig else hint)[step]
     return _in_words(hint)
 
 
@@ -262,7 +262,7 @@ def _in_words(hint: Any) -> str:
     if hint in words:
         return words[hint]
     if get_origin(hint) is UnionType:
-        return " or ".join(_in_words(part) for part in get_args(hint))
+        return " or ".join(_in_words(option) for option in get_args(hint))
     if get_origin(hint) is list:
         return f"a list [...], each element {_in_words(get_args(hint)[0])}"
     if isinstance(hint, type) and issubclass(hint, Enum):

@@ -61,8 +61,8 @@ def load(family: Any) -> None:
         except ImportError as error:
             raise InputError(f"{VARIABLE}: expected modules that can be imported, found {module} ({error})") from error
     if not isinstance(family, str) or family not in _configs:
-        what = f"model.family (for one outside the package, name its module in {VARIABLE})"
-        raise one_of(what, family, sorted({*own(), *_configs}))
+        setting = f"model.family (for one outside the package, name its module in {VARIABLE})"
+        raise one_of(setting, family, sorted({*own(), *_configs}))
 
 
 def family_of(node: Any) -> Any:

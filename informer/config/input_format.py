@@ -38,8 +38,8 @@ class InputFormat:
         """`dataset` with the values set here; limits that are not set here get their defaults."""
         default = DatasetConfig()
         usual = {name: getattr(default, name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
-        said = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(dataset, **usual | {name: value for name, value in said.items() if value is not None})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(dataset, **usual | {name: value for name, value in values.items() if value is not None})
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""

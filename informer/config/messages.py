@@ -78,30 +78,30 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         text = f"{text} {error.__cause__}"
     lines = (" ".join(line.split()) for line in text.splitlines())
-    kept = [line for line in lines if line and not line.startswith(NOISE)]
+    relevant = [line for line in lines if line and not line.startswith(NOISE)]
     if isinstance(error, OverrideParseException):
-        kept.append("(expected key=value)")
-    return " ".join(dict.fromkeys(kept))
+        relevant.append("(expected key=value)")
+    return " ".join(dict.fromkeys(relevant))
 
 
-def _unknown_key(error: BaseException, cause: OmegaConfBaseException, known: list[str]) -> str:
+def _unknown_key(error: BaseException, cause: OmegaConfBaseException, keys: list[str]) -> str:
     """The message for an unknown key."""
-    asked = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
-    key = asked[1] if asked else str(cause.full_key)
+    quoted = re.match(r"Could not .*'\+*([\w.@/]+)'", str(error))
+    key = quoted[1] if quoted else str(cause.full_key)
     if key.rpartition(".")[0] in SLOTS:
         return f"unknown key {key!r}: {_parameters(cause.parent_node)}"
     if key.rpartition(".")[0] == "model" and cause.parent_node is not None:  # the family may not be the schema's
-        known = [*(name for name in known if not name.startswith("model.")), *(f"model.{k}" for k in cause.parent_node)]
-    groups = sorted({name.partition(".")[0] for name in known})
+        keys = [*(name for name in keys if not name.startswith("model.")), *(f"model.{k}" for k in cause.parent_node)]
+    groups = sorted({name.partition(".")[0] for name in keys})
     by_last: dict[str, list[str]] = {}  # to find optim.lr for lr
-    for name in known:
+    for name in keys:
         by_last.setdefault(name.rpartition(".")[2], []).append(name)
     last = key.rpartition(".")[2]
     for other in OTHER_NAMES.get(last, ()):
-        if other in known:
+        if other in keys:
             return f"unknown key {key!r}: expected one such as {other} (list them with --cfg job)"
-    alike = [name for one in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[one]]
-    close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *known], n=3), *alike][:4] or groups
+    alike = [name for ending in get_close_matches(last, by_last, n=2, cutoff=0.7) for name in by_last[ending]]
+    close = [*by_last.get(last, []), *get_close_matches(key, [*groups, *keys], n=3), *alike][:4] or groups
     return f"unknown key {key!r}: expected one such as {', '.join(dict.fromkeys(close))} (list them with --cfg job)"
 
 

@@ -285,5 +285,5 @@ class InformerConfig(ModelConfig):
 def _fraction_problems(fractions: Sequence[float | int], n_stacks: int) -> list[str]:
     if len(fractions) == n_stacks and all(0 < fraction <= 1 for fraction in fractions):
         return []
-    wanted = f"expected a number above 0 and at most 1 for each of {n_stacks} stacks"
-    return [f"model.stack_fractions: {wanted}, found {list(fractions)}"]
+    expected = f"expected a number above 0 and at most 1 for each of {n_stacks} stacks"
+    return [f"model.stack_fractions: {expected}, found {list(fractions)}"]

@@ -41,9 +41,9 @@ def escaped(node: Any) -> Any:
     if isinstance(node, str):
         return REFERENCE.sub(lambda begin: begin[1] * 2 + r"\${", node)
     if isinstance(node, dict):
-        return {escaped(key): escaped(part) for key, part in node.items()}
+        return {escaped(key): escaped(value) for key, value in node.items()}
     if isinstance(node, list | tuple):
-        return [escaped(part) for part in node]
+        return [escaped(element) for element in node]
     return node
 
 
@@ -66,16 +66,16 @@ def check_plain(node: Any, where: str) -> None:
     if isinstance(node, str) and any(len(begin[1]) % 2 == 0 for begin in REFERENCE.finditer(node)):
         raise InputError(f"{where}: its configuration contains a reference: {node!r}")
     if isinstance(node, list | tuple):
-        for part in node:
-            check_plain(part, where)
+        for element in node:
+            check_plain(element, where)
     if isinstance(node, dict):
-        for key, part in node.items():
-            if key == "_target_" and not MECHANISM.fullmatch(str(part)):
+        for key, value in node.items():
+            if key == "_target_" and not MECHANISM.fullmatch(str(value)):
                 raise InputError(
-                    f"{where}: expected a _target_ below informer.attention, found {part!r}; nothing was run"
+                    f"{where}: expected a _target_ below informer.attention, found {value!r}; nothing was run"
                 )
             check_plain(key, where)
-            check_plain(part, where)
+            check_plain(value, where)
     if not isinstance(node, PLAIN):
         raise InputError(f"{where}: expected plain values in its configuration, found a {type(node).__name__}")
 

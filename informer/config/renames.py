@@ -71,10 +71,10 @@ def renamed_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def renamed_weights(weights: Mapping[str, Value]) -> dict[str, Value]:
     """A state dict with new names of modules."""
-    parts = {name: name.partition(".") for name in weights}
+    split_names = {name: name.partition(".") for name in weights}
     return {
-        f"{RENAMED_MODULES.get(module, module)}{dot}{rest}": weights[name]
-        for name, (module, dot, rest) in parts.items()
+        f"{RENAMED_MODULES.get(module, module)}{dot}{suffix}": weights[name]
+        for name, (module, dot, suffix) in split_names.items()
     }
 
 

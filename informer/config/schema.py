@@ -95,8 +95,8 @@ class TrainConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        parts = (self.dataset, self.loss, self.trainer, self.optim)
-        problems = [problem for part in parts for problem in part.problems()] + device_problems(self.device)
+        nodes = (self.dataset, self.loss, self.trainer, self.optim)
+        problems = [problem for node in nodes for problem in node.problems()] + device_problems(self.device)
         problems += workers_problems(self.engine, self.workers)
         if not 0 <= self.seed < 2**32:
             problems.append(f"seed: expected 0 <= seed < 2^32, found {self.seed}")

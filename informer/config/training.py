@@ -82,8 +82,8 @@ class TrainerConfig:
 
     def epoch_steps(self, n_windows: int) -> int:
         """Optimiser steps per epoch for this number of training windows."""
-        whole = -(-n_windows // self.batch_size)
-        return whole if self.steps_per_epoch is None else min(self.steps_per_epoch, whole)
+        n_batches = -(-n_windows // self.batch_size)
+        return n_batches if self.steps_per_epoch is None else min(self.steps_per_epoch, n_batches)
 
     def n_steps(self, n_windows: int) -> int:
         """Optimiser steps of a run without early stopping."""
@@ -101,9 +101,9 @@ class TrainerConfig:
         problems = [
             f"trainer.{name}: expected at least 1, found {value}" for name, value in values.items() if value < 1
         ]
-        for name, chosen in (("tracker", self.tracker), ("track_also", self.track_also)):
-            if len(set(chosen)) < len(chosen):
-                problems.append(f"trainer.{name}: expected different names, found {[each.name for each in chosen]}")
+        for name, kinds in (("tracker", self.tracker), ("track_also", self.track_also)):
+            if len(set(kinds)) < len(kinds):
+                problems.append(f"trainer.{name}: expected different names, found {[kind.name for kind in kinds]}")
         if self.max_steps is not None and self.max_steps < 0:
             problems.append(f"trainer.max_steps: expected at least 0 or null, found {self.max_steps}")
         if self.steps_per_epoch is not None and self.steps_per_epoch < 1:
@@ -120,8 +120,8 @@ class TrainerConfig:
         if not 0 <= self.calibration < 1:
             problems.append(f"trainer.calibration: expected 0 <= calibration < 1, found {self.calibration}")
         if self.calibration_blocks != 0 and not 2 <= self.calibration_blocks <= MOST_BLOCKS:
-            wanted = f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}"
-            problems.append(f"{wanted}, found {self.calibration_blocks}")
+            expected = f"trainer.calibration_blocks: expected 0, or 2 to {MOST_BLOCKS}"
+            problems.append(f"{expected}, found {self.calibration_blocks}")
         if self.save_every_minutes is not None and not self.save_every_minutes > 0:
             problems.append(
                 f"trainer.save_every_minutes: expected more than 0 or null, found {self.save_every_minutes}"
