@@ -67,8 +67,8 @@ class Scaler:
             selected = [table[:, group] for table in tables]
             selected = [rows[~np.isnan(rows).any(axis=1)] for rows in selected]
             if any(map(len, selected)):
-                fitted = cls._fit(kind, selected)
-                scaler.center[group], scaler.scale[group] = fitted.center, fitted.scale
+                group_scaler = cls._fit(kind, selected)
+                scaler.center[group], scaler.scale[group] = group_scaler.center, group_scaler.scale
         return scaler
 
     @property

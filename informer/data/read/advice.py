@@ -37,26 +37,31 @@ def repaired_config(
         table, config, name: see `inspect_table`.
         confirms: also propose to drop many rows (`dataset.confirm`), if their numbers are those of other rows.
     """
-    given = config.fill
+    requested_fill = config.fill
     for _ in range(ROUNDS):
         series, report = inspect_table(table, config, name)
         if series is not None and not report.problems:
-            return _with_many_gaps(table, config, name, given) or (config, series)
-        if given is None and config.fill is Fill.linear and series is not None and _has_ends(series, report.problems):
+            return _with_many_gaps(table, config, name, requested_fill) or (config, series)
+        if (
+            requested_fill is None
+            and config.fill is Fill.linear
+            and series is not None
+            and _has_ends(series, report.problems)
+        ):
             config = replace(config, fill=Fill.mask)
             continue
         columns = () if series is None else series.columns
         config = _changed(config, columns, report.problems)
-        if confirms and any(CONFIRM in one.settings for one in report.problems):
+        if confirms and any(CONFIRM in problem.settings for problem in report.problems):
             config = replace(config, confirm=["duplicates"])
     return None
 
 
 def _with_many_gaps(
-    table: Table, config: DatasetConfig, name: str, given: Fill | None
+    table: Table, config: DatasetConfig, name: str, requested_fill: Fill | None
 ) -> tuple[DatasetConfig, Series] | None:
     """`config` that keeps gaps, and its series, if filling them would invent many values; else None."""
-    if given is not None or config.fill is not Fill.linear:
+    if requested_fill is not None or config.fill is not Fill.linear:
         return None
     masked = replace(config, fill=Fill.mask)
     series, report = inspect_table(table, masked, name)
@@ -86,32 +91,34 @@ def _has_ends(series: Series, problems: Sequence[Problem]) -> bool:
 
 def _changed(config: DatasetConfig, columns: Sequence[str], problems: Sequence[Problem]) -> DatasetConfig:
     """The configuration with repairs for these problems, without columns that cannot be repaired."""
-    asked = {setting for problem in problems for setting in problem.settings}
+    settings = {setting for problem in problems for setting in problem.settings}
     bad = {problem.column for problem in problems if not problem.settings or config.fill is not None}
-    kept = [column for column in columns if column not in bad]
+    remaining = [column for column in columns if column not in bad]
     return replace(
         config,
-        sort=config.sort or "dataset.sort=true" in asked,
-        duplicates=config.duplicates or (Duplicates.first if "dataset.duplicates=first" in asked else None),
-        fill=config.fill or (Fill.linear if "dataset.fill=linear" in asked else None),
-        missing_values=_united(config.missing_values, asked),
-        timezone=config.timezone or _value_of("dataset.timezone", asked),
-        time_format=config.time_format or _value_of("dataset.time_format", asked),
-        columns=kept if 0 < len(kept) < len(columns) else config.columns,
+        sort=config.sort or "dataset.sort=true" in settings,
+        duplicates=config.duplicates or (Duplicates.first if "dataset.duplicates=first" in settings else None),
+        fill=config.fill or (Fill.linear if "dataset.fill=linear" in settings else None),
+        missing_values=_united(config.missing_values, settings),
+        timezone=config.timezone or _value_of("dataset.timezone", settings),
+        time_format=config.time_format or _value_of("dataset.time_format", settings),
+        columns=remaining if 0 < len(remaining) < len(columns) else config.columns,
     )
 
 
-def _united(known: Sequence[str], asked: Iterable[str]) -> list[str]:
-    """The missing values that are known or asked for."""
+def _united(missing_values: Sequence[str], settings: Iterable[str]) -> list[str]:
+    """The configured missing values and those of the suggested settings."""
     lists = [
-        one.partition("=[")[2].removesuffix("]") for one in sorted(asked) if one.startswith("dataset.missing_values=")
+        setting.partition("=[")[2].removesuffix("]")
+        for setting in sorted(settings)
+        if setting.startswith("dataset.missing_values=")
     ]
-    return list(dict.fromkeys([*known, *(word for words in lists for word in words.split(","))]))
+    return list(dict.fromkeys([*missing_values, *(word for words in lists for word in words.split(","))]))
 
 
 def _value_of(key: str, settings: Iterable[str]) -> str | None:
     """The value of the first of the settings with this key; None if there is none."""
-    return next((one.partition("=")[2] for one in settings if one.startswith(f"{key}=")), None)
+    return next((setting.partition("=")[2] for setting in settings if setting.startswith(f"{key}=")), None)
 
 
 def _too_few_rows(series: Series, config: DatasetConfig, sizes: WindowSizes) -> bool:

@@ -44,17 +44,17 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     Raises:
         MixedColumnError: a column changes its type.
     """
-    rest = iter(chunks)
-    first = next(rest)
-    second = next(rest, None)
+    remaining = iter(chunks)
+    first = next(remaining)
+    second = next(remaining, None)
     if second is None:
         return first
-    parts = _Parts.of(first)
-    for number, chunk in enumerate(chain([first, second], rest), start=1):
-        parts.add(chunk)
+    columns = _Parts.of(first)
+    for number, chunk in enumerate(chain([first, second], remaining), start=1):
+        columns.add(chunk)
         if number % CHUNKS == 0:
-            give_back(parts.numbers.filled_bytes)
-    return parts.frame()
+            give_back(columns.numbers.filled_bytes)
+    return columns.frame()
 
 
 def without_blank_end(frame: pd.DataFrame) -> pd.DataFrame:
@@ -100,11 +100,11 @@ class _Repeated:
     known: dict[str, int] = field(default_factory=dict)
 
     def add(self, cells: pd.Series) -> None:
-        places, texts = pd.factorize(cells)
+        codes, texts = pd.factorize(cells)
         numbers = [*(self.known.setdefault(text, len(self.known)) for text in texts), -1]
         if len(self.known) > np.iinfo(self.codes.array.dtype).max:
             self.codes = _Rows(self.codes.filled().astype(np.int32), self.codes.n)
-        self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[places])
+        self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[codes])
 
     def column(self) -> pd.Series:
         return kept_once(self.codes.filled(), list(self.known))
@@ -132,11 +132,11 @@ class _Texts:
         text = pyarrow.chunked_array(pyarrow.array(cells.array)).combine_chunks()
         if text.type != pyarrow.large_string() or text.offset:
             return cells
-        known, ends, letters = text.buffers()
+        validity, ends, letters = text.buffers()
         if self.ends is None or not self.ends.equals(ends):
             self.ends = ends
-        own = pyarrow.LargeStringArray.from_buffers(len(text), self.ends, letters, known)
-        return pd.Series(pd.array(own, dtype=cells.dtype), copy=False)
+        shared = pyarrow.LargeStringArray.from_buffers(len(text), self.ends, letters, validity)
+        return pd.Series(pd.array(shared, dtype=cells.dtype), copy=False)
 
 
 @dataclass(slots=True)
@@ -161,16 +161,18 @@ class _Parts:
     @classmethod
     def of(cls, first: pd.DataFrame) -> "_Parts":
         kinds = list(map(_kind, first.dtypes))
-        by_kind: dict[str, list[int]] = {kind: [i for i, one in enumerate(kinds) if one == kind] for kind in "fit"}
-        again = [i for i in by_kind["t"] if _repeats(first.iloc[:, i])]
+        by_kind: dict[str, list[int]] = {
+            kind: [i for i, own_kind in enumerate(kinds) if own_kind == kind] for kind in "fit"
+        }
+        repeated = [i for i in by_kind["t"] if _repeats(first.iloc[:, i])]
         n = len(first) * 2
         return cls(
             columns=first.columns,
             places=by_kind["f"],
             numbers=_Rows(np.empty((n, len(by_kind["f"])))),
             whole={i: _Rows(np.empty(n, dtype=np.int64)) for i in by_kind["i"]},
-            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in again},
-            texts={i: _Texts() for i in by_kind["t"] if i not in again},
+            repeated={i: _Repeated(_Rows(np.empty(n, dtype=np.int16))) for i in repeated},
+            texts={i: _Texts() for i in by_kind["t"] if i not in repeated},
         )
 
     def add(self, chunk: pd.DataFrame) -> None:
@@ -231,8 +233,8 @@ def _widened(rows: _Rows, cells: pd.Series, kind: str) -> _Rows:
     if kind == "t" or (kind == "i" and rows.array.dtype.kind == "f" and not _is_exact(cells)):
         raise MixedColumnError
     if kind == "f" and rows.array.dtype.kind == "i":
-        known = pd.Series(rows.filled())
-        if rows.n and not _is_exact(known):
+        integers = pd.Series(rows.filled())
+        if rows.n and not _is_exact(integers):
             raise MixedColumnError
         rows = _Rows(rows.array.astype(np.float64), rows.n)
     rows.add(cells.to_numpy())

@@ -131,21 +131,21 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
         times = times.astype("datetime64[s]") + sum(
             numbers[part] * _SECONDS[part] for part in _SECONDS if part in parts
         )
-    place = min(table.columns.index(column) for column in parts.values())
+    position = min(table.columns.index(column) for column in parts.values())
     frame = table.frame.drop(columns=list(parts.values()))
     name = next(name for name in ("date", "time", "timestamp", "_date") if name not in frame.columns)
     cells = pd.Series(times if "hour" in parts else _written(times, "quarter" in parts), index=frame.index)
-    frame.insert(place, name, cells)
+    frame.insert(position, name, cells)
     return replace(table, frame=frame)
 
 
 def _written(times: np.ndarray, as_quarters: bool) -> pd.Series:
     """Days or months as text, each distinct one made once."""
-    distinct, places = np.unique(times, return_inverse=True)
+    distinct, indices = np.unique(times, return_inverse=True)
     texts = np.datetime_as_string(distinct).tolist()
     if as_quarters:
         texts = [f"{text[:4]}Q{(int(text[5:]) + 2) // 3}" for text in texts]
-    return pd.Series(np.array(texts, dtype=object)[places], dtype="str")
+    return pd.Series(np.array(texts, dtype=object)[indices], dtype="str")
 
 
 def _check_days(table: Table, column: str, wrong: np.ndarray) -> None:

@@ -25,14 +25,14 @@ Labels = Mapping[str, Sequence[str]]
 def label(cell: object) -> str:
     """The category of a cell."""
     text = "" if pd.isna(cell) else str(cell).strip()  # type: ignore[call-overload]
-    whole = re.fullmatch(r"([+-]?\d+)\.0+", text)
-    return "" if text in EMPTY_WORDS else whole[1] if whole else text
+    integer = re.fullmatch(r"([+-]?\d+)\.0+", text)
+    return "" if text in EMPTY_WORDS else integer[1] if integer else text
 
 
 def labelled(cells: pd.Series) -> tuple[np.ndarray, list[str]]:
     """Index of each cell's category, and the categories that occur (equal ones may repeat)."""
-    places, values = pd.factorize(cells, use_na_sentinel=False)
-    return places, [label(value) for value in values]
+    indices, values = pd.factorize(cells, use_na_sentinel=False)
+    return indices, [label(value) for value in values]
 
 
 def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, "t"]:
@@ -44,7 +44,9 @@ def numbered(cells: pd.Series, labels: Sequence[str]) -> Float64[np.ndarray, "t"
 
 def coded(table: Table, labels: Labels) -> Table:
     """The table with codes in its categorical columns."""
-    codes = {name: numbered(table.frame[name], known) for name, known in labels.items() if name in table.columns}
+    codes = {
+        name: numbered(table.frame[name], categories) for name, categories in labels.items() if name in table.columns
+    }
     return replace(table, frame=table.frame.assign(**codes)) if codes else table
 
 
@@ -77,9 +79,9 @@ class CategoryReader:
                 raise table.missing("dataset.categorical", name)
         texts = [name for name in (*self.covariates, *config.static_covariates) if is_text(table, name)]
         names = dict.fromkeys([*config.categorical, *self.labels, *texts])
-        for name in (one for one in names if one in table.columns):
-            own = self.labels.setdefault(name, [])
-            own += sorted(set(labelled(table.frame[name])[1]) - set(own))
+        for name in (column for column in names if column in table.columns):
+            categories = self.labels.setdefault(name, [])
+            categories += sorted(set(labelled(table.frame[name])[1]) - set(categories))
         return coded(table, self.labels), replace(config, categorical=list(names))
 
 

@@ -81,10 +81,10 @@ def _longest(cells: pd.Series) -> float:
 def as_written(as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()) -> dict[str, Any]:
     """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged, and read `missing_values`
     as empty cells of the others."""
-    written = [name for name in as_text if name in names]
-    if not written:
+    text_columns = [name for name in as_text if name in names]
+    if not text_columns:
         return {"na_values": [*missing_values]} if missing_values else {}
-    words, places = EMPTY_WORDS | {*missing_values}, [names.index(name) for name in written]
+    words, places = EMPTY_WORDS | {*missing_values}, [names.index(name) for name in text_columns]
     empty: dict[Hashable, Iterable[str]] = dict.fromkeys(range(len(names)), words)  # by index: names may repeat
     empty |= {place: {""} for place in places}
     return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}

@@ -50,17 +50,17 @@ def check_order(rows: Rows, report: Report) -> None:
     """Check that times are unique and increasing."""
     if rows.is_increasing:
         return
-    again = rows.timestamps.duplicated()
-    if again.any():
-        row = int(again.argmax())
+    repeated = rows.timestamps.duplicated()
+    if repeated.any():
+        row = int(repeated.argmax())
         report.add(
             f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}"
-            f"{several(int(again.sum()), 'rows repeat a time')}; "
+            f"{several(int(repeated.sum()), 'rows repeat a time')}; "
             "keep one row per time, or set dataset.duplicates=first or mean, or, for a file of several series, "
             "dataset.series_col",
             "dataset.duplicates=first",
         )
-    once = np.flatnonzero(~again)
+    once = np.flatnonzero(~repeated)
     back = np.flatnonzero(np.diff(rows.timestamps.asi8[once]) < 0)
     if len(back):
         before, row = int(once[back[0]]), int(once[back[0] + 1])
@@ -105,10 +105,10 @@ def choose_step(rows: Rows, wanted: str | None) -> Frequency:
         return frequency
     if len(times) < 2:
         raise InputError(f"{rows.name}: one row does not determine a step; set dataset.frequency, such as h or D")
-    closest, kept = Frequency.closest(times)
+    closest, n_following = Frequency.closest(times)
     if frequency is None or _same_step(closest, frequency):
         return closest
-    if kept == len(times):
+    if n_following == len(times):
         raise InputError(
             f"{rows.name}, column {rows.time_col!r}: expected steps of {frequency.code}, found steps of "
             f"{closest.code}; use rows at that step, or train a model on these (dataset.frequency)"
@@ -157,9 +157,9 @@ def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str | None, r
         report: receives the problems.
     """
     sound = are_sound(rows.values)
-    for place, column in enumerate(rows.columns):
-        if not sound[place] or column in text:  # a text cell may have been filled
-            _check_column(rows, place, text.get(column, pd.Series(dtype=object)), advice, report)
+    for position, column in enumerate(rows.columns):
+        if not sound[position] or column in text:  # a text cell may have been filled
+            _check_column(rows, position, text.get(column, pd.Series(dtype=object)), advice, report)
 
 
 def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
@@ -169,8 +169,8 @@ def are_sound(values: Float64[np.ndarray, "t c"]) -> Bool[np.ndarray, "c"]:
     return (values.max(axis=0) <= LARGEST) & (values.min(axis=0) >= -LARGEST)
 
 
-def _check_column(rows: Rows, place: int, text: pd.Series, advice: str | None, report: Report) -> None:
-    column, values = rows.columns[place], rows.values[:, place]
+def _check_column(rows: Rows, position: int, text: pd.Series, advice: str | None, report: Report) -> None:
+    column, values = rows.columns[position], rows.values[:, position]
     worded = np.isin(rows.lines, text.index)
     empty, infinite = np.isnan(values) & ~worded, np.isinf(values)
     huge = (np.abs(values) > LARGEST) & ~infinite
@@ -240,10 +240,10 @@ def constant_columns(rows: Rows, may_be: Sequence[str] = ()) -> list[str]:
     low, high = np.fmin.reduce(rows.values), np.fmax.reduce(rows.values)
     still = low == high if len(rows) > 1 else []
     return [
-        f"{rows.name}, column {rows.columns[place]!r}: {low[place]:g} in every row; "
+        f"{rows.name}, column {rows.columns[position]!r}: {low[position]:g} in every row; "
         "exclude it with dataset.exclude unless it will change"
-        for place in np.flatnonzero(still)
-        if rows.columns[place] not in may_be
+        for position in np.flatnonzero(still)
+        if rows.columns[position] not in may_be
     ]
 
 

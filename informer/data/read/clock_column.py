@@ -37,9 +37,15 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
     if not date_formats(first.strip()) or has_clock(first) or not (written(dates) == written(dates).shift()).any():
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
-    named = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
-    clocks = (one for one in [*named, *following] if one not in excluded and _has_clocks(table.frame[one]))
-    hours = (one for one in table.columns if one not in excluded and _has_hours(table.frame[one], one, written(dates)))
+    candidates = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
+    clocks = (
+        column for column in [*candidates, *following] if column not in excluded and _has_clocks(table.frame[column])
+    )
+    hours = (
+        column
+        for column in table.columns
+        if column not in excluded and _has_hours(table.frame[column], column, written(dates))
+    )
     return next(clocks, None) or next(hours, None)
 
 

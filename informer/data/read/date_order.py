@@ -50,15 +50,15 @@ def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, t
     cells = table.frame[column]
     if formats[0] == ISO and trained in (None, ISO) and _has_day_above_12(cells):
         return ISO
-    for part in (cells.iloc[:HEAD], cells):
-        times = {one: parse(part, one) for one in formats}
-        holding = _holding(table, column, part, times)
+    for sample in (cells.iloc[:HEAD], cells):
+        times = {time_format: parse(sample, time_format) for time_format in formats}
+        holding = _holding(table, column, sample, times)
         if len(holding) == 1:
             return _as_trained(table, column, holding[0], formats, trained)
-    alike = [one for one in holding if trained is not None and order(one) == order(trained)]
+    alike = [time_format for time_format in holding if trained is not None and order(time_format) == order(trained)]
     if alike:
         return alike[0]
-    return _by_step(table, column, {one: times[one] for one in holding})
+    return _by_step(table, column, {time_format: times[time_format] for time_format in holding})
 
 
 def _has_day_above_12(cells: pd.Series) -> bool:
@@ -67,8 +67,8 @@ def _has_day_above_12(cells: pd.Series) -> bool:
     dates: set[str] = set()
     for begin in range(0, len(texts), PIECE):
         dates.update(str(text)[:10] for text in texts.iloc[begin : begin + PIECE].tolist())
-    parts = [(int(match[1]), int(match[2])) for match in map(_ISO_DATE.match, dates) if match]
-    return any(last > 12 for _, last in parts) and not any(middle > 12 for middle, _ in parts)
+    month_days = [(int(match[1]), int(match[2])) for match in map(_ISO_DATE.match, dates) if match]
+    return any(last > 12 for _, last in month_days) and not any(middle > 12 for middle, _ in month_days)
 
 
 def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd.DatetimeIndex]) -> list[str]:
@@ -77,13 +77,13 @@ def _holding(table: Table, column: str, cells: pd.Series, times: Mapping[str, pd
     Raises:
         InputError: there is none: day and month are swapped between rows.
     """
-    read: dict[str, np.ndarray] = {time_format: np.asarray(parsed.notna()) for time_format, parsed in times.items()}
-    readable = np.logical_or.reduce(list(read.values()))
-    holding = [time_format for time_format, mask in read.items() if (mask == readable).all()]
+    masks: dict[str, np.ndarray] = {time_format: np.asarray(parsed.notna()) for time_format, parsed in times.items()}
+    readable = np.logical_or.reduce(list(masks.values()))
+    holding = [time_format for time_format, mask in masks.items() if (mask == readable).all()]
     if holding:
         return holding
-    best, other = sorted(read, key=lambda time_format: -int(read[time_format].sum()))[:2]
-    first, second = (int((read[a] & ~read[b]).argmax()) for a, b in ((best, other), (other, best)))
+    best, other = sorted(masks, key=lambda time_format: -int(masks[time_format].sum()))[:2]
+    first, second = (int((masks[a] & ~masks[b]).argmax()) for a, b in ((best, other), (other, best)))
     row, before = max(first, second), min(first, second)
     raise InputError(
         f"{table.at(row, column)}: day and month are swapped, {shown(cells.iloc[row])} against "
@@ -118,20 +118,20 @@ def _by_step(table: Table, column: str, times: Mapping[str, pd.DatetimeIndex]) -
     if len(regular) == 1 and not year_first:
         return regular[0]
     cell = shown(table.frame[column].iloc[0])
-    named = " or ".join(f"'{time_format}'" for time_format in times)
+    choices = " or ".join(f"'{time_format}'" for time_format in times)
     raise InputError(
         f"{table.name}, column {column!r}: the order of day, month and year is ambiguous in all rows, such as {cell}; "
-        f"set dataset.time_format={named}"
+        f"set dataset.time_format={choices}"
     )
 
 
 def has_equal_steps(times: pd.DatetimeIndex) -> bool:
     """Whether the distinct sorted times are one step apart; the same day of every nth month counts as a step."""
-    known = times[times.notna()].unique().sort_values()
-    if len(known) < FEWEST:
+    unique = times[times.notna()].unique().sort_values()
+    if len(unique) < FEWEST:
         return False
-    months = known.year.to_numpy() * 12 + known.month.to_numpy()
-    same_day = len(np.unique(known.day)) == 1 and len(np.unique((known - known.normalize()).asi8)) == 1
+    months = unique.year.to_numpy() * 12 + unique.month.to_numpy()
+    same_day = len(np.unique(unique.day)) == 1 and len(np.unique((unique - unique.normalize()).asi8)) == 1
     if same_day and len(set(np.diff(months).tolist())) == 1:
         return True
-    return Frequency.closest(known)[1] == len(known)
+    return Frequency.closest(unique)[1] == len(unique)

@@ -76,7 +76,7 @@ def date_formats(text: str) -> tuple[str, ...]:
 
 def has_clock(text: str) -> bool:
     """Whether a date has a time of day."""
-    return any(re.search("%[HI]", one) for one in date_formats(text)[-1:])
+    return any(re.search("%[HI]", time_format) for time_format in date_formats(text)[-1:])
 
 
 def order(time_format: str) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _swapped(text: str) -> str:
 
 def _numeric(match: re.Match[str]) -> tuple[str, ...]:
     n_first, n_third = len(match["one"]), len(match["three"])
-    sep, rest = match["sep"], match["end"] + _time(match)
+    sep, suffix = match["sep"], match["end"] + _time(match)
     if n_first == 4 and n_third <= 2:
         orders = ["Ymd", "Ydm"]
     elif n_first <= 2 and n_third == 4:
@@ -104,7 +104,7 @@ def _numeric(match: re.Match[str]) -> tuple[str, ...]:
     else:
         return ()
     before = _weekday(match)
-    return tuple(before + sep.join(f"%{letter}" for letter in letters) + rest for letters in orders)
+    return tuple(before + sep.join(f"%{letter}" for letter in letters) + suffix for letters in orders)
 
 
 def _eight(match: re.Match[str]) -> tuple[str, ...]:
@@ -117,15 +117,15 @@ def _eight(match: re.Match[str]) -> tuple[str, ...]:
 
 
 def _named(match: re.Match[str]) -> tuple[str, ...]:
-    before, rest = _weekday(match), _time(match)
+    before, suffix = _weekday(match), _time(match)
     if match["name"] is not None:
         first, second, month = match["j1"], match["j2"], _month(match["name"])
         if len(match["year"]) == 4:
-            return (f"{before}%d{first}{month}{second}%Y{rest}",)
-        return tuple(f"{before}%{a}{first}{month}{second}%{b}{rest}" for a, b in ("dy", "yd"))
+            return (f"{before}%d{first}{month}{second}%Y{suffix}",)
+        return tuple(f"{before}%{a}{first}{month}{second}%{b}{suffix}" for a, b in ("dy", "yd"))
     if match["name3"] is not None:
-        return (f"{before}{_month(match['name3'])}{match['j5']}%d{match['j6']}%Y{rest}",)
-    return (f"{before}%Y{match['j7']}{_month(match['name4'])}{match['j8']}%d{rest}",)
+        return (f"{before}{_month(match['name3'])}{match['j5']}%d{match['j6']}%Y{suffix}",)
+    return (f"{before}%Y{match['j7']}{_month(match['name4'])}{match['j8']}%d{suffix}",)
 
 
 def _named_month(match: re.Match[str]) -> tuple[str, ...]:

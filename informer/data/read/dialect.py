@@ -115,8 +115,8 @@ def _agreement(lines: Sequence[str], separator: str) -> tuple[float, float, int]
     """
     rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     cells = [cell.strip() for row in rows[1:] for cell in row]
-    others = SEPARATORS.replace(separator, "")
-    whole = sum(not any(mark in cell for mark in others) or _is_value(cell) for cell in cells)
+    separators = SEPARATORS.replace(separator, "")
+    whole = sum(not any(mark in cell for mark in separators) or _is_value(cell) for cell in cells)
     width = len(rows[0])
     return sum(len(row) == width for row in rows) / len(rows), whole / max(len(cells), 1), width
 

@@ -202,7 +202,7 @@ def file_sha256(path: Path) -> str:
         InputError: it cannot be read.
     """
     if is_partitioned(path):
-        parts = (f"{file.relative_to(path)} {file_sha256(file)}\n" for file in partition_files(path))
-        return hashlib.sha256("".join(parts).encode()).hexdigest()
+        lines = (f"{file.relative_to(path)} {file_sha256(file)}\n" for file in partition_files(path))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
     with reading(path), open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

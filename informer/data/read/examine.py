@@ -48,10 +48,10 @@ class KnownTimes:
         if is_text and last is not None and last[1] == settings and last[0].array.equals(cells.array):
             return last[2]
         time_format = find_format(table, column, spec.time_format, trained=spec.trained_format)
-        read = time_format, parse_timestamps(table, column, time_format, timezone=spec.timezone)
+        parsed = time_format, parse_timestamps(table, column, time_format, timezone=spec.timezone)
         if is_text:
-            self._last = cells, settings, read
-        return read
+            self._last = cells, settings, parsed
+        return parsed
 
     def step_of(self, times: pd.DatetimeIndex, spec: "ReadSpec") -> Frequency | None:
         """The step of times that were checked without a problem; None if they were not, or may be repaired."""

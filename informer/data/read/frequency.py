@@ -91,9 +91,9 @@ class Frequency:
         Raises:
             ValueError: fewer than two rows, or no step that they all follow (see `closest`).
         """
-        frequency, kept = cls.closest(timestamps)
-        if kept < len(timestamps):
-            raise ValueError(f"no regular step: {frequency.code} holds for the first {kept} rows only")
+        frequency, n_following = cls.closest(timestamps)
+        if n_following < len(timestamps):
+            raise ValueError(f"no regular step: {frequency.code} holds for the first {n_following} rows only")
         return frequency
 
     @classmethod
@@ -135,12 +135,12 @@ class Frequency:
         if nanos is None or (nanos % DAY == 0 and timestamps.tz is not None):
             return self._calendar_strides(timestamps)
         # a common unit, such as half seconds for steps of 1.5 s in timestamps of whole seconds
-        part = gcd(nanos, UNIT_NANOS[timestamps.unit])
+        unit = gcd(nanos, UNIT_NANOS[timestamps.unit])
         distances, each = np.diff(timestamps.asi8), UNIT_NANOS[timestamps.unit]
         if nanos % each == 0 and (distances == nanos // each).all():  # as usual: one number, repeated without memory
             return np.broadcast_to(np.int64(1), len(distances))
-        steps, rest = np.divmod(distances * (each // part), nanos // part)
-        return np.where(rest == 0, steps, 0)
+        steps, remainder = np.divmod(distances * (each // unit), nanos // unit)
+        return np.where(remainder == 0, steps, 0)
 
     def _calendar_strides(self, timestamps: pd.DatetimeIndex) -> Int[np.ndarray, "steps"]:
         if len(timestamps) < 2:
@@ -153,9 +153,9 @@ class Frequency:
         last = timestamps[int(stamps.searchsorted(end, side="right")) - 1]
         grid = _in_zone(pd.date_range(first, self._clock(last)[0], freq=self.offset), zone)
         # compare local times, so that either of two equal hours matches
-        places = grid.tz_localize(None).get_indexer(timestamps.tz_localize(None))
-        known = (places[1:] >= 0) & (places[:-1] >= 0)
-        return np.where(known, np.diff(places), 0)
+        positions = grid.tz_localize(None).get_indexer(timestamps.tz_localize(None))
+        on_grid = (positions[1:] >= 0) & (positions[:-1] >= 0)
+        return np.where(on_grid, np.diff(positions), 0)
 
     def grid(self, first: pd.Timestamp, n: int) -> pd.DatetimeIndex:
         """n timestamps at this step, starting at `first`.
@@ -194,8 +194,8 @@ class Frequency:
         wall = row.tz_localize(None)
         if like is not None:
             other = like.tz_localize(None)
-            meant = wall.normalize() + (other - other.normalize())
-            wall = meant if row in _in_zone(pd.DatetimeIndex([meant]), row.tz) else wall
+            shifted = wall.normalize() + (other - other.normalize())
+            wall = shifted if row in _in_zone(pd.DatetimeIndex([shifted]), row.tz) else wall
         return wall, row.tz
 
     @property

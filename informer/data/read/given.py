@@ -119,8 +119,8 @@ def _pandas(table: "pyarrow.Table") -> pd.DataFrame:
     """Convert to pandas with one block per column, to avoid copies; decimals become floats, dates timestamps."""
     import pyarrow
 
-    for place, column in enumerate(table.schema):
+    for position, column in enumerate(table.schema):
         if pyarrow.types.is_decimal(column.type):
-            table = table.set_column(place, column.name, table.column(place).cast(pyarrow.float64()))
+            table = table.set_column(position, column.name, table.column(position).cast(pyarrow.float64()))
     frame: pd.DataFrame = table.to_pandas(split_blocks=True, date_as_object=False)
     return frame

@@ -45,11 +45,11 @@ def check_header(file: str, names: Sequence[str], first_row: Sequence[str]) -> N
     dated = any(
         date_formats(cell) and date_formats(below.strip()) for cell, below in zip(cells, first_row, strict=False)
     )
-    counted = cells == [str(place) for place in range(len(cells))]
+    counted = cells == [str(position) for position in range(len(cells))]
     if dated or (not counted and all(map(_NUMBER.fullmatch, cells))):
-        shown = ", ".join(cell[:40] for cell in cells[:3])
+        names_text = ", ".join(cell[:40] for cell in cells[:3])
         raise InputError(
-            f"{file}, row 1: expected column names, found {shown!r}; add a line with one name per column before it"
+            f"{file}, row 1: expected column names, found {names_text!r}; add a line with one name per column before it"
         )
 
 

@@ -104,20 +104,20 @@ class _Bounded(io.RawIOBase):
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Read the next bytes; an InputError if a limit is exceeded."""
-        piece = self._content.read(len(buffer))
-        buffer[: len(piece)] = piece
-        self._total += len(piece)
+        content = self._content.read(len(buffer))
+        buffer[: len(content)] = content
+        self._total += len(content)
         check_size(self._path, self._total, self._limits)
-        self._count_line(piece)
-        return len(piece)
+        self._count_line(content)
+        return len(content)
 
-    def _count_line(self, piece: bytes) -> None:
+    def _count_line(self, content: bytes) -> None:
         if self._line is None:
             return
-        mark = b"\n" if b"\n" in piece else b"\r"
-        first = piece.find(mark)
-        longest = self._line + (len(piece) if first < 0 else first)
-        self._line = longest if first < 0 else len(piece) - 1 - piece.rfind(mark)
+        mark = b"\n" if b"\n" in content else b"\r"
+        first = content.find(mark)
+        longest = self._line + (len(content) if first < 0 else first)
+        self._line = longest if first < 0 else len(content) - 1 - content.rfind(mark)
         if max(longest, self._line) > self._limits.line_mb * MB:
             raise InputError(
                 f"{self._path}: a line of more than {self._limits.line_mb:g} MB; expected a table with one line per "

@@ -193,7 +193,7 @@ def are_smoother_as_thousands(values: np.ndarray, marked: np.ndarray) -> bool:
     if marked.all() or len(values) < 2:
         return False
     larger = np.where(marked, values * 1000, values)
-    jumps = [np.abs(np.diff(one)).sum() / max(np.abs(one).sum(), 1e-300) for one in (values, larger)]
+    jumps = [np.abs(np.diff(array)).sum() / max(np.abs(array).sum(), 1e-300) for array in (values, larger)]
     return bool(jumps[1] < jumps[0])
 
 
@@ -227,9 +227,9 @@ def _numbers(text: str, separator: str) -> Iterator[str]:
 
 def _may_be_times(values: np.ndarray) -> bool:
     """Whether numbers may be times of day such as 13.45, or months such as 12.2024 or 2024.12."""
-    whole, hundredths, rest = np.floor(values), (values % 1) * 100, (values % 1) * 10_000
+    integers, hundredths, fractions = np.floor(values), (values % 1) * 100, (values % 1) * 10_000
     has_two_digits = np.abs(hundredths - np.rint(hundredths)) < 1e-6
-    of_day = (whole < 24) & (hundredths < 59.5) & has_two_digits
-    of_year = (whole >= 1) & (whole <= 12) & (rest > 1799.5) & (rest < 2199.5)
-    of_month = (whole >= 1800) & (whole < 2200) & (hundredths < 12.5) & has_two_digits
+    of_day = (integers < 24) & (hundredths < 59.5) & has_two_digits
+    of_year = (integers >= 1) & (integers <= 12) & (fractions > 1799.5) & (fractions < 2199.5)
+    of_month = (integers >= 1800) & (integers < 2200) & (hundredths < 12.5) & has_two_digits
     return bool(of_day.all() or of_year.all() or of_month.all())

@@ -42,17 +42,17 @@ def files_of(path: Path) -> list[Path]:
 def partition_files(folder: Path) -> list[Path]:
     """The parquet files of a partitioned folder, in reading order."""
     files = [path for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path.relative_to(folder))]
-    return sorted(files, key=lambda path: [_place(part) for part in path.relative_to(folder).parts])
+    return sorted(files, key=lambda path: [_place(name) for name in path.relative_to(folder).parts])
 
 
 def _is_hidden(path: Path) -> bool:
-    return any(part[0] in "._" for part in path.parts)
+    return any(name[0] in "._" for name in path.parts)
 
 
 def _place(name: str) -> list[tuple[bool, int, str]]:
     """Sort key for the natural order of names."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in parts]
+    words = re.split(r"([0-9]+)", name)
+    return [(word.isdigit(), int(word) if word.isdigit() else 0, word) for word in words]
 
 
 def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
@@ -104,7 +104,7 @@ def partitioned_frame(folder: Path, limits: Limits) -> "pd.DataFrame":
 
 def _keys(folder: Path, files: Sequence[Path]) -> list[str]:
     """The partition keys, which must be the same for all files."""
-    paths = {tuple(part.partition("=")[0] for part in path.relative_to(folder).parts[:-1]): path for path in files}
+    paths = {tuple(name.partition("=")[0] for name in path.relative_to(folder).parts[:-1]): path for path in files}
     first, *others = paths
     if others:
         raise InputError(

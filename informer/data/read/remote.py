@@ -54,23 +54,23 @@ def without_query(wanted: str) -> str:
     match = _ADDRESS.fullmatch(wanted)
     if match is None:
         return wanted
-    place, _, path = match[2].partition("/")
-    if "@" in place:
+    host, _, path = match[2].partition("/")
+    if "@" in host:
         raise InputError(
-            f"{match[1]}://...@{place.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
+            f"{match[1]}://...@{host.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
             "name and password; set them in the store's own environment variables or files"
         )
     if match[1] not in WEB or "?" not in wanted:
         return wanted
-    shown = wanted.partition("?")[0]
-    _full[shown] = wanted
-    return shown
+    address = wanted.partition("?")[0]
+    _full[address] = wanted
+    return address
 
 
 def without_signature(dataset: DatasetConfig) -> DatasetConfig:
     """The configuration without the queries of its addresses, for saving: see `without_query`."""
-    given = dataset.path, dataset.attributes
-    path, attributes = (None if one is None else without_query(one) for one in given)
+    locations = dataset.path, dataset.attributes
+    path, attributes = (None if location is None else without_query(location) for location in locations)
     return replace(dataset, path=path, attributes=attributes)
 
 
@@ -89,22 +89,22 @@ def local_path(setting: str, wanted: str, limits: Limits) -> str:
     """
     if not is_remote(wanted):
         return wanted
-    shown = without_query(wanted)
-    known = shown, limits.file_mb
-    if known not in _copies:
-        _copies[known] = _copied(setting, shown, limits)
-    return _copies[known]
+    address = without_query(wanted)
+    key = address, limits.file_mb
+    if key not in _copies:
+        _copies[key] = _copied(setting, address, limits)
+    return _copies[key]
 
 
 def copied_here(settings: Settings, keys: Sequence[str], limits: Limits = LIMITS) -> Settings:
     """A configuration with local paths, see `local_path`, instead of the addresses under these keys, such as
     `dataset.attributes`."""
     for key in keys:
-        part, _, name = key.rpartition(".")
-        node: Any = getattr(settings, part) if part else settings
-        if (given := getattr(node, name)) is not None:
-            node = replace(node, **{name: local_path(key, given, limits)})
-            settings = replace(settings, **{part: node}) if part else node
+        node_name, _, name = key.rpartition(".")
+        node: Any = getattr(settings, node_name) if node_name else settings
+        if (value := getattr(node, name)) is not None:
+            node = replace(node, **{name: local_path(key, value, limits)})
+            settings = replace(settings, **{node_name: node}) if node_name else node
     return settings
 
 
@@ -116,19 +116,19 @@ def new_folder(address: str) -> Path:
     return Path(folder)
 
 
-def _copied(setting: str, shown: str, limits: Limits) -> str:
-    store, path = store_of(shown)
-    with reaching(shown):
-        if _ADDRESS.fullmatch(shown)[1] not in WEB:  # type: ignore[index]
-            if has_magic(shown):
+def _copied(setting: str, address: str, limits: Limits) -> str:
+    store, path = store_of(address)
+    with reaching(address):
+        if _ADDRESS.fullmatch(address)[1] not in WEB:  # type: ignore[index]
+            if has_magic(address):
                 names = [name for name in store.glob(path) if not store.isdir(name)]
-                fixed = re.split(r"[*?\[]", shown)[0].rpartition("/")[0]
-                return str(_copy_all(setting, store, shown, names, fixed, limits) / shown[len(fixed) + 1 :])
+                fixed = re.split(r"[*?\[]", address)[0].rpartition("/")[0]
+                return str(_copy_all(setting, store, address, names, fixed, limits) / address[len(fixed) + 1 :])
             if store.isdir(path):
-                return str(_copy_all(setting, store, shown, _tables(store, path), shown, limits))
-        folder, _, name = shown.rpartition("/")
+                return str(_copy_all(setting, store, address, _tables(store, path), address, limits))
+        folder, _, name = address.rpartition("/")
         target = new_folder(folder) / (name or "index")
-        _copy(store, path, target, shown, limits)
+        _copy(store, path, target, address, limits)
         return str(target)
 
 
@@ -140,9 +140,9 @@ def _tables(store: Any, folder: str) -> list[str]:
     return [path for path, name in inside.items() if not name.startswith(".")]
 
 
-def _copy_all(setting: str, store: Any, shown: str, names: Sequence[str], top: str, limits: Limits) -> Path:
+def _copy_all(setting: str, store: Any, source: str, names: Sequence[str], top: str, limits: Limits) -> Path:
     if not names:
-        raise InputError(f"{setting}={shown}: expected files there, found none")
+        raise InputError(f"{setting}={source}: expected files there, found none")
     folder, (_, path) = new_folder(top), store_of(top)
     for name in sorted(names):
         if not store.isdir(name):
@@ -153,13 +153,13 @@ def _copy_all(setting: str, store: Any, shown: str, names: Sequence[str], top: s
     return folder
 
 
-def _copy(store: Any, path: str, target: Path, shown: str, limits: Limits) -> None:
+def _copy(store: Any, path: str, target: Path, address: str, limits: Limits) -> None:
     """Copy a file in pieces, so that a file above the limit is not downloaded completely."""
     if target.name in ("", ".", "..") or ".." in target.parts:
-        raise InputError(f"{shown}: expected the name of a file at the end of the address")
+        raise InputError(f"{address}: expected the name of a file at the end of the address")
     make_folder(target.parent)
     # as a single response, since a server may not support range requests
-    options = {"block_size": 0} if shown.startswith(WEB) else {}
+    options = {"block_size": 0} if address.startswith(WEB) else {}
     n_bytes = 0
     with store.open(path, "rb", **options) as source, target.open("wb") as file:
         while piece := source.read(PIECE):
@@ -195,9 +195,9 @@ def reaching(address: str) -> Iterator[None]:
         status = getattr(error, "status", getattr(cause, "status", None))  # HTTP status
         if isinstance(error, FileNotFoundError) and (status == 404 or cause is None):
             raise InputError(f"{address}: no such file, check the address") from None
-        what = type(cause or error).__name__ if status is None else f"answer {status}"
+        reason = type(cause or error).__name__ if status is None else f"answer {status}"
         raise InputError(
-            f"{address}: cannot be reached ({what}); check the address, the network and the store's credentials"
+            f"{address}: cannot be reached ({reason}); check the address, the network and the store's credentials"
         ) from None
 
 

@@ -61,39 +61,41 @@ def _sorted(rows: Rows, report: Report) -> Rows:
 
 
 def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
-    again, duplicates = rows.timestamps.duplicated(), repairs.duplicates
-    if duplicates is None or not again.any():
+    repeated, duplicates = rows.timestamps.duplicated(), repairs.duplicates
+    if duplicates is None or not repeated.any():
         return rows
-    lost = int(again.sum())
-    if lost > max(FEW_ROWS, FEW_SHARE * len(rows)) and "duplicates" not in repairs.confirmed:
+    n_dropped = int(repeated.sum())
+    if n_dropped > max(FEW_ROWS, FEW_SHARE * len(rows)) and "duplicates" not in repairs.confirmed:
         alike = _share_alike(rows)
-        known = f"{alike:.0%} of them have the numbers of another row at their time; " if alike >= MOSTLY else ""
+        likeness = f"{alike:.0%} of them have the numbers of another row at their time; " if alike >= MOSTLY else ""
         report.add(
-            f"{rows.name}: duplicates={duplicates.value} would drop {lost} of {len(rows)} rows; {known}if the file has "
-            "many series, set dataset.series_col; if times of day are in a separate column, dataset.clock_col; to "
-            f"drop them anyway, {CONFIRM}",
-            *([CONFIRM] if known else []),
+            f"{rows.name}: duplicates={duplicates.value} would drop {n_dropped} of {len(rows)} rows; {likeness}if the "
+            "file has many series, set dataset.series_col; if times of day are in a separate column, "
+            f"dataset.clock_col; to drop them anyway, {CONFIRM}",
+            *([CONFIRM] if likeness else []),
         )
-        return rows.take(~again)
-    first = rows.lines[again.argmax()]
-    report.repairs.append(f"{rows.name}: duplicates={duplicates.value} dropped {again.sum()} rows, first row {first}")
-    kept = rows.take(~again)
+        return rows.take(~repeated)
+    first = rows.lines[repeated.argmax()]
+    report.repairs.append(
+        f"{rows.name}: duplicates={duplicates.value} dropped {repeated.sum()} rows, first row {first}"
+    )
+    merged = rows.take(~repeated)
     if duplicates is Duplicates.first:
-        return kept
+        return merged
     # sort=False: groups in the order of their first rows, like `kept`
     means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
     values = means.to_numpy(copy=True)
     codes = rows.places(repairs.categorical)
-    values[:, codes] = kept.values[:, codes]
-    return replace(kept, values=values)
+    values[:, codes] = merged.values[:, codes]
+    return replace(merged, values=values)
 
 
 def _share_alike(rows: Rows) -> float:
     """Share of the rows that repeat a time whose values are those of the first row at that time."""
-    again, values = rows.timestamps.duplicated(), pd.DataFrame(rows.values)
+    repeated, values = rows.timestamps.duplicated(), pd.DataFrame(rows.values)
     firsts = values.groupby(rows.timestamps, sort=False).transform("first").to_numpy()
     same = (rows.values == firsts) | np.isnan(rows.values)
-    return float(same[again].all(axis=1).mean())
+    return float(same[repeated].all(axis=1).mean())
 
 
 def _with_missing_rows(
@@ -106,29 +108,29 @@ def _with_missing_rows(
     if not 0 < missing.sum() <= MOST_NEW * len(rows):
         return rows, np.zeros(len(rows), dtype=bool)
     # the new positions of the old rows
-    places = np.concatenate([[0], np.cumsum(missing + 1)])
-    n = int(places[-1]) + 1
+    positions = np.concatenate([[0], np.cumsum(missing + 1)])
+    n = int(positions[-1]) + 1
     values = np.full((n, len(rows.columns)), np.nan)
-    values[places] = rows.values
+    values[positions] = rows.values
     new = np.ones(n, dtype=bool)
-    new[places] = False
+    new[positions] = False
     first = int(np.flatnonzero(missing)[0])
     report.repairs.append(
         f"{rows.name}: fill={repairs.fill.value if repairs.fill else ''} inserted {missing.sum()} missing rows, first "
         f"{step.future(rows.timestamps[first], 1)[0]} before row {rows.lines[first + 1]}"
     )
-    lines = rows.lines[np.searchsorted(places, np.arange(n))]
+    lines = rows.lines[np.searchsorted(positions, np.arange(n))]
     return replace(rows, timestamps=_continued(rows.timestamps, missing, step), values=values, lines=lines), new
 
 
 def _continued(times: pd.DatetimeIndex, missing: Int[np.ndarray, "gaps"], step: Frequency) -> pd.DatetimeIndex:
     """The timestamps with `missing[i]` steps inserted after row i."""
     pieces: list[pd.DatetimeIndex] = []
-    done = 0
+    start = 0
     for row in map(int, np.flatnonzero(missing)):
-        pieces += [times[done : row + 1], step.future(times[row], int(missing[row]))]
-        done = row + 1
-    return pd.DatetimeIndex(times[:0].append([*pieces, times[done:]]))
+        pieces += [times[start : row + 1], step.future(times[row], int(missing[row]))]
+        start = row + 1
+    return pd.DatetimeIndex(times[:0].append([*pieces, times[start:]]))
 
 
 def _kept(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Report) -> Rows:
@@ -139,12 +141,12 @@ def _kept(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Repo
     values, codes, static = rows.values.copy(), rows.places(repairs.categorical), rows.places(repairs.static)
     values[:, static] = pd.DataFrame(values[:, static]).ffill().bfill()
     values[:, codes] = np.nan_to_num(values[:, codes])
-    kept = np.isnan(values) & ~new[:, None]
-    if kept.any():
-        row = int(kept.any(axis=1).argmax())
+    gaps = np.isnan(values) & ~new[:, None]
+    if gaps.any():
+        row = int(gaps.any(axis=1).argmax())
         report.repairs.append(
-            f"{rows.name}: fill=mask keeps {kept.sum()} empty cells missing, first row {rows.lines[row]}, column "
-            f"{rows.columns[int(kept[row].argmax())]!r}"
+            f"{rows.name}: fill=mask keeps {gaps.sum()} empty cells missing, first row {rows.lines[row]}, column "
+            f"{rows.columns[int(gaps[row].argmax())]!r}"
         )
     return replace(rows, values=values)
 
@@ -162,12 +164,12 @@ def _filled(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Re
     codes = rows.places(repairs.categorical)
     filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
     values = np.where(_in_long_run(empty, repairs.max_gap), np.nan, filled.to_numpy())
-    done = empty & ~np.isnan(values) & ~new[:, None]
-    if done.any():
-        row = int(done.any(axis=1).argmax())
-        column = rows.columns[int(done[row].argmax())]
+    was_filled = empty & ~np.isnan(values) & ~new[:, None]
+    if was_filled.any():
+        row = int(was_filled.any(axis=1).argmax())
+        column = rows.columns[int(was_filled[row].argmax())]
         report.repairs.append(
-            f"{rows.name}: fill={fill.value} filled {done.sum()} empty cells, first row {rows.lines[row]}, "
+            f"{rows.name}: fill={fill.value} filled {was_filled.sum()} empty cells, first row {rows.lines[row]}, "
             f"column {column!r}"
         )
     return replace(rows, values=values)
@@ -178,8 +180,8 @@ def _in_long_run(empty: Bool[np.ndarray, "t c"], max_gap: int | None) -> Bool[np
     long = np.zeros_like(empty)
     if max_gap is None:
         return long
-    for place in np.flatnonzero(empty.any(axis=0)):
-        edges = np.flatnonzero(np.diff(empty[:, place].astype(np.int8), prepend=0, append=0))
+    for column in np.flatnonzero(empty.any(axis=0)):
+        edges = np.flatnonzero(np.diff(empty[:, column].astype(np.int8), prepend=0, append=0))
         for start, stop in edges.reshape(-1, 2):
-            long[start:stop, place] = stop - start > max_gap
+            long[start:stop, column] = stop - start > max_gap
     return long

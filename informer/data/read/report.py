@@ -66,10 +66,10 @@ class Report:
 def grouped(problems: Sequence[Problem]) -> list[str]:
     """Lines of problems; if many columns of a table have the same repair, the first and the names of the others."""
     alike: dict[object, list[Problem]] = {}
-    for place, problem in enumerate(problems):
+    for index, problem in enumerate(problems):
         is_of_column = problem.column is not None and bool(problem.settings)
         where = problem.line.partition(", row ")[0]
-        alike.setdefault((where, problem.settings) if is_of_column else place, []).append(problem)
+        alike.setdefault((where, problem.settings) if is_of_column else index, []).append(problem)
     lines = []
     for group in alike.values():
         few = len(group) <= FEW_ALIKE

@@ -40,7 +40,7 @@ class Rows:
 
     def places(self, names: Sequence[str]) -> list[int]:
         """Indices of the columns with these names."""
-        return [place for place, column in enumerate(self.columns) if column in names]
+        return [position for position, column in enumerate(self.columns) if column in names]
 
     @property
     def timed(self) -> "Rows":

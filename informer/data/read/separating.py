@@ -20,10 +20,10 @@ def separating_column(table: Table, time_col: str, target: str | None = None) ->
     n_times = rows[time_col].nunique()
     if not len(rows) or len(rows) - n_times < LEAST_REPEATED * len(rows):
         return None
-    others = (name for name in table.columns if name not in (time_col, target))
+    candidates = (name for name in table.columns if name not in (time_col, target))
     if len(rows) < 2 * n_times:  # series that hardly overlap: a column of numbers may differ by chance
-        others = (name for name in others if not is_numeric_dtype(rows[name]))
-    few = (name for name in others if rows[name].nunique() * FEW <= len(rows))
+        candidates = (name for name in candidates if not is_numeric_dtype(rows[name]))
+    few = (name for name in candidates if rows[name].nunique() * FEW <= len(rows))
     repeated = {name: float(rows.duplicated([name, time_col]).mean()) for name in few}
     # of columns that separate equally well, text is a name, a number rather an attribute such as the size of a store
     best = min(repeated, key=lambda name: (repeated[name], is_numeric_dtype(rows[name])), default=None)

@@ -118,25 +118,25 @@ def with_whole_times(table: Table, config: DatasetConfig) -> Table:
     """The table with times that are in several columns joined in one, without a first column of row numbers, and with
     missing values as `config` lists them."""
     table = with_missing_values(table, config)
-    others = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
-    if counting := counting_column(table, others):
+    named_columns = [*(config.columns or []), *config.as_text, *filter(None, [config.target, config.time_col])]
+    if counting := counting_column(table, named_columns):
         log.info("%s: column %r numbers the rows, and is not used", table.name, counting)
         table = table.without([counting])
     dated = dated_columns(table) if config.time_col is None else []
-    if config.time_col is None and not dated and (parts := find_calendar_columns(table, others)):
+    if config.time_col is None and not dated and (parts := find_calendar_columns(table, named_columns)):
         log.info("%s: times are joined from the columns %s", table.name, listed(list(parts.values())))
         table = joined_calendar(table, parts)
     try:
         time_col = find_time_column(table, config.time_col)
     except InputError:  # reported with all other problems of the table
         return table
-    clock_col = config.clock_col or find_clock_column(table, time_col, others)
+    clock_col = config.clock_col or find_clock_column(table, time_col, named_columns)
     if clock_col in table.columns and clock_col != time_col:
         log.info("%s: times are the dates of %r with the times of day of %r", table.name, time_col, clock_col)
         return joined(table, time_col, clock_col)
-    if left := without(dated, [time_col]):
+    if unused := without(dated, [time_col]):
         log.info(
-            "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(left)
+            "%s: times are those of %r, not of %s; dataset.time_col names another", table.name, time_col, listed(unused)
         )
     return table
 
@@ -145,8 +145,8 @@ def with_missing_values(table: Table, config: DatasetConfig) -> Table:
     """The table with `dataset.missing_values` as missing values; those of CSV text are read as such already."""
     if not config.missing_values:
         return table
-    kept = {*config.as_text, config.time_col, config.clock_col}
-    return replace(table, frame=without_words(table.frame, config.missing_values, kept))
+    excluded = {*config.as_text, config.time_col, config.clock_col}
+    return replace(table, frame=without_words(table.frame, config.missing_values, excluded))
 
 
 def series_from_table(

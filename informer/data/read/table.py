@@ -144,8 +144,8 @@ def read_pieces(
         yield read_table(path, hints, as_text, replace(limits, file_mb=None))
         return
     with read_errors(path, hints.encoding), open_table(path, replace(limits, file_mb=None)) as (file, start):
-        if (whole := _typed_table(path, file, start, hints, as_text, limits)) is not None:
-            yield whole
+        if (typed := _typed_table(path, file, start, hints, as_text, limits)) is not None:
+            yield typed
             return
         header, n_rows, first = file.readline(), 0, None
         while (lines := file.readlines(PIECE)) or not n_rows:
@@ -161,8 +161,8 @@ def read_pieces(
 
 def without(names: Sequence[str], others: Collection[str]) -> list[str]:
     """Names that are not among the others, in order."""
-    known = set(others)
-    return [name for name in names if name not in known]
+    excluded = set(others)
+    return [name for name in names if name not in excluded]
 
 
 def csv_table(
@@ -210,11 +210,11 @@ def _doubts(
     content: io.BufferedIOBase, dialect: Dialect, frame: pd.DataFrame, missing_values: Sequence[str]
 ) -> dict[str, Doubt]:
     """Columns whose decimals may be digits after a thousands separator; reads the possible ones again as text."""
-    places = may_be_thousands(frame)
-    if not places:
+    positions = may_be_thousands(frame)
+    if not positions:
         return {}
-    text = _parse(content, dialect, usecols=places, dtype=str, na_values=[*missing_values])
-    return find_doubts(text.set_axis(frame.columns[places], axis="columns"), dialect.decimal)
+    text = _parse(content, dialect, usecols=positions, dtype=str, na_values=[*missing_values])
+    return find_doubts(text.set_axis(frame.columns[positions], axis="columns"), dialect.decimal)
 
 
 def _parse(content: io.BufferedIOBase, dialect: Dialect, **special: Any) -> pd.DataFrame:
@@ -288,8 +288,8 @@ def table_of_frame(frame: pd.DataFrame, name: str, index_name: str | None = None
     Repeated column names are an InputError.
     """
     frame = frame.set_axis([str(column) for column in frame.columns], axis="columns")
-    named, is_timed = index_name or str(frame.index.name or "date"), isinstance(frame.index, pd.DatetimeIndex)
-    frame = frame.reset_index(names=named) if is_timed and named not in frame.columns else frame
+    time_col, is_timed = index_name or str(frame.index.name or "date"), isinstance(frame.index, pd.DatetimeIndex)
+    frame = frame.reset_index(names=time_col) if is_timed and time_col not in frame.columns else frame
     if repeated := _repeated(list(frame.columns)):
         raise InputError(f"{name}: column names repeat: {', '.join(map(repr, repeated))}; rename them")
     return Table(name, frame.reset_index(drop=True), first_row=0)

@@ -41,7 +41,7 @@ def find_time_column(table: Table, wanted: str | None) -> str:
     # a column named time may contain times of day, next to one of dates
     if preferred := [column for column in named if column in dated] or dated or named[:1]:
         best = _most_distinct(table, preferred)
-        finer = [one for one in dated if one != best and _refines(table.frame[one], table.frame[best])]
+        finer = [column for column in dated if column != best and _refines(table.frame[column], table.frame[best])]
         return _most_distinct(table, finer) if finer else best
     parts = calendar_parts(table.columns)  # a year next to a day is a part of a time
     if len(parts) == 1 and are_years(parts[0], table.frame[parts[0]]) and not month_columns(table.columns):
@@ -81,30 +81,32 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
         numbers = {column: frame[column].nunique() for column in columns}
         columns = [column for column in columns if numbers[column] == max(numbers.values())]
     first, *others = columns
-    differing = [one for one in others if not written(table.frame[one]).equals(written(table.frame[first]))]
+    differing = [column for column in others if not written(table.frame[column]).equals(written(table.frame[first]))]
     if differing:
-        named = " or ".join(f"dataset.time_col={column}" for column in (first, *differing))
-        raise InputError(f"{table.name}: times in the columns {listed([first, *differing])}; name one of them: {named}")
+        settings = " or ".join(f"dataset.time_col={column}" for column in (first, *differing))
+        raise InputError(
+            f"{table.name}: times in the columns {listed([first, *differing])}; name one of them: {settings}"
+        )
     return first
 
 
 def _refines(cells: pd.Series, others: pd.Series) -> bool:
     """Whether cells have the days of the others, and more distinct times, with times of day that repeat: the times at
     which rows were written do not."""
-    cells, others = (written(one.iloc[:HEAD]) for one in (cells, others))
+    cells, others = (written(column.iloc[:HEAD]) for column in (cells, others))
     if cells.nunique() <= others.nunique():
         return False
-    parts, days = (one.astype(str).str.strip().str.extract(r"^([^ T]*)(.*)") for one in (cells, others))
+    parts, days = (column.astype(str).str.strip().str.extract(r"^([^ T]*)(.*)") for column in (cells, others))
     return parts[0].equals(days[0]) and 2 * parts[1].nunique() <= len(parts)
 
 
 def _advice(table: Table) -> str:
     """What to do about a table without a time column."""
     if months := month_columns(table.columns):
-        others = [column for column in table.columns if column not in months]
+        columns = [column for column in table.columns if column not in months]
         return (
             f"{months[0]} to {months[-1]} are the months of a year: write one row per month, such as "
-            f"pandas.read_csv({table.name!r}).melt({others}, var_name='month').to_csv('months.csv', index=False), and "
+            f"pandas.read_csv({table.name!r}).melt({columns}, var_name='month').to_csv('months.csv', index=False), and "
             "read that with dataset.sort=true"
         )
     for column in table.columns:

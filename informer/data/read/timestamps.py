@@ -144,34 +144,34 @@ def _formats(table: Table, column: str) -> tuple[str, ...]:
     if are_years(column, cells):
         return ("%Y",)
     if is_numeric_dtype(cells):
-        what = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
+        start = f"{table.name}, column {column!r}: expected dates, found numbers such as {cells.iloc[0]}"
         if _looks_like_days(cells):
             begin = _of_days(cells.iloc[:1].to_numpy(np.float64))[0].round("s")
             raise InputError(
-                f"{what}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
+                f"{start}; if these are spreadsheet days, starting at {begin}, set dataset.time_format=excel; "
                 "otherwise name the time column with dataset.time_col"
             )
         if unit := _unit_since_1970(cells):
             begin = pd.Timestamp(int(cells.iloc[0]), unit=unit)
             raise InputError(
-                f"{what}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
+                f"{start}; if these are counts of {unit} since 1970, starting at {begin} UTC, set "
                 f"dataset.time_format={unit}; otherwise name the time column with dataset.time_col"
             )
         if day := _first_day(cells):
             raise InputError(
-                f"{what}; if these are days, starting at {day}, set dataset.time_format=%Y%m%d; otherwise name the "
+                f"{start}; if these are days, starting at {day}, set dataset.time_format=%Y%m%d; otherwise name the "
                 "time column with dataset.time_col",
                 "dataset.time_format=%Y%m%d",
             )
         raise InputError(
-            f"{what}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "
+            f"{start}; set dataset.time_format (%Y, %Y%m%d, s, ms, us, ns since 1970, or excel for spreadsheet dates), "
             "or name the time column with dataset.time_col"
         )
     first = str(cells.iloc[0]).strip()
     formats = date_formats(first)
     if formats and "may" in first.lower():
-        others = (date_formats(cell.strip()) for cell in map(str, cells) if "may" not in cell.lower())
-        formats = next(filter(None, others), formats)
+        other_formats = (date_formats(cell.strip()) for cell in map(str, cells) if "may" not in cell.lower())
+        formats = next(filter(None, other_formats), formats)
     if not formats:
         raise InputError(
             f"{table.at(0, column)}: expected a date such as 2024-01-31 13:00, found {shown(cells.iloc[0])}; "
@@ -219,7 +219,7 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
     text = cells if isinstance(cells.dtype, pd.StringDtype) else cells.astype(str)
     objects = text.to_numpy(dtype=object)
-    no_date = np.array([_is_no_date(one) for one in objects.tolist()], dtype=bool)
+    no_date = np.array([_is_no_date(cell) for cell in objects.tolist()], dtype=bool)
     objects, time_format = _starts(objects, time_format)
     # most times are unique, so a cache would not pay off
     times = pd.to_datetime(objects, format=time_format, errors="coerce", cache=False)
@@ -250,9 +250,9 @@ def _is_no_date(cell: object) -> bool:
 def _of_days(days: Float64[np.ndarray, "t"]) -> pd.DatetimeIndex:
     """Times of spreadsheet days, rounded to minutes or seconds if all are within rounding error of these."""
     seconds = np.where(np.abs(days) < LAST_DAY, days, np.nan) * 86_400
-    whole = seconds[np.isfinite(seconds)]
+    finite = seconds[np.isfinite(seconds)]
     for unit, noise in ((60, 0.5), (1, 0.1)):
-        if (np.abs(whole - np.round(whole / unit) * unit) <= noise).all():
+        if (np.abs(finite - np.round(finite / unit) * unit) <= noise).all():
             seconds = np.round(seconds / unit) * unit
             break
     counts = np.round((seconds - EXCEL_TO_1970 * 86_400) * 1000)
@@ -265,5 +265,5 @@ def _of_floats(counts: Float64[np.ndarray, "t"], unit: Literal["s", "ms", "us", 
     sane = np.abs(nanos[np.abs(nanos) < _LAST])
     noise = np.spacing(sane.max(initial=0.0))
     finest: Literal["ns", "us", "ms"] = "ns" if noise < 1 else "us" if noise < 1_000 else "ms"
-    whole = np.round(nanos / pd.Timedelta(1, finest).value)
-    return pd.to_datetime(whole, unit=finest, errors="coerce").as_unit(finest)
+    rounded = np.round(nanos / pd.Timedelta(1, finest).value)
+    return pd.to_datetime(rounded, unit=finest, errors="coerce").as_unit(finest)

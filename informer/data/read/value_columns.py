@@ -62,31 +62,33 @@ def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tupl
     Raises:
         InputError: no such column, or one without a name.
     """
-    others = [column for column in table.columns if column != time_col]
+    candidates = [column for column in table.columns if column != time_col]
     if wanted is not None:
-        _check_wanted(table.name, wanted, others)
+        _check_wanted(table.name, wanted, candidates)
         return tuple(wanted)
-    chosen = number_columns(table, others)
+    selected = number_columns(table, candidates)
     # dates without letters might be numbers with signs
-    chosen = tuple(without(chosen, [one for one in dated_columns(table) if has_only_dates(table.frame[one])]))
-    unnamed = [column for column in chosen if column == "" or column.startswith("Unnamed: ")]
+    selected = tuple(
+        without(selected, [column for column in dated_columns(table) if has_only_dates(table.frame[column])])
+    )
+    unnamed = [column for column in selected if column == "" or column.startswith("Unnamed: ")]
     # spreadsheets leave empty columns, and pandas writes row numbers
     useless = [column for column in unnamed if not table.frame[column].notna().any()]
     if unnamed and unnamed[0] == table.columns[0] and _numbers_rows(table.frame[unnamed[0]]):
         useless.append(unnamed[0])
-    chosen = tuple(without(chosen, useless))
-    others = without(others, useless)
+    selected = tuple(without(selected, useless))
+    candidates = without(candidates, useless)
     if without(unnamed, useless):
         raise InputError(f"{table.name}, row 1: a column has no name; name it, or list dataset.columns")
-    if not chosen:
-        shown = [f"{column} (text such as {str(table.frame[column].iloc[0])[:40]!r})" for column in others]
-        advice = "; write plain numbers, without %, $ or other units" if others else ""
-        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(shown)}{advice}")
-    passed_over = without(others, chosen)
+    if not selected:
+        descriptions = [f"{column} (text such as {str(table.frame[column].iloc[0])[:40]!r})" for column in candidates]
+        advice = "; write plain numbers, without %, $ or other units" if candidates else ""
+        raise InputError(f"{table.name}: no numeric column next to {time_col!r}, found {listed(descriptions)}{advice}")
+    passed_over = without(candidates, selected)
     if passed_over:
         check_no_times(table, passed_over)
         log.info(_unused(table, passed_over, separating_column(table, time_col)))
-    return chosen
+    return selected
 
 
 def counting_column(table: Table, excluded: Collection[str]) -> str | None:
@@ -108,19 +110,19 @@ def _unused(table: Table, columns: Sequence[str], series_col: str | None = None)
     """Message about unused text columns, with the settings that read those with repeated cells and `series_col`."""
     if series_col is not None and series_col in columns:
         line = f"{table.name}: times repeat; dataset.series_col={series_col} reads each {series_col} as a series"
-        others = without(columns, [series_col])
-        return f"{line}\n{_unused(table, others)}" if others else line
+        remaining = without(columns, [series_col])
+        return f"{line}\n{_unused(table, remaining)}" if remaining else line
     repeated = repeated_text(table, columns)
-    shown = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
+    descriptions = [f"{column} ({repeated[column]} values)" if column in repeated else column for column in columns]
     proposed = f"; dataset.categorical=[{','.join(repeated)}] reads them as categories" if repeated else ""
-    return f"{table.name}: text columns not used: {', '.join(shown)}{proposed}"
+    return f"{table.name}: text columns not used: {', '.join(descriptions)}{proposed}"
 
 
 def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
     """Text columns, other than of dates, whose cells repeat enough to be categorical, with their number of distinct
     texts."""
-    words = [column for column in columns if not looks_dated(table.frame[column])]
-    numbers = {column: table.frame[column].nunique(dropna=False) for column in words}
+    text = [column for column in columns if not looks_dated(table.frame[column])]
+    numbers = {column: table.frame[column].nunique(dropna=False) for column in text}
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
 
 

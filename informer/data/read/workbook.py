@@ -83,18 +83,18 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
 def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None:
     """Check the uncompressed size; no part is read beyond the size it declares."""
     with zipfile.ZipFile(file) as archive:
-        check_size(path, sum(part.file_size for part in archive.infolist()), limits)
+        check_size(path, sum(entry.file_size for entry in archive.infolist()), limits)
     file.seek(0)
 
 
 def _check_formulas(path: Path, file: io.BufferedIOBase, wanted: str | None) -> None:
     """Check that formulas have saved values, which programs that only write workbooks leave out."""
     both = zip(_rows(path, file, wanted), _rows(path, file, wanted, formulas=True), strict=True)
-    for number, (values, written) in enumerate(both, start=1):
-        for place, (value, formula) in enumerate(zip(values, written, strict=False), start=1):
+    for number, (values, formulas) in enumerate(both, start=1):
+        for column, (value, formula) in enumerate(zip(values, formulas, strict=False), start=1):
             if value is None and formula is not None:
                 raise InputError(
-                    f"{path}, row {number}, column {place}: the formula {formula!s:.80} has no saved value; open the "
+                    f"{path}, row {number}, column {column}: the formula {formula!s:.80} has no saved value; open the "
                     "workbook in a spreadsheet program and save it, or write values"
                 )
 
@@ -115,8 +115,8 @@ def _rows(
             log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
         sheet.reset_dimensions()  # the file may overstate them
         yield from sheet.iter_rows(values_only=True)
-    for one in caught:
-        log.debug(f"{path.name}: {one.message}")
+    for warning in caught:
+        log.debug(f"{path.name}: {warning.message}")
 
 
 def _place(path: Path, names: Sequence[str], wanted: str | None) -> int:
@@ -127,8 +127,8 @@ def _place(path: Path, names: Sequence[str], wanted: str | None) -> int:
         return names.index(wanted)
     if wanted.isdecimal() and len(wanted) < 5 and 1 <= int(wanted) <= len(names):
         return int(wanted) - 1
-    known = f"one of its sheets ({listed(names)}) or a number up to {len(names)}"
-    raise InputError(f"{path}: dataset.sheet={wanted[:80]}: expected {known}")
+    expected = f"one of its sheets ({listed(names)}) or a number up to {len(names)}"
+    raise InputError(f"{path}: dataset.sheet={wanted[:80]}: expected {expected}")
 
 
 def _written(cell: object) -> str:

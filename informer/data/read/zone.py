@@ -63,8 +63,8 @@ def _localized(times: pd.DatetimeIndex, zone: str, groups: np.ndarray | None) ->
     """Local times in a zone; NaT for times that do not exist in it."""
     keys = {"time": times} if groups is None else {"time": times, "group": groups}
     occurrence = pd.DataFrame(keys).groupby(list(keys), sort=False, dropna=False).cumcount().to_numpy()
-    known = times[times.notna()]
-    goes_back = len(known) > 1 and known[0] > known[-1]
+    present = times[times.notna()]
+    goes_back = len(present) > 1 and present[0] > present[-1]
     return times.tz_localize(zone, ambiguous=(occurrence > 0) if goes_back else occurrence == 0, nonexistent="NaT")
 
 
@@ -81,8 +81,8 @@ def with_offsets(text: pd.Series, time_format: str, table: Table, column: str) -
             f"{shown(text.iloc[bare[0]])}; use one time zone, such as UTC, for all rows"
         )
     times = pd.DatetimeIndex(pd.to_datetime(text.to_numpy(dtype=object), format=time_format, errors="coerce", utc=True))
-    written = _minutes(text.str.extract(r"([+-]\d{2}:?\d{2}|[+-]\d{2})\s*$")[0])
-    zone = next((zone for zone in ZONES if (_offsets(times, zone) == written)[times.notna()].all()), None)
+    offsets = _minutes(text.str.extract(r"([+-]\d{2}:?\d{2}|[+-]\d{2})\s*$")[0])
+    zone = next((zone for zone in ZONES if (_offsets(times, zone) == offsets)[times.notna()].all()), None)
     return times if zone is None else times.tz_convert(zone)
 
 
@@ -106,10 +106,10 @@ def changing_zone(times: pd.DatetimeIndex) -> str | None:
     """
     if len(times) < 3 or times.tz is not None or times.hasnans:
         return None
-    known = times.unique().sort_values()
-    if len(known) < 2:
+    distinct = times.unique().sort_values()
+    if len(distinct) < 2:
         return None
-    frequency, _ = Frequency.closest(known)
+    frequency, _ = Frequency.closest(distinct)
     nanos = nanos_of(frequency.offset)
     if nanos is None or nanos > HOUR or not (times.has_duplicates or leaves_hours_out(times)):
         return None
