@@ -7,12 +7,15 @@ import pytest
 import torch
 from entry_points import SMALL
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from published_files import published_folder
 
 from informer.build import build_data, build_model, dims_of, read_dataset, resolve_decoder
 from informer.config import conversion
+from informer.config.compose import PARSED
 from informer.config.model import InformerConfig, Shortening
 from informer.config.schema import TrainConfig
+from informer.errors import InputError
 from informer.models.base import ModelDims, model_output
 from informer.runtime import resource
 from informer.training.loss import build_loss
@@ -143,3 +146,23 @@ def test_the_shortening_is_named_or_true_or_false(option: str) -> None:
     assert conversion.from_plain(conversion.to_plain(settings)).model == settings.model
     expected = {"true": "conv", "True": "conv", "false": "none"}.get(option, option)
     assert Shortening.of(settings.model.distil).value == expected
+
+
+def test_a_saved_configuration_read_twice_is_two() -> None:
+    """Red if a change of one reaches the next, or if 1 and true, which are equal, count as the same content."""
+    saved = conversion.to_plain(composed("dataset=sample", "trainer.patience=1"))
+    one = conversion.from_plain(saved)
+    one.trainer.tracker.clear()
+    one.dataset.columns = ["other"]
+    assert conversion.from_plain(saved) == conversion.from_plain(saved) != one
+    wrong = saved | {"trainer": saved["trainer"] | {"patience": True}}
+    assert wrong == saved
+    with pytest.raises(InputError, match="patience"):
+        conversion.from_plain(wrong)
+
+
+@pytest.mark.parametrize("value", ["1", "007", "1e-9", "1.2.3", "2024-01-01", "a/b.c-d_e", "-", "..", "//", "null"])
+def test_values_that_are_not_tried_are_parsed_by_hydra(value: str) -> None:
+    """Red if a value is passed on without quotes that Hydra refuses."""
+    assert PARSED.fullmatch(value)
+    assert OverridesParser.create().parse_override(f"dataset.path={value}").input_line == f"dataset.path={value}"

