@@ -21,6 +21,7 @@ from informer.training.optim import build_optimizer
 from informer.training.run_dir import RunFolder
 from informer.training.state import State
 from informer.training.stopping import EarlyStopping
+from informer.training.weight_average import WeightAverage
 
 WHOLLY = 25
 """One case in so many is resumed to its end, which takes a hundred times as long."""
@@ -101,7 +102,9 @@ def begin_to_resume(run: Path) -> None:
 def _step(settings: TrainConfig, last: Any) -> None:
     model = restore_model(last).train()
     optimizer = build_optimizer(settings.optim, model)
-    state = State(model=model, optimizer=optimizer, stopping=EarlyStopping(settings.trainer.patience))
+    average = WeightAverage(model, settings.optim.ema) if settings.optim.ema else None
+    stopping = EarlyStopping(settings.trainer.patience)
+    state = State(model=model, optimizer=optimizer, stopping=stopping, average=average)
     state.restore(last.training)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)

@@ -45,9 +45,13 @@ def places(node: Any, above: Keys = ()) -> Iterator[Keys]:
 
 
 def mutated(content: Any, keys: Keys, value: Any) -> Any:
-    """A copy with another value at one key path; `value` may be a function of the present value."""
-    changed = node = copy.deepcopy(content)
+    """A copy with another value at one key path; `value` may be a function of the present value.
+
+    Only the containers on the path are copied; the copy shares all others with `content`.
+    """
+    changed = node = copy.copy(content)
     for key in keys[:-1]:
+        node[key] = copy.copy(node[key])
         node = node[key]
     if value is DELETED:
         del node[keys[-1]]
