@@ -1,5 +1,6 @@
 """Settings and fixtures of all tests; shape types are checked, see `shape_checks.py`."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import shape_checks
 
 shape_checks.install()
+gc.set_threshold(100_000, 20, 20)  # collections of garbage take a sixth of the time at Python's 700
 
 from entry_points import SMALL, TENSORBOARD, Trained, call  # noqa: E402 (the checks come first)
 
@@ -29,6 +31,15 @@ def _no_settings_from_outside() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as own:  # not the test's, which may undo its changes halfway
         own.delenv("INFORMER_DATA_DIR", raising=False)
         yield
+
+
+@pytest.fixture
+def usual_collector() -> Iterator[None]:
+    """Garbage is collected as often as in a program, for tests of its memory."""
+    rare = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*rare)
 
 
 @pytest.fixture

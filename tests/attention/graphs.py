@@ -4,6 +4,7 @@ A program of its own, because the import hook of the tests decorates every funct
 cannot trace those.
 """
 
+import gc
 import json
 import sys
 from collections.abc import Callable
@@ -50,6 +51,7 @@ def attempt(transform: Callable[..., nn.Module], name: str, causal: bool) -> flo
 
 
 if __name__ == "__main__":
+    gc.set_threshold(100_000, 20, 20)  # as in conftest.py
     cases = [argument.split(":") for argument in sys.argv[1:]]
     print(
         json.dumps(
