@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -51,6 +52,13 @@ def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
     """
     with switched(checked):
         return _ran(importlib.import_module(f"informer.{entry}").main, f"informer-{entry}", *arguments)
+
+
+def call_export(*arguments: str) -> Outcome:
+    """`call("export", ...)` with the warnings of torch's converters, about code of their own, as warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        return call("export", *arguments)
 
 
 def _ran(main: Callable[[], None], *words: object) -> Outcome:

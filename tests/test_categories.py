@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call, launch
+from entry_points import call, call_export
 
 from informer import Forecaster, checkpoint
 from informer.checkpoint.restore import restore_model
@@ -205,8 +205,7 @@ def test_an_exported_network_takes_codes(shops: tuple[Path, pd.DataFrame], folde
     """In the input arrays, next to scaled numbers; the numbers are in the description."""
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")
-    # in a process of its own: the converter warns of its own code
-    outcome = launch("export", f"checkpoint={shops[0] / 'run'}", "format=onnx", "output=shops.onnx", cwd=folder)
+    outcome = call_export(f"checkpoint={shops[0] / 'run'}", "format=onnx", "output=shops.onnx")
     assert outcome.status == 0, outcome.err
     about = json.loads(Path("shops.json").read_text())
     assert about["categories"]["promo"] == {"flyer": 1, "none": 2, "tv": 3}

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import Outcome, call
+from entry_points import Outcome, call, call_export
 
 from informer import Forecaster, checkpoint
 from informer.config.serving import ServeConfig
@@ -225,9 +224,7 @@ def agrees_with_onnx(cell: Cell, run: str) -> None:
     """The graph's outputs, from arrays made as its description says, are the forecasts of the run."""
     pytest.importorskip("onnxscript", reason="format=onnx needs onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime", reason="format=onnx needs onnxruntime")
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")  # the converter's own, of parts of torch that change
-        done(call("export", f"checkpoint={run}", "format=onnx", f"output={run}.onnx"))
+    done(call_export(f"checkpoint={run}", "format=onnx", f"output={run}.onnx"))
     about = json.loads(Path(f"{run}.json").read_text())
     session = onnxruntime.InferenceSession(f"{run}.onnx", providers=["CPUExecutionProvider"])
     read = [one.name for one in session.get_inputs()]

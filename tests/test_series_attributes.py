@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import call, launch
+from entry_points import call, call_export
 
 from informer import Forecaster, checkpoint
 from informer.data.scaler import PanelScaler
@@ -184,7 +184,7 @@ def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, 
     pytest.importorskip("onnxscript")
     onnxruntime = pytest.importorskip("onnxruntime")
     run = stores[0] / "vectors"
-    outcome = launch("export", f"checkpoint={run}", "format=onnx", "output=stores.onnx", cwd=folder)
+    outcome = call_export(f"checkpoint={run}", "format=onnx", "output=stores.onnx")
     assert outcome.status == 0, outcome.err
     about = json.loads(Path("stores.json").read_text())
     assert about["series"] == [f"s{place}" for place in range(6)]

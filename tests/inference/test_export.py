@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import ROOT, Trained, call, launch
+from entry_points import ROOT, Trained, call, call_export
 
 from informer import checkpoint
 from informer.build import attention_names
@@ -103,7 +103,7 @@ def test_the_description_is_enough_to_run_the_network(folder: Path, trained: Tra
 @pytest.mark.slow
 def test_the_command_line_writes_a_program(folder: Path, trained: Trained) -> None:
     """Red if the file cannot be read back, or is not of any batch."""
-    outcome = launch("export", f"checkpoint={trained.run_dir}", "format=torch_export", "output=own.pt2", cwd=folder)
+    outcome = call_export(f"checkpoint={trained.run_dir}", "format=torch_export", "output=own.pt2")
     assert outcome.status == 0, outcome.err
     assert "largest difference from the network's outputs" in outcome.out
     windows = export.example(checkpoint.load(trained.run_dir), 7)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call, launch
+from entry_points import SMALL, call, call_export
 from torch import Tensor
 
 from informer import Forecaster, checkpoint
@@ -201,7 +201,7 @@ def test_it_is_exported(run: Path, folder: Path) -> None:
     pytest.importorskip("onnxruntime")
     outcome = call("export", f"checkpoint={run}", "output=model.safetensors")
     assert outcome.status == 0, outcome.err
-    outcome = launch("export", f"checkpoint={run}", "format=onnx", "output=model.onnx", cwd=folder)
+    outcome = call_export(f"checkpoint={run}", "format=onnx", "output=model.onnx")
     assert outcome.status == 0, outcome.err
     outcome = call("eval", "checkpoint=model.safetensors", "output=again", "plots=none")
     assert outcome.status == 0, outcome.err
