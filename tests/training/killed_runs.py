@@ -5,6 +5,7 @@ moment and then resumed to its end; N_KILLS kills in all. A moment is a call of 
 of, before it or after it; in a forked child the one that the seed chose becomes a SIGKILL. Prints one line a kill.
 """
 
+import gc
 import io
 import os
 import random
@@ -112,6 +113,7 @@ def is_killed(folder: Path, moments: Moments, fatal: int) -> bool:
 def main(seed: int, n_kills: int) -> None:
     """All the runs."""
     torch.set_num_threads(1)
+    gc.set_threshold(100_000, 20, 20)  # as in conftest.py
     draws = random.Random(seed)  # its own: a run sets the seed of the module's
     conversion.register()
     moments = Moments()

@@ -6,6 +6,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,19 @@ from informer.training.tracking.step_log import READ_EVERY
 SAMPLE = ["dataset=sample", *SMALL, TENSORBOARD, "trainer.batch_size=8", "run_dir=run"]
 STEPS = 22
 """Of an epoch: 171 training windows in batches of 8."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The run of this length that nothing stops, made once."""
+
+    @cache
+    def made(length: str) -> Path:
+        run_dir = tmp_path_factory.mktemp("whole") / "run"
+        assert call("train", *SAMPLE[:-1], length, f"run_dir={run_dir}").status == 0
+        return run_dir
+
+    return made
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
@@ -110,7 +124,7 @@ def _fail_at_save(number: int, monkeypatch: pytest.MonkeyPatch, error: int) -> N
 
 @pytest.mark.parametrize(("error", "words"), [(errno.ENOSPC, "No space left"), (errno.EACCES, "Permission denied")])
 def test_a_save_that_fails_leaves_the_one_before(
-    error: int, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    error: int, words: str, whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _fail_at_save(2, monkeypatch, error)
     outcome = call("train", *SAMPLE, "trainer.max_epochs=2")
@@ -122,8 +136,7 @@ def test_a_save_that_fails_leaves_the_one_before(
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert call("train", "resume=run").status == 0
-    assert call("train", *SAMPLE[:-1], "trainer.max_epochs=2", "run_dir=whole").status == 0
-    assert_same_run(Path("whole"), Path("run"))
+    assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
 
 @contextmanager
@@ -174,7 +187,7 @@ def _signalled(name: str, at: Callable[[], bool], number: int, monkeypatch: pyte
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("where", ["step", "validation"])
 def test_a_signal_saves_between_two_steps(
-    number: int, status: int, where: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    number: int, status: int, where: str, whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = iter(range(1, 10_000))
     owner, name, at = (GuardedAdam, "step", 30) if where == "step" else (loop, "mean_loss", 2)
@@ -192,11 +205,12 @@ def test_a_signal_saves_between_two_steps(
     monkeypatch.chdir(folder)
     assert call("train", "resume=run/last.pt").status == 0
     assert "interrupted" not in call("predict", "checkpoint=run", sample, "output=forecasts").out
-    assert call("train", *SAMPLE[:-1], "trainer.max_epochs=2", "run_dir=whole").status == 0
-    assert_same_run(Path("whole"), Path("run"))
+    assert_same_run(whole("trainer.max_epochs=2"), Path("run"))
 
 
-def test_ctrl_c_while_scoring_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_scoring_says_how_to_go_on(
+    whole: Callable[[str], Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails if it ends with only the word `interrupted`: the training before may have taken hours."""
     _signalled("score_best", lambda: True, signal.SIGINT, monkeypatch, run)
     outcome = call("train", *SAMPLE, "trainer.max_steps=3")
@@ -206,8 +220,7 @@ def test_ctrl_c_while_scoring_says_how_to_go_on(folder: Path, monkeypatch: pytes
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert call("train", "resume=run").status == 0
-    assert call("train", *SAMPLE[:-1], "trainer.max_steps=3", "run_dir=whole").status == 0
-    assert_same_run(Path("whole"), Path("run"))
+    assert_same_run(whole("trainer.max_steps=3"), Path("run"))
 
 
 def test_ctrl_c_after_the_scores_are_saved_proposes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
