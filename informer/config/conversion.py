@@ -6,9 +6,9 @@ Functions of this module return checked configurations, never a DictConfig.
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict, field, is_dataclass, make_dataclass
+from dataclasses import asdict, dataclass, field, is_dataclass, make_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
@@ -159,21 +159,25 @@ def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
     return cast(Node, _merged(_node(schema), plain))
 
 
-_MERGED: dict[tuple[int, str], Any] = {}
-_MOST_MERGED = 8
-"""Nodes kept: loading a checkpoint or resuming a run reads each of a few nodes several times."""
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """A saved node, to be merged into `strict`; two with the same key are the same."""
+
+    key: tuple[int, str]
+    strict: Any = field(compare=False)
+    plain: Mapping[str, Any] = field(compare=False)
+
+
+@lru_cache(maxsize=8)  # loading a checkpoint or resuming a run reads each of a few nodes several times
+def _merged_once(saved: _Saved) -> Any:
+    return _to_object(OmegaConf.merge(saved.strict, dict(saved.plain)))
 
 
 def _merged(strict: Any, plain: Mapping[str, Any]) -> Any:
     """A saved node merged into `strict`, which is one of `_NODES` or `_TRAIN_NODES`, as its dataclass."""
     try:
-        key = id(strict), repr(plain)  # unlike ==, repr distinguishes 1, 1.0 and True
-        if key not in _MERGED:
-            typed = _to_object(OmegaConf.merge(strict, dict(plain)))
-            while len(_MERGED) >= _MOST_MERGED:
-                del _MERGED[next(iter(_MERGED))]
-            _MERGED[key] = typed
-        return deepcopy(_MERGED[key])
+        # unlike ==, repr distinguishes 1, 1.0 and True
+        return deepcopy(_merged_once(_Saved((id(strict), repr(plain)), strict, plain)))
     except InputError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves
