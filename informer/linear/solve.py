@@ -145,7 +145,7 @@ def penalties(
     age = np.maximum(rows / layout.season, NEWEST)
     floor = np.finfo(float).tiny + 1e-9 * square[:lookback].mean()
     history = (age**strengths.taper * max(float(square[:lookback].mean()), floor))[:, None]
-    if strengths.aligned < 1:
+    if strengths.aligned != 1:
         lag = rows[:, None] + layout.steps_ahead
         history = np.where(lag % layout.repeated == 0, strengths.aligned * history, history)
     further = np.maximum(square[lookback:], floor)

@@ -1,7 +1,7 @@
 """Settings of a linear map."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any
 
@@ -52,7 +52,7 @@ class Strengths:
         )
         further = ", ".join(f"{group.value} ({penalty:g})" for group, penalty in self.groups.items() if penalty < inf)
         reference = "last value" if self.last else "mean"
-        aligned = f", whole seasons ago {self.aligned:.2g} of it" if self.aligned < 1 else ""
+        aligned = f", whole seasons ago {self.aligned:.2g} of it" if self.aligned != 1 else ""
         naive = f"; {self.naive:.0%} of the seasonal naive" if self.naive else ""
         return (
             f"{self.lookback} rows of history minus their {reference}; {maps} (penalty {self.shared:g} times age to "
@@ -91,7 +91,7 @@ class Strengths:
         """
         entries = {"own": inf, "naive": 0.0, "aligned": 1.0, "weight": 1.0, **plain}
         groups = entries.pop("groups", {})
-        names = {"lookback", "last", "taper", "aligned", "shared", "own", "naive", "weight"}
+        names = {entry.name for entry in fields(cls)} - {"groups"}
         sound = set(entries) == names and isinstance(groups, Mapping) and set(groups) <= set(Group.__members__)
         if sound:
             numbers = {name: value for name, value in entries.items() if name != "last"}

@@ -34,16 +34,17 @@ def test_each_step_has_the_solution_of_its_own_system(has_prior: bool) -> None:
     np.testing.assert_allclose(solve(normal, penalty, prior), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("aligned", [0.1, 3.0])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("taper", [0.0, 2.0])
-def test_maps_equal_ridge_on_inputs_scaled_step_by_step(taper: float, last: bool) -> None:
+def test_maps_equal_ridge_on_inputs_scaled_step_by_step(taper: float, last: bool, aligned: float) -> None:
     """An input times s, with penalty 1, is an input with penalty 1 / s^2."""
     rng = np.random.default_rng(1)
     series = np.sin(np.arange(300) * 2 * np.pi / SEASON) + rng.normal(size=300)
     windows = sliding_window_view(series, SEQ + max(STEPS) + 1)
     raw = windows[:, [*range(SEQ), *(SEQ + step for step in STEPS)]]
     moments = Moments(raw.T @ raw, len(raw))
-    strengths = Strengths(lookback=13, last=last, taper=taper, aligned=0.1, shared=7.0, own=3.0)
+    strengths = Strengths(lookback=13, last=last, taper=taper, aligned=aligned, shared=7.0, own=3.0)
     shared = fit_shared(moments, LAYOUT, strengths)
     own = fit_own(moments, 0, shared, LAYOUT, strengths)
 
@@ -52,7 +53,7 @@ def test_maps_equal_ridge_on_inputs_scaled_step_by_step(taper: float, last: bool
     x, y = history - reference, raw[:, SEQ:] - reference
     for place, step in enumerate(STEPS):
         lag = np.arange(13, 0, -1) + step
-        share = np.where(lag % SEASON == 0, 0.1, 1.0)
+        share = np.where(lag % SEASON == 0, aligned, 1.0)
         penalty = share * np.maximum(np.arange(13, 0, -1) / SEASON, 0.2) ** taper * (x**2).mean()
         expected = np.zeros(13)
         for strength, found in ((7.0, shared), (3.0, own)):
