@@ -188,8 +188,7 @@ def fit_ridge(
         InputError: a part has no windows, or a step of the horizon is never observed.
     """
     fitted, held_out = (_moments(windows, known, positions, max_rows) for windows in (train, val))
-    design, response = fitted.as_rows()
-    weights = {penalty: _solve(design, response, penalty) for penalty in penalties}
+    weights = {penalty: fitted.solve(penalty) for penalty in penalties}
     best = min(weights, key=lambda penalty: held_out.rank(weights[penalty]))
     note = (
         f"ridge: one linear map {train.sizes.seq_len} -> {train.sizes.pred_len} shared by all columns, "
@@ -218,16 +217,7 @@ class RidgeRefit:
             moments = _moments(later, NO_EFFECTS, self._ridge.positions, sys.maxsize)
             self._moments = moments if self._moments is None else self._moments + moments
         assert self._moments is not None, "the first windows are some"
-        weight = _solve(*self._moments.as_rows(), self._ridge.penalty)
-        return replace(self._ridge, weight=torch.from_numpy(weight))
-
-
-@one_blas_thread
-def _solve(design: np.ndarray, response: np.ndarray, penalty: float) -> np.ndarray:
-    from sklearn.linear_model import Ridge  # forecasting, which fits nothing, starts faster without it
-
-    model = Ridge(penalty, fit_intercept=False, solver="cholesky").fit(design, response)
-    return np.atleast_2d(model.coef_).T
+        return replace(self._ridge, weight=torch.from_numpy(self._moments.solve(self._ridge.penalty)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -242,14 +232,9 @@ class _Moments:
         return _Moments(self.gram + other.gram, self.cross + other.cross, self.windows + other.windows)
 
     @one_blas_thread
-    def as_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """seq_len rows with the same moments: fitting these rows equals fitting all of them."""
-        values, vectors = np.linalg.eigh(self.gram)
-        # Without its mean X lacks one direction, and constant columns remove more: those rows stay zero.
-        nonzero = values > values[-1] * len(values) * np.finfo(float).eps
-        root = np.sqrt(values, where=nonzero, out=np.zeros_like(values))[:, None]
-        rotated = vectors.T @ self.cross
-        return root * vectors.T, np.divide(rotated, root, where=root > 0, out=np.zeros_like(rotated))
+    def solve(self, penalty: float) -> np.ndarray:
+        """The weight that minimises |X W - Y|^2 + penalty |W|^2."""
+        return np.linalg.solve(self.gram + penalty * np.eye(len(self.gram)), self.cross)
 
     def rank(self, weight: np.ndarray) -> float:
         """|X weight - Y|^2 - |Y|^2; the second term is constant."""
