@@ -11,8 +11,10 @@ from rich.console import Console
 
 from informer import progress
 from informer.build import build_data
+from informer.config.calendar import DATE_FIELDS
 from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import TrainConfig
+from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
 from informer.data.sources import Source
 from informer.errors import InputError
@@ -120,9 +122,18 @@ class TrialRunner:
         )
 
     def begin_with(self, start: Start) -> None:
-        """Start all later networks from this linear forecast."""
-        floor = start.floor or self.settings.model.floor
-        self.settings = replace(self.settings, model=replace(self.settings.model, maps=start.maps, floor=floor))
+        """Start all later networks from this linear forecast, without the dates that it does not need.
+
+        From the time of year a network can learn single dates by heart, so it reads these fields only if the maps do.
+        """
+        settings, frequency = self.settings, self.source.panel[0].frequency
+        floor = start.floor or settings.model.floor
+        if settings.dataset.calendar is None and not any("year" in maps["groups"] for maps in start.maps):
+            usual = mark_fields(frequency, settings.model.marks)
+            fields = [name for name in usual if name not in DATE_FIELDS]
+            if fields and len(fields) < len(usual):
+                settings = replace(settings, dataset=replace(settings.dataset, calendar=fields))
+        self.settings = replace(settings, model=replace(settings.model, maps=start.maps, floor=floor))
 
     def trial(self, values: Values, *, steps: int, seconds: float) -> float:
         """Validation loss of a network after `steps` optimiser steps; infinite if training fails.

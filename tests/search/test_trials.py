@@ -84,6 +84,25 @@ def test_the_history_of_the_linear_forecast_is_one_of_those_offered() -> None:
     assert "stopped early" not in start.note
 
 
+@pytest.mark.parametrize(
+    ("overrides", "groups", "calendar"),
+    [
+        ([], {"day": 1.0}, ["hour", "weekday"]),
+        ([], {"week": 1.0, "year": 10.0}, None),
+        (["dataset.calendar=[hour,month]"], {}, ["hour", "month"]),
+        (["model.embed=fixed"], {}, ["weekday", "hour"]),
+    ],
+)
+def test_networks_read_dates_only_if_the_linear_forecast_does(
+    overrides: list[str], groups: dict[str, float], calendar: list[str] | None
+) -> None:
+    """Red if a network could learn single dates, or fields that the user chose are changed."""
+    runner = begun(*overrides, groups=groups)
+    assert runner.settings.dataset.calendar == calendar
+    network = with_values(runner.settings, {**cheapest(runner.settings, 24), "model.embed": "timeF"})
+    assert network.dataset.calendar == calendar
+
+
 def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
     """Its loss is that of the run with the same settings, to the last bit: after 1.5 epochs, dropout and all."""
     runner = begun("optim.lr=3e-3", "seq_len=24", "label_len=12", "seed=3", shared=1e6)
@@ -93,6 +112,7 @@ def test_a_trial_is_the_run_that_it_stands_for(folder: Path) -> None:
     loss = runner.trial(values, steps=9, seconds=math.inf)
     arguments = ["dataset=sample", "model=informer_plus", *TINY, "optim.schedule=cosine", "optim.lr=3e-3", "seq_len=24"]
     arguments += ["model.skip=maps", "model.maps=[{lookback:24,last:false,taper:0.0,shared:1e6,groups:{}}]"]
+    arguments += ["dataset.calendar=[hour,weekday]"]
     arguments += ["label_len=12", f"model.patch_len={values['model.patch_len']}", "trainer.max_steps=9", "seed=3"]
     assert call("train", *arguments, "trainer.max_epochs=2", "run_dir=run").status == 0
     last = checkpoint.load(Path("run/last.pt"))
