@@ -9,13 +9,17 @@ For forecast f, actual y, averaged over windows, steps and columns:
   sMAPE 200 mean |f - y| / (|f| + |y|)       percent, 0 to 200; 0 where both are zero
   MASE  MAE / in-sample MAE of the seasonal naive forecast, per column, then averaged over columns
         (Hyndman & Koehler 2006, "Another look at measures of forecast accuracy"); free of units
+  WQL   weighted quantile loss: 2 sum pinball / sum |y|, mean over the quantiles (Park et al. 2022, "Learning Quantile
+        Functions without Quantile Crossing for Distribution-free Time Series Forecasting"); free of units, only of
+        forecasters with quantiles
 
 Actual values that are missing (NaN) do not count: a mean is over those that are observed.
 
 Averages over columns in the data's own units mix those units; compare models there column by column.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -29,11 +33,17 @@ AT_ONCE = 1 << 17
 """Values whose errors exist at once: what a processor's cache holds, as each is read many times."""
 
 METRICS = ("mse", "mae", "rmse", "mape", "smape", "mase")
+WQL = "wql"
+"""Of forecasters with quantiles; see the module's docstring."""
 PERCENT = ("mape", "smape")
 """Relative to actual values: of little meaning in scaled units, where zero is the mean of the training rows."""
 
 Scores = dict[str, list[float]]
 """Metric name -> values."""
+
+QuantileForecast = Callable[[slice], Iterable[tuple[float, Float[Tensor, "k within n"]]]]
+"""Level and scaled values of each quantile for these windows of a batch, one level at a time, since all of them need
+several times the memory of the forecast. There may be fewer steps than in the forecast."""
 
 
 def to_float64(x: Tensor) -> Tensor:
@@ -75,6 +85,7 @@ class ErrorSums:
         self.mase_scale = to_float64(mase_scale)
         self.windows = 0
         self._sums: Tensor | None = None
+        self._quantile_sums: Tensor | None = None
 
     def add(self, forecast: Float[Tensor, "b pred_len n"], actual: Float[Tensor, "b pred_len n"]) -> None:
         """Add the windows of one batch."""
@@ -94,6 +105,13 @@ class ErrorSums:
         )
         self._sums = sums if self._sums is None else self._sums + sums
         self.windows += len(forecast)
+
+    def add_pinball(self, loss: Float[Tensor, "b within n"], actual: Float[Tensor, "b within n"]) -> None:
+        """Add pinball losses, means over the quantiles, of the windows of one batch."""
+        actual = to_float64(actual)
+        missing = actual.isnan()
+        sums = torch.stack([part.masked_fill(missing, 0.0).sum(dim=0) for part in (to_float64(loss), actual.abs())])
+        self._quantile_sums = sums if self._quantile_sums is None else self._quantile_sums + sums
 
     @property
     def zero_actuals(self) -> int:
@@ -139,6 +157,9 @@ class ErrorSums:
             "smape": 200 * symmetric / count,
             "mase": ratio.sum(dim=axes) / share.sum(dim=axes),
         }
+        if self._quantile_sums is not None:
+            loss, size = self._quantile_sums.sum(dim=axes)
+            metrics[WQL] = 2 * loss / size.where(size > 0, torch.nan)
         return {name: values.flatten().tolist() for name, values in metrics.items()}
 
 
@@ -175,11 +196,15 @@ class Errors:
         forecast: Float[Tensor, "b pred_len n"],
         actual: Float[Tensor, "b pred_len n"],
         units: Units,
+        quantiles: QuantileForecast | None = None,
     ) -> None:
         """Add the windows of one batch of scaled values."""
         few = max(AT_ONCE // max(forecast[0].numel(), 1), 1) if len(forecast) else 1
-        for chunk in zip(forecast.split(few), actual.split(few), units.split(few), strict=True):
+        chunks = zip(forecast.split(few), actual.split(few), units.split(few), strict=True)
+        for begin, chunk in zip(count(step=few), chunks, strict=False):
             self._add(*chunk)
+            if quantiles is not None:
+                self._add_quantiles(quantiles(slice(begin, begin + few)), *chunk[1:])
 
     def _add(self, forecast: Tensor, actual: Tensor, units: Units) -> None:
         in_standard = [units.standard(values) for values in (forecast, actual)]
@@ -195,6 +220,21 @@ class Errors:
         measures = (error.square(), error, absolute)
         means = [measure.mean(dim=(1, 2)) / share.clamp(min=1 / error[0].numel()) for measure in measures]
         self._windows.append(torch.stack([*means, share], dim=1).cpu().numpy())
+
+    def _add_quantiles(self, quantiles: Iterable[tuple[float, Tensor]], actual: Tensor, units: Units) -> None:
+        standard, n = units.standard(actual), 0
+        total = torch.zeros_like(standard)
+        for level, values in quantiles:
+            # in place, in half the time that `pinball` takes: level e - min(e, 0)
+            error = standard[:, : values.shape[1]] - units.standard(values)
+            total = total[:, : values.shape[1]].add_(error, alpha=level).sub_(error.clamp_(max=0))
+            n += 1
+        actual, standard = actual[:, : total.shape[1]], standard[:, : total.shape[1]]
+        loss = to_float64(total) / n
+        self.scaled.add_pinball(loss, standard)
+        # differences in the data's units are a multiple of those of `Units.standard`
+        factor = (units.scale if units.plain is None else units.plain)[:, None]
+        self.original.add_pinball(loss.to(factor.device) * factor, units.original(actual))
 
 
 def _original(scaled: Float[Tensor, "b pred_len n"], units: Units) -> Float[Tensor, "b pred_len n"]:

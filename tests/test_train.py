@@ -116,6 +116,8 @@ def test_hyper_parameters_with_final_metrics(events: EventAccumulator, trained: 
     overall = report["scores"]["informer"]["scaled"]["overall"]
     assert events.Scalars("test/mse")[0].value == pytest.approx(overall["mse"])
     assert events.Scalars("test/mae")[0].value == pytest.approx(overall["mae"])
+    in_units = report["scores"]["informer"]["original"]["overall"]
+    assert events.Scalars("test/wql")[0].value == pytest.approx(in_units["wql"])
 
 
 def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +125,9 @@ def test_the_test_part_is_seen_once_at_the_end(folder: Path, monkeypatch: pytest
     batch = Windows.batch
 
     def spy(self: Windows, indices: torch.Tensor) -> Any:
-        part = {N_TRAIN: "train", N_VAL: "val", N_TEST: "test"}[len(self)]
+        # the last two: windows on which ridge and the seasonal naive are calibrated
+        parts = {N_TRAIN: "train", N_VAL: "val", N_TEST: "test", 2 * N_VAL: "ridge", N_TRAIN + 2 * N_VAL: "naive"}
+        part = parts[len(self)]
         if seen[-1:] != [part]:
             seen.append(part)
         return batch(self, indices)

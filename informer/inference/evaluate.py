@@ -16,10 +16,11 @@ from informer.inference.baselines import Baseline, FittedBaseline, bounded, fit_
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration
+from informer.inference.quantile_forecasts import CalibratedBaseline, calibrate, model_quantiles
 from informer.inference.season import best_seasonal_naive
 from informer.linear.fold import effects_of
 from informer.metrics import Errors, MaseScale, seasonal_scale
-from informer.models.base import ForecastModel, model_output, point, quantiles_of
+from informer.models.base import ForecastModel, model_output, point
 
 ForecastFunction = Callable[[Batch], Float[Tensor, "b pred_len n"]]
 """Scaled targets for a batch; must not use `batch.target` except for its shape."""
@@ -36,7 +37,8 @@ def evaluate(
     """Errors over all windows; the batch size affects speed and memory, not the result.
 
     Args:
-        forecast: maps a batch to scaled targets; a model must already be in eval mode.
+        forecast: maps a batch to scaled targets; a model must already be in eval mode. Quantiles of a calibrated
+            baseline are scored too.
         windows: windows to forecast.
         mase_scale: see `training_scale`.
         batch_size: windows per batch.
@@ -48,7 +50,9 @@ def evaluate(
         raise InputError("evaluation: expected at least one window, found none; use more rows or a shorter seq_len")
     errors = Errors(mase_scale)
     for batch in windows.batches(batch_size):
-        errors.add(forecast(batch), batch.target, batch.units)
+        ahead = forecast(batch)
+        quantiles = forecast.quantiles(batch, ahead) if isinstance(forecast, CalibratedBaseline) else None
+        errors.add(ahead, batch.target, batch.units, quantiles)
     return errors
 
 
@@ -83,7 +87,7 @@ def compare(
     data: Data,
     name: str = "informer",
     batch_size: int = 256,
-    baselines: Sequence[Baseline] | None = None,
+    baselines: Sequence[Baseline | CalibratedBaseline] | None = None,
 ) -> Evaluation:
     """Compare a forecaster with baselines on the same windows.
 
@@ -94,20 +98,33 @@ def compare(
             and penalty.
         name: name of the model in the report.
         batch_size: windows per batch.
-        baselines: fitted baselines; None: `fit_baselines(data)`.
+        baselines: fitted baselines, whose quantiles are scored if they are calibrated; None: `fit_baselines(data)`.
 
     Raises:
         InputError: a part without windows.
     """
     baselines = fit_baselines(data) if baselines is None else baselines
-    forecasts: dict[str, ForecastFunction] = {name: forecast} | {baseline.name: baseline for baseline in baselines}
     scale = training_scale(data)
-    errors = {key: evaluate(each, windows, mase_scale=scale, batch_size=batch_size) for key, each in forecasts.items()}
+    errors = evaluate(forecast, windows, mase_scale=scale, batch_size=batch_size)
+    return _compared({name: errors}, windows, data=data, mase_scale=scale, batch_size=batch_size, baselines=baselines)
+
+
+def _compared(
+    own: dict[str, Errors],
+    windows: Windows,
+    *,
+    data: Data,
+    mase_scale: MaseScale,
+    batch_size: int,
+    baselines: Sequence[Baseline | CalibratedBaseline],
+) -> Evaluation:
+    """Compare the errors of a model, by its name, with those of baselines."""
+    errors = {each.name: evaluate(each, windows, mase_scale=mase_scale, batch_size=batch_size) for each in baselines}
     several = len(data.panel) > 1
     return Evaluation(
-        model=name,
+        model=next(iter(own)),
         columns=data.targets,
-        errors=errors,
+        errors=own | errors,
         notes=(*(baseline.note for baseline in baselines), *_roots(data)),
         series=[series.name for series in data.panel] if several else (),
         owners=windows.series(torch.arange(len(windows))).cpu().numpy() if several else np.empty(0, dtype=np.int64),
@@ -132,23 +149,43 @@ def score(
     *,
     batch_size: int,
     calibration: Calibration | None = None,
-    baselines: Sequence[FittedBaseline] | None = None,
+    baselines: Sequence[CalibratedBaseline] | None = None,
 ) -> Evaluation:
     """Score the model, its intervals and quantiles, and the baselines on the test part; sets eval mode.
 
-    The baselines are clipped at zero where the model is.
+    Args:
+        model, data: the model and the data of its run.
+        batch_size: windows per batch.
+        calibration: calibration of the model's intervals, if any.
+        baselines: see `baselines_for`, which is called without them.
+
+    Raises:
+        InputError: a part without windows.
     """
     model.eval()
-    quantiles = quantiles_of(model)
-    spread, targets = IntervalScores(quantiles, calibration), data.columns.positions(data.targets)
-
-    def forecast(batch: Batch) -> Tensor:
-        output = model_output(model, batch)
-        spread.add(output, batch.target, batch.enc_x[:, :, targets], units=batch.units)
-        return point(output, quantiles)
-
-    clipped_baselines = bounded(fit_baselines(data) if baselines is None else baselines, model)
-    evaluation = compare(
-        forecast, data.test, data=data, name=model.family, batch_size=batch_size, baselines=clipped_baselines
+    baselines = baselines_for(model, data) if baselines is None else baselines
+    spread = IntervalScores(model.quantiles, calibration)
+    scale, targets = training_scale(data), data.columns.positions(data.targets)
+    errors = Errors(scale)
+    with torch.inference_mode():
+        for batch in data.test.batches(batch_size):
+            output, history = model_output(model, batch), batch.enc_x[:, :, targets]
+            spread.add(output, batch.target, history, units=batch.units)
+            quantiles = model_quantiles(model, output, calibration, history, batch.units)
+            errors.add(point(output, model.quantiles), batch.target, batch.units, quantiles)
+    evaluation = _compared(
+        {model.family: errors}, data.test, data=data, mase_scale=scale, batch_size=batch_size, baselines=baselines
     )
     return replace(evaluation, intervals=spread.intervals, quantiles=spread.quantiles)
+
+
+def baselines_for(
+    model: ForecastModel, data: Data, fitted: Sequence[FittedBaseline] | None = None
+) -> list[CalibratedBaseline]:
+    """Baselines for the comparison with a model: clipped at zero where it is, with quantiles of the same levels.
+
+    Args:
+        fitted: fitted baselines; None: `fit_baselines(data)`.
+    """
+    clipped = bounded(fit_baselines(data) if fitted is None else fitted, model)
+    return calibrate(clipped, data, model.quantiles)

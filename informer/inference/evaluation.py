@@ -20,7 +20,7 @@ from informer.files import write_atomic
 from informer.inference.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.inference.by_series import MOST_WORST, by_series, worst_series
 from informer.inference.coverage import Means
-from informer.metrics import METRICS, PERCENT, Errors, ErrorSums
+from informer.metrics import METRICS, PERCENT, WQL, Errors, ErrorSums
 
 UNITS = ("scaled", "original")
 ROW = ("model", "units", "column", "step", "metric", "value")
@@ -186,7 +186,7 @@ class Evaluation:
             for units in UNITS:
                 sums: ErrorSums = getattr(errors, units)
                 overall, by_step, by_column = sums.overall(), sums.by_step(), sums.by_column()
-                for metric in METRICS:
+                for metric in overall:
                     yield name, units, "all", "all", metric, overall[metric]
                     for step, value in enumerate(by_step[metric], start=1):
                         yield name, units, "all", step, metric, value
@@ -223,18 +223,22 @@ class Evaluation:
     def table(self) -> Table:
         """Overall scores, the model first, in scaled and in original units."""
         title = f"{counted(self.windows, 'window')}, {counted(len(self.columns), 'column')}"
-        # no rules between columns, so that eight columns fit into 80 characters
+        # no rules between columns, so that nine columns fit into 80 characters
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
         for heading in ("units", "model"):
             table.add_column(heading)
-        for metric in METRICS:
+        has_quantiles = any(WQL in errors.scaled.overall() for errors in self.errors.values())
+        metrics = (*METRICS, WQL) if has_quantiles else METRICS
+        for metric in metrics:
             table.add_column(_heading(metric), justify="right")
         for units in UNITS:
             for name, errors in self.errors.items():
                 overall = getattr(errors, units).overall()
                 style = "bold" if name == self.model else None
                 none = PERCENT if units == "scaled" else ()
-                cells = ("-" if metric in none else f"{overall[metric]:.4g}" for metric in METRICS)
+                cells = (
+                    "-" if metric in none or metric not in overall else _shown(overall[metric]) for metric in metrics
+                )
                 table.add_row(units, name, *cells, style=style, end_section=name == list(self.errors)[-1])
         return table
 
@@ -264,6 +268,11 @@ class Evaluation:
 def _heading(metric: str) -> str:
     percent = {"mape": "MAPE %", "smape": "sMAPE %"}
     return percent.get(metric, metric.upper())
+
+
+def _shown(value: float) -> str:
+    """At most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}".replace("e+", "e")
 
 
 def _finite(value: Any) -> Any:

@@ -9,8 +9,9 @@ has intervals in its own units.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from informer.checkpoint.format import Checkpoint
-from informer.data.windows import Windows
+from informer.data.windows import Batch, Windows
 from informer.errors import InputError
 from informer.models.base import model_forecast
 
@@ -202,10 +203,14 @@ class Residuals:
     differences: Float[Tensor, "n c"]
     lag: int
 
-    def calibration(self) -> Calibration:
-        """Calibration with the power of POWERS that has the lowest interval score on these windows."""
+    def calibration(self, compared: int | None = None) -> Calibration:
+        """Calibration with the power of POWERS that has the lowest interval score on these windows.
+
+        Args:
+            compared: number of errors from which the power is selected; None: COMPARED.
+        """
         usual = self.differences.nanmedian(dim=0).values.nan_to_num(0.0)
-        every = max(self.errors.numel() // COMPARED, 1)
+        every = max(self.errors.numel() // (compared or COMPARED), 1)
         sample = Residuals(self.errors[::every], self.differences[::every], self.lag)
         variations = [Variation(self.lag, power, usual) for power in POWERS]
         best = min(variations, key=lambda variation: sample._interval_score(sample._calibration(variation)))
@@ -234,22 +239,30 @@ class Residuals:
 
 
 @torch.inference_mode()
-def residuals(model: nn.Module, windows: Windows, *, batch_size: int, lag: int, targets: Sequence[int]) -> Residuals:
-    """Residuals of a model on windows that it was not fitted on.
+def residuals(
+    model: nn.Module | Callable[[Batch], Float[Tensor, "b pred_len n"]],
+    windows: Windows,
+    *,
+    batch_size: int,
+    lag: int,
+    targets: Sequence[int],
+) -> Residuals:
+    """Residuals of a forecaster on windows that it was not fitted on.
 
     Of a quantile model, those of its median, so that every level is available and intervals are nested.
 
     Args:
-        model: in eval mode.
+        model: in eval mode; or a function that maps a batch to scaled targets.
         windows: thinned evenly above MAX_NUMBERS errors.
         batch_size: windows per batch.
         lag: see `lag_of`.
         targets: indices of the targets among the inputs.
     """
+    forecast = partial(model_forecast, model) if isinstance(model, nn.Module) else model
     per_window = windows.batch(torch.tensor([0])).target.numel()
     errors, variations = [], []
     for batch in windows.thinned(max(MAX_NUMBERS // per_window, 1)).batches(batch_size):
-        errors.append((model_forecast(model, batch) - batch.target).abs().float().cpu())
+        errors.append((forecast(batch) - batch.target).abs().float().cpu())
         variations.append(differences(batch.enc_x[:, :, list(targets)], lag).float().cpu())
     return Residuals(torch.cat(errors), torch.cat(variations), lag)
 

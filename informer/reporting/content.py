@@ -57,7 +57,7 @@ class ScoreRow:
 
     Args:
         name: name of the forecaster.
-        metrics: values by the names of `informer.metrics.METRICS`, all in the same units.
+        metrics: values by the names of `informer.metrics.METRICS` and `WQL`, all in the same units; NaN if unknown.
         skill: 1 - MSE / MSE of the model's best baseline; NaN for the model without one.
     """
 

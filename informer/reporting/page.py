@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 
 from informer.errors import InputError
-from informer.metrics import METRICS, PERCENT
+from informer.metrics import METRICS, PERCENT, WQL
 from informer.reporting.content import Card, Content, ScoreRow, TextTable, Tone, signed
 
 ASSETS = Path(__file__).parent / "assets"
 DIGITS = 6
 """Significant digits of numbers in the page."""
-HEADINGS = {"mse": "MSE", "mae": "MAE", "rmse": "RMSE", "mape": "MAPE %", "smape": "sMAPE %", "mase": "MASE"}
+HEADINGS = {
+    "mse": "MSE", "mae": "MAE", "rmse": "RMSE", "mape": "MAPE %", "smape": "sMAPE %", "mase": "MASE", WQL: "WQL"
+}  # fmt: skip
 PHONE_COLUMNS = 4
 """Maximum number of scores next to each other on a phone; more are in two lines."""
 SIGNS = {Tone.good: "✓", Tone.level: "≈", Tone.bad: "!", Tone.neutral: "i"}
@@ -223,7 +225,9 @@ def _losses_note(content: Content) -> str:
 
 
 def _score_table(title: str, rows: Sequence[ScoreRow], content: Content, without: Sequence[str]) -> str:
-    available = [name for name in METRICS if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)]
+    available = [
+        name for name in (*METRICS, WQL) if any(not math.isnan(row.metrics.get(name, math.nan)) for row in rows)
+    ]
     names = [name for name in available if name not in without]
     head = "".join(f'<th scope="col">{HEADINGS[name]}</th>' for name in names)
     body = ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from informer.errors import compared, counted
 from informer.inference.bootstrap import DRAWS, Interval, Winner
-from informer.metrics import METRICS
+from informer.metrics import METRICS, WQL
 from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed
 
 TONES = {
@@ -129,7 +129,7 @@ def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None)
     best = _number(scores[rival][units]["overall"]["mse"]) if rival else math.nan
     rows = []
     for name, by_units in scores.items():
-        overall = {metric: _number(by_units[units]["overall"].get(metric)) for metric in METRICS}
+        overall = {metric: _number(by_units[units]["overall"].get(metric)) for metric in (*METRICS, WQL)}
         skill = 1.0 - overall["mse"] / best if best > 0 else math.nan
         rows.append(ScoreRow(name=name, metrics=overall, skill=skill))
     return rows

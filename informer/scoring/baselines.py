@@ -1,5 +1,6 @@
 """Baselines from the history only: seasonal naive, ridge, and Naive2, the reference of OWA in the M4 competition."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,47 @@ def seasonal_naive(histories: Histories, season: int, steps: int) -> Float64[np.
     """Repeat the last season, filling missing values (NaN) from the season before, or the last observed value if there
     is none."""
     return np.stack([_repeat(history, season, steps) for history in histories])
+
+
+def seasonal_naive_quantiles(
+    histories: Histories, season: int, forecast: Float64[np.ndarray, "u h"], levels: Sequence[float]
+) -> dict[float, Float64[np.ndarray, "u h"]]:
+    """Quantiles around `seasonal_naive` by level; NaN where a history has too few errors.
+
+    Quantile q is the end of a conformal interval of level w = |2 q - 1|: its half width is the ceil((n + 1) w)-th
+    smallest of the n absolute errors of the seasonal naive at the same step ahead over the unit's history, without
+    missing values (NaN).
+
+    Args:
+        forecast: the result of `seasonal_naive`.
+        levels: levels of the quantiles.
+    """
+    widths = sorted({round(abs(2 * level - 1), 8) for level in levels} - {0.0})
+    halves = np.stack([_half_widths(history, season, forecast.shape[1], widths) for history in histories])
+    quantiles = {}
+    for level in levels:
+        width = round(abs(2 * level - 1), 8)
+        half = halves[:, widths.index(width)] if width else np.zeros_like(forecast)
+        quantiles[level] = forecast + math.copysign(1.0, level - 0.5) * half
+    return quantiles
+
+
+def _half_widths(
+    history: Float64[np.ndarray, "_"], season: int, steps: int, widths: Sequence[float]
+) -> Float64[np.ndarray, "w h"]:
+    """Half widths of intervals of the levels `widths`, between 0 and 1; NaN if there are too few errors."""
+    # rows between a value and the one repeated there
+    ahead = np.arange(1, steps + 1)
+    lags = ahead if len(history) < season else season * -(-ahead // season)
+    halves = np.full((len(widths), steps), np.nan)
+    for lag in np.unique(lags):
+        errors = np.abs(history[lag:] - history[:-lag])
+        errors = np.sort(errors[~np.isnan(errors)])
+        for i, width in enumerate(widths):
+            rank = math.ceil(round((len(errors) + 1) * width, 6))
+            if rank <= len(errors):
+                halves[i, lags == lag] = errors[rank - 1]
+    return halves
 
 
 def naive2(histories: Histories, season: int, steps: int) -> Float64[np.ndarray, "u h"]:

@@ -17,10 +17,10 @@ from informer.errors import counted
 from informer.files import write_atomic
 from informer.inference.bootstrap import Interval, skill_interval
 from informer.scoring import metrics
-from informer.scoring.baselines import naive2, ridge, seasonal_naive
+from informer.scoring.baselines import naive2, ridge, seasonal_naive, seasonal_naive_quantiles
 from informer.scoring.units import Units
 
-OWN, NAIVE2 = "forecast", "naive2"
+OWN, NAIVE, NAIVE2 = "forecast", "seasonal naive", "naive2"
 ROW = ("forecaster", "series", "column", "step", "metric", "value")
 HEADINGS = {"mse": "MSE", "mae": "MAE", "mase": "MASE", "smape": "sMAPE %", "owa": "OWA", "wql": "WQL"}
 DIFFERENCES = ("mse", "mase")
@@ -146,11 +146,12 @@ def score_units(units: Units, season: int) -> Scoreboard:
     # baselines are scored in the cells in which the forecast has an actual value
     actual = np.where(np.isnan(units.forecast), np.nan, units.actual)
     cells = {name: metrics.point_cells(values, actual, scales) for name, values in forecasts.items()}
+    quantiles = _quantiles(units, season, forecasts[NAIVE], actual, notes)
     names = list(dict.fromkeys(units.names))
     place = {name: i for i, name in enumerate(names)}
     owners = np.array([place[name] for name in units.names])
     overall, by_step, by_series = (
-        _averaged(units, actual, cells, mean)
+        _averaged(units, actual, cells, quantiles, mean)
         for mean in (
             lambda values: _mean(values.reshape(1, -1)),
             lambda values: _mean(values.T),
@@ -170,7 +171,7 @@ def score_units(units: Units, season: int) -> Scoreboard:
 def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndarray]:
     """Forecasts by name, including baselines; adds remarks about them to `notes`."""
     steps = units.forecast.shape[1]
-    forecasts = {OWN: units.forecast, "seasonal naive": seasonal_naive(units.histories, season, steps)}
+    forecasts = {OWN: units.forecast, NAIVE: seasonal_naive(units.histories, season, steps)}
     fitted = ridge(units.histories, season, steps)
     if fitted is None:
         notes.append("no ridge baseline: a history is too short for it, or too little is observed")
@@ -181,26 +182,51 @@ def _forecasts(units: Units, season: int, notes: list[str]) -> dict[str, np.ndar
     return forecasts
 
 
+def _quantiles(
+    units: Units, season: int, naive: np.ndarray, actual: np.ndarray, notes: list[str]
+) -> dict[str, dict[float, np.ndarray]]:
+    """Quantiles by forecaster and level: those of the forecast, and of the seasonal naive in the same cells."""
+    own = metrics.quantile_forecasts(units.forecast, units.bands)
+    if not own:
+        return {}
+    found, is_short = seasonal_naive_quantiles(units.histories, season, naive, list(own)), np.zeros(len(naive), bool)
+    for level, values in found.items():
+        is_scored = ~np.isnan(own[level] + actual)
+        is_short |= (is_scored & np.isnan(values)).any(axis=1)
+        found[level] = np.where(is_scored, values, np.nan)
+    if is_short.any():
+        notes.append(
+            f"no WQL of the seasonal naive: the history of {counted(int(is_short.sum()), 'forecast')} is too short for "
+            "quantiles of these levels"
+        )
+        return {OWN: own}
+    return {OWN: own, NAIVE: found}
+
+
 def _averaged(
-    units: Units, actual: np.ndarray, cells: Mapping[str, Mapping[str, np.ndarray]], mean: metrics.Mean
+    units: Units,
+    actual: np.ndarray,
+    cells: Mapping[str, Mapping[str, np.ndarray]],
+    quantiles: Mapping[str, Mapping[float, np.ndarray]],
+    mean: metrics.Mean,
 ) -> dict[str, dict[str, list[float]]]:
     """Every metric of every forecaster, one value per group."""
     means = {name: {metric: mean(values) for metric, values in by_metric.items()} for name, by_metric in cells.items()}
     for name, by_metric in means.items():
         by_metric["owa"] = metrics.owa(by_metric, means[NAIVE2])
         if name == OWN:
-            by_metric |= _spread(units, actual, mean)
+            by_metric |= _coverage(units, actual, mean)
+        if name in quantiles:
+            by_metric["wql"] = metrics.weighted_quantile_loss(quantiles[name], actual, mean)
     return {name: {metric: each.tolist() for metric, each in by_metric.items()} for name, by_metric in means.items()}
 
 
-def _spread(units: Units, actual: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
-    """Coverage of each interval, and weighted quantile loss."""
-    coverage = {
+def _coverage(units: Units, actual: np.ndarray, mean: metrics.Mean) -> dict[str, np.ndarray]:
+    """Coverage of each interval."""
+    return {
         f"coverage{level}": mean(metrics.inside_cells(units.bands[f"lo{level}"], units.bands[f"hi{level}"], actual))
         for level in metrics.levels_of(list(units.bands))
     }
-    quantiles = metrics.quantile_forecasts(units.forecast, units.bands)
-    return coverage | ({"wql": metrics.weighted_quantile_loss(quantiles, actual, mean)} if quantiles else {})
 
 
 def _differences(cells: Mapping[str, Mapping[str, np.ndarray]]) -> list[Difference]:

@@ -15,9 +15,11 @@ from informer.checkpoint.restore import restore_model
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import FittedBaseline
-from informer.inference.evaluate import score
+from informer.inference.evaluate import baselines_for, score
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import Calibration, Residuals
+from informer.inference.quantile_forecasts import CalibratedBaseline
+from informer.metrics import WQL
 from informer.models.base import ForecastModel
 from informer.training.combination import combined, combiner, table_of
 from informer.training.describe import checkpoint_facts
@@ -80,7 +82,8 @@ def score_best(
     calibration = None if errors is None else errors.calibration()
     if calibration is not None or COMBINED in saved.data or is_continued:
         checkpoint.save(path, replace(saved, calibration=None if calibration is None else calibration.state()))
-    return _scored(best, settings, data, calibration, baselines, searched), errors
+    calibrated = baselines_for(best, data, baselines)
+    return _scored(best, settings, data, calibration, calibrated, searched), errors
 
 
 def _scored(
@@ -88,7 +91,7 @@ def _scored(
     settings: TrainConfig,
     data: Data,
     calibration: Calibration | None,
-    baselines: Sequence[FittedBaseline],
+    baselines: Sequence[CalibratedBaseline],
     searched: SearchResult | None,
 ) -> Evaluation:
     """Score on all test windows, or on evenly spaced ones if the time budget requires it."""
@@ -127,6 +130,9 @@ def final_metrics(evaluation: Evaluation, stopping: EarlyStopping) -> dict[str, 
     metrics = {"test/skill": evaluation.skill, "test/mse": model_scores["mse"], "test/mae": model_scores["mae"]}
     metrics |= {f"test/mse_{tag_of(name)}": other["mse"] for name, other in scaled.items()}
     metrics |= {f"test/coverage_{name}": means.overall()["coverage"] for name, means in evaluation.intervals.items()}
+    original = evaluation.errors[evaluation.model].original.overall()
+    if WQL in original:
+        metrics["test/wql"] = original[WQL]
     if evaluation.quantiles:
         metrics["test/pinball"] = evaluation.mean_pinball
     return metrics | {"val/best_loss": stopping.best_loss}

@@ -24,6 +24,7 @@ from informer.models.base import model_forecast
 from informer.reporting.content import Content, Tone
 from informer.reporting.description import command_of
 from informer.reporting.forecast_content import forecast_content
+from informer.reporting.page import to_html
 from informer.reporting.run_content import IDLE, _adds_to_a_start, _what_is_missing, run_content
 from informer.reporting.saved_scores import add_scores
 from informer.reporting.test_pass import CYCLES, chosen_windows
@@ -49,6 +50,26 @@ def test_scores_in_the_report_are_those_of_the_run(panel_run: Path, content) -> 
     assert by_step.mse["informer"] == pytest.approx(steps)
     assert content.title == "data: 6 hours ahead"
     assert content.subtitle.startswith("2 columns: hourly forecast from the last 48 hours of history. Model: ")
+
+
+def test_quantile_losses_in_the_report_are_those_of_the_run(panel_run: Path, content) -> None:
+    """In both tables of the page, the last score before the skill; a run that saved none has no such column."""
+    saved = json.loads((panel_run / "metrics.json").read_text())
+    for rows, units in ((content.scaled, "scaled"), (content.original, "original")):
+        by_name = {row.name: row.metrics["wql"] for row in rows}
+        assert by_name == {name: scores[units]["overall"]["wql"] for name, scores in saved["scores"].items()}
+    page = to_html(content)
+    assert page.count('<th scope="col">WQL</th><th scope="col">Skill</th>') == 2
+    assert f'<td data-label="WQL">{by_name["ridge"]:.4g}</td>' in page
+
+    for scores in saved["scores"].values():
+        for units in scores.values():
+            for values in (units["overall"], units["by_step"], *units["by_column"].values()):
+                del values["wql"]
+    older = Content(title="", verdict="")
+    add_scores(older, saved)
+    assert ">WQL<" not in to_html(older)
+    assert to_html(older).count('<th scope="col">MASE</th>') == 2
 
 
 @pytest.mark.parametrize(

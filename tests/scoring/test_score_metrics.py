@@ -1,6 +1,7 @@
 """Metrics against scikit-learn and against formulas written out value by value."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,51 @@ def test_coverage_and_weighted_quantile_loss(units: Units) -> None:
     y, f = units.actual.ravel(), units.forecast.ravel()
     losses = [2 * mean_pinball_loss(y, f + shift, alpha=q) for q, shift in ((0.1, -1.2), (0.5, 0.0), (0.9, 1.2))]
     assert found.overall[OWN]["wql"] == pytest.approx(np.mean(losses) / np.abs(y).mean())
+
+
+def by_hand(history: list[float], season: int, step: int, percent: int) -> tuple[float, float]:
+    """Forecast of the seasonal naive at a step ahead, and the half width of its interval."""
+    errors, lag = [], season * math.ceil(step / season)
+    for t in range(lag, len(history)):
+        if not math.isnan(history[t] + history[t - lag]):
+            errors.append(abs(history[t] - history[t - lag]))
+    return history[len(history) - lag + step - 1], sorted(errors)[math.ceil((len(errors) + 1) * percent / 100) - 1]
+
+
+@pytest.mark.parametrize("gaps", [(), (3, 17, 18, 40)])
+def test_the_seasonal_naive_has_quantiles_of_the_same_levels(units: Units, gaps: tuple[int, ...]) -> None:
+    """Two seasons ahead its errors are larger. Red if they are those of one step or of all units, if a level is another
+    interval's, if missing values count, or if it is scored where the forecast has no interval."""
+    for history in units.histories:
+        history[list(gaps)] = np.nan
+    units.bands["q20"] = units.forecast - 0.5
+    units.bands["hi80"][0, 2:] = np.nan
+    found = score_units(units, 4)
+    levels, losses = {0.1: -80, 0.2: -60, 0.5: 0, 0.9: 80}, []
+    for level, percent in levels.items():
+        actual, quantiles = [], []
+        for unit, step in np.ndindex(3, 5):
+            if level == 0.9 and unit == 0 and step >= 2:
+                continue
+            center, half = by_hand(units.histories[unit].tolist(), 4, step + 1, abs(percent) or 80)
+            actual.append(units.actual[unit, step])
+            quantiles.append(center + half * np.sign(percent))
+        losses.append(2 * mean_pinball_loss(actual, quantiles, alpha=level) / np.abs(actual).mean())
+    assert found.overall["seasonal naive"]["wql"] == pytest.approx(np.mean(losses))
+    assert len(found.by_step["seasonal naive"]["wql"]) == 5
+    assert len(found.by_series["seasonal naive"]["wql"]) == 3
+    assert "wql" not in found.overall["naive2"]
+
+
+def test_histories_too_short_for_the_quantiles_of_the_seasonal_naive(units: Units) -> None:
+    """An 80 % interval needs four errors, of five steps ahead those of rows eight apart. Red if the loss is that of
+    fewer cells than the forecast's."""
+    for rows, has in ((11, False), (12, True)):
+        short = replace(units, histories=[units.histories[0][-rows:], *units.histories[1:]])
+        found = score_units(short, 4)
+        assert ("wql" in found.overall["seasonal naive"]) == has
+        assert any("no WQL of the seasonal naive: the history of 1 forecast" in note for note in found.notes) != has
+    assert "wql" not in score_units(replace(units, bands={}), 4).overall["seasonal naive"]
 
 
 def test_baselines_are_scored_where_the_forecast_is() -> None:

@@ -21,6 +21,7 @@ from informer.inference.baselines import FittedBaseline, RidgeForecast, RidgeRef
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
+from informer.inference.quantile_forecasts import DECILES, CalibratedBaseline, calibrated, model_quantiles
 from informer.inference.rolling.recursion import recursive_forecast
 from informer.inference.season import seasonal_naive_for
 from informer.linear.known import fit_known
@@ -149,11 +150,15 @@ def moment_in(text: str, series: Series, setting: str) -> pd.Timestamp:
 class RollingScores:
     """Scores of the model's rolling forecasts and of baselines fitted on the rows before the first origin.
 
+    The baselines' quantiles come from their errors on rows before the first origin, also after refits. The deciles of a
+    model without quantiles of its own are those of its calibration, which does not change: adaptive intervals are only
+    those of `how.levels`.
+
     Args:
         model: the forecaster.
         panel: the series.
         firsts: first row of the window of each series' first origin.
-        how: horizon, origins and intervals; intervals are scored up to pred_len.
+        how: horizon, origins and intervals; intervals and quantiles are scored up to pred_len.
     """
 
     def __init__(self, model: TrainedModel, panel: Sequence[Series], firsts: Sequence[int], how: Rolling) -> None:
@@ -164,13 +169,18 @@ class RollingScores:
             for series, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
         ]
         narrow_training = narrowed(training, model.columns.inputs)
-        self._baselines = baselines_before(model, narrow_training)
+        early, later = _windows_before(model, narrow_training)
+        self._baselines = _fitted(model, narrow_training, early, later)
+        clipped, season = bounded(self._baselines, model.model), narrow_training[0].frequency.season
+        calibrated_baselines = calibrated(clipped, [early], [later], season=season, levels=model.quantiles)
+        self._calibrations = {each.name: each.calibration for each in calibrated_baselines}
         self._ridge: RidgeRefit | None = None
         scale = _mase_scale(model, narrow_training)
         self._errors = {baseline.name: Errors(scale) for baseline in self._baselines}
         self._own = Errors(scale)
         horizon = model.check_horizon(how.horizon)
         self._block = -(-horizon // (how.stride or model.sizes.pred_len))  # origins whose forecasts share rows
+        self._levels = model.quantiles or DECILES
         self._spread = IntervalScores(model.quantiles, model.calibration, how.levels)
 
     def add(
@@ -192,15 +202,18 @@ class RollingScores:
             halves: scaled half widths of intervals by level.
         """
         batch, positions = windows.batch(chosen), self._model.columns.positions(self._columns)
-        self._own.add(forecast, actual, batch.units)
         history, within = batch.enc_x[:, :, positions], slice(self._within)
+        quantiles = model_quantiles(self._model.model, output[:, within], self._model.calibration, history, batch.units)
+        self._own.add(forecast, actual, batch.units, quantiles)
         tensors = {level: torch.from_numpy(half) for level, half in halves.items()}
         self._spread.add(output[:, within], actual[:, within], history, tensors, batch.units)
         for baseline in bounded(self._baselines, self._model.model):
             ahead, _ = recursive_forecast(
                 baseline, baseline(batch), windows, chosen, targets=positions, horizon=actual.shape[1]
             )
-            self._errors[baseline.name].add(ahead, actual, batch.units)
+            calibration = self._calibrations[baseline.name]
+            quantiles = CalibratedBaseline(baseline, calibration, self._levels).quantiles(batch, ahead[:, within])
+            self._errors[baseline.name].add(ahead, actual, batch.units, quantiles)
 
     def refit(self, later: Windows) -> None:
         """Refit ridge on these windows and those of all earlier calls, with the same penalty."""
@@ -227,7 +240,12 @@ class RollingScores:
 
 def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[FittedBaseline]:
     """A seasonal naive, and ridge if there are windows for training and validation before the first origin."""
-    sizes, positions = model.sizes, model.columns.positions(model.columns.targets)
+    return _fitted(model, training, *_windows_before(model, training))
+
+
+def _windows_before(model: TrainedModel, training: Sequence[Series]) -> tuple[Windows, Windows]:
+    """Windows on which baselines are fitted, and on which season and penalty are chosen."""
+    sizes = model.sizes
     store = build_store(
         training,
         scalers=[model.scaler.of(series.name, series.values[: sizes.seq_len]) for series in training],
@@ -243,6 +261,11 @@ def baselines_before(model: TrainedModel, training: Sequence[Series]) -> list[Fi
         Windows.of_columns(store, model.columns, starts=torch.from_numpy(np.concatenate(starts)), sizes=sizes)
         for starts in (early, later)
     )
+    return train, val
+
+
+def _fitted(model: TrainedModel, training: Sequence[Series], train: Windows, val: Windows) -> list[FittedBaseline]:
+    positions = model.columns.positions(model.columns.targets)
     naive = seasonal_naive_for(training, model.columns, val if len(val) else train)
     if not len(train) or not len(val):
         return [naive]

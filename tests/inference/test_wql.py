@@ -1,0 +1,323 @@
+"""The weighted quantile loss in tables, JSON and CSV, against scikit-learn and against quantiles formed by hand."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from data_cases import made, windows_over
+from entry_points import SMALL, Trained, call
+from rich.console import Console
+from sklearn.metrics import mean_pinball_loss
+from torch import Tensor
+
+from informer.checkpoint import load
+from informer.checkpoint.restore import restore_model
+from informer.data.pipeline import Data
+from informer.data.windows import Batch
+from informer.inference.baselines import NonNegative, SeasonalNaive
+from informer.inference.evaluate import baselines_for, compare, evaluate, fit_baselines, training_scale
+from informer.inference.intervals import Calibration, Residuals, Variation
+from informer.inference.quantile_forecasts import (
+    DECILES,
+    CalibratedBaseline,
+    calibrate,
+    calibrated,
+    calibrated_quantiles,
+)
+from informer.inference.trained_data import trained_data
+from informer.metrics import WQL, Errors, MaseScale
+from informer.runtime import resource
+from informer.units import Units
+
+LEVELS = (0.1, 0.5, 0.9)
+
+
+def units_of(n: int, center: list[float], scale: list[float]) -> Units:
+    return Units(*(torch.tensor(values, dtype=torch.float64).expand(n, -1) for values in (center, scale)))
+
+
+def errors_of(n: int) -> Errors:
+    return Errors(MaseScale(torch.ones(n), torch.ones(n)))
+
+
+def loss(actual: np.ndarray, quantiles: np.ndarray, levels: tuple[float, ...] = LEVELS) -> float:
+    """2 sum pinball / sum |y| over the observed values, mean over the levels, the last axis of `quantiles`."""
+    seen = ~np.isnan(actual)
+    y = actual[seen]
+    losses = [
+        2 * mean_pinball_loss(y, quantiles[..., i][seen], alpha=level) * y.size / np.abs(y).sum()
+        for i, level in enumerate(levels)
+    ]
+    return float(np.mean(losses))
+
+
+@pytest.fixture
+def drawn() -> tuple[Tensor, Tensor]:
+    """Actual values of 9 windows, 4 steps and 2 columns, a third of them missing, and three quantiles."""
+    draw = torch.Generator().manual_seed(5)
+    actual = torch.randn(9, 4, 2, generator=draw, dtype=torch.float64)
+    actual[torch.rand(9, 4, 2, generator=draw) < 0.3] = torch.nan
+    return actual, torch.randn(9, 4, 2, 3, generator=draw, dtype=torch.float64).sort(dim=-1).values
+
+
+def added(errors: Errors, actual: Tensor, quantiles: Tensor, units: Units) -> Errors:
+    """In two batches."""
+    for part in (slice(0, 5), slice(5, 9)):
+        batch = quantiles[part]
+        errors.add(
+            batch[..., 1], actual[part], units.mapped(lambda tensor, part=part: tensor[part]),
+            lambda chosen, batch=batch: zip(LEVELS, batch[chosen].unbind(-1), strict=True),
+        )  # fmt: skip
+    return errors
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 17])
+def test_every_view_is_that_of_scikit_learn(
+    drawn: tuple[Tensor, Tensor], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red if a missing value counts, if windows of a batch are matched with quantiles of others, if a mean over columns
+    of different scales is one of their losses, or if values in data units lose their center."""
+    monkeypatch.setattr("informer.metrics.AT_ONCE", at_once)
+    actual, quantiles = drawn
+    center, scale = [10.0, -300.0], [2.0, 50.0]
+    errors = added(errors_of(2), actual, quantiles, units_of(9, center, scale))
+    own = (actual * torch.tensor(scale) + torch.tensor(center)).numpy()
+    own_quantiles = (quantiles * torch.tensor(scale)[:, None] + torch.tensor(center)[:, None]).numpy()
+    for sums, y, q in ((errors.scaled, actual.numpy(), quantiles.numpy()), (errors.original, own, own_quantiles)):
+        assert sums.overall()[WQL] == pytest.approx(loss(y, q))
+        assert sums.by_step()[WQL] == pytest.approx([loss(y[:, i], q[:, i]) for i in range(4)])
+        assert sums.by_column()[WQL] == pytest.approx([loss(y[..., i], q[:, :, i]) for i in range(2)])
+
+
+def test_roots_are_squared_before_they_are_scored(drawn: tuple[Tensor, Tensor]) -> None:
+    """Red if losses in either units are those of the roots."""
+    actual, quantiles = drawn
+    ones = torch.ones(9, 2, dtype=torch.float64)
+    units = Units(3 * ones, 1.5 * ones, power=0.5 * ones, plain=torch.tensor([4.0, 7.0]).double().expand(9, -1))
+    errors = added(errors_of(2), actual, quantiles, units)
+
+    def squared(roots: np.ndarray) -> np.ndarray:
+        own = 1.5 * roots + 3
+        return np.sign(own) * own**2
+
+    y, q = squared(actual.numpy()), squared(quantiles.numpy())
+    assert errors.original.overall()[WQL] == pytest.approx(loss(y, q))
+    plain = np.array([4.0, 7.0])
+    assert errors.scaled.overall()[WQL] == pytest.approx(loss(y / plain, q / plain[:, None]))
+
+
+def test_actual_values_of_zero_have_no_weighted_loss() -> None:
+    """Red if it is infinite, which JSON cannot contain."""
+    errors, zeros = errors_of(1), torch.zeros(2, 3, 1)
+    errors.add(zeros + 1, zeros, units_of(2, [0.0], [1.0]), lambda windows: [(0.5, zeros[windows] + 1)])
+    assert math.isnan(errors.scaled.overall()[WQL])
+
+
+def test_fewer_steps_than_the_forecast_has() -> None:
+    """Recursive forecasts have no quantiles beyond pred_len. Red if later actual values count."""
+    errors, actual = errors_of(1), torch.tensor([[[1.0], [2.0], [90.0]]])
+    errors.add(actual, actual, units_of(1, [0.0], [1.0]), lambda windows: [(0.9, torch.zeros(1, 2, 1))])
+    assert errors.scaled.overall()[WQL] == pytest.approx(2 * 0.9)
+    assert errors.scaled.by_step()[WQL] == pytest.approx([1.8, 1.8])
+    assert len(errors.scaled.by_step()["mse"]) == 3
+
+
+@pytest.fixture
+def calibration() -> Calibration:
+    errors = torch.rand(40, 3, 2, generator=torch.Generator().manual_seed(1))
+    return Residuals(errors, 0.5 + torch.rand(40, 2), lag=1)._calibration(Variation(1, 1.0, torch.ones(2)))
+
+
+def test_deciles_are_the_ends_of_intervals(calibration: Calibration) -> None:
+    """Red if a level is that of another interval, the window's own variation is ignored, or a side is exchanged."""
+    forecast, history = torch.randn(5, 3, 2), torch.randn(5, 8, 2)
+    found = calibrated_quantiles(calibration, forecast, history, units_of(5, [0, 0], [1, 1]))
+    assert found is not None
+    unit = calibration.unit(history)
+    expected = {0.1: -80, 0.2: -60, 0.3: -40, 0.4: -20, 0.5: 0, 0.6: 20, 0.7: 40, 0.8: 60, 0.9: 80}
+    quantiles = dict(found(slice(1, 4)))
+    assert list(quantiles) == list(DECILES) == list(expected)
+    for level, percent in expected.items():
+        half = calibration.half_width(abs(percent)) * unit if percent else torch.zeros(1)
+        wanted = forecast + (half if percent > 0 else -half)
+        torch.testing.assert_close(quantiles[level], wanted[1:4])
+
+
+def test_quantiles_of_targets_that_are_not_negative_end_at_zero(calibration: Calibration) -> None:
+    """Zero in data units of the one target, not of the other. Red if one side, window or column is clipped wrongly."""
+    forecast, history = torch.rand(5, 3, 2) - 1.0, torch.randn(5, 8, 2)
+    units = units_of(5, [2.0, 2.0], [2.0, 2.0])
+    clipped, free = (
+        dict(calibrated_quantiles(calibration, forecast, history, units, non_negative=places)(slice(0, 5)))
+        for places in ([1], [])
+    )
+    assert free[0.1].min() < -1
+    for level in DECILES:
+        torch.testing.assert_close(clipped[level][..., 0], free[level][..., 0])
+        torch.testing.assert_close(clipped[level][..., 1], free[level][..., 1].clamp(min=-1.0))
+
+
+@pytest.mark.parametrize(("levels", "n"), [(DECILES, 3), ((0.025, 0.5, 0.975), 18), ((0.123, 0.5), 1000)])
+def test_levels_that_a_calibration_lacks(levels: tuple[float, ...], n: int) -> None:
+    """Four windows are needed for 80 %, 19 for 95 %; there is no interval of 75.4 %."""
+    for windows, lacks in ((n, True), (n + 1, levels[0] == 0.123)):
+        errors = Residuals(torch.rand(windows, 3, 1), torch.ones(windows, 1), lag=1)
+        found = calibrated_quantiles(
+            errors.calibration(), torch.zeros(2, 3, 1), torch.zeros(2, 4, 1), units_of(2, [0.0], [1.0]), levels=levels
+        )
+        assert (found is None) == lacks
+    assert calibrated_quantiles(None, torch.zeros(2, 3, 1), torch.zeros(2, 4, 1), units_of(2, [0.0], [1.0])) is None
+
+
+def half_by_hand(errors: np.ndarray, percent: int) -> float:
+    """The ceil((n + 1) level)-th smallest."""
+    return float(np.sort(errors)[math.ceil((len(errors) + 1) * percent / 100) - 1])
+
+
+def test_baselines_are_calibrated_on_windows_they_were_not_fitted_on(tmp_path: Path) -> None:
+    """Half widths by hand, without a variation of windows: ridge's from validation, the seasonal naive's from training
+    too. Red if ridge's come from training windows, or the test part is read."""
+    data = made(tmp_path)
+    naive, ridge = calibrate(fit_baselines(data), data)
+    for baseline, starts in ((naive, [*range(267), *range(271, 367)]), (ridge, range(271, 367))):
+        parts = [data.train, data.val] if baseline is naive else [data.val]
+        assert sorted(torch.cat([part.starts for part in parts]).tolist()) == list(starts)
+        batch = data.train.at(torch.tensor(list(starts))).batch(torch.arange(len(starts)))
+        calibration = baseline.calibration
+        assert calibration is not None
+        assert calibration.windows == len(starts)
+        errors = (baseline(batch) - batch.target).abs() / calibration.unit(batch.enc_x)
+        for percent in (20, 80):
+            for step, column in ((0, 0), (4, 1)):
+                wanted = half_by_hand(errors[:, step, column].numpy(), percent)
+                assert calibration.half_width(percent)[step, column].item() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_windows_for_calibration_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red if a long series makes the baselines expensive."""
+    data = made(tmp_path)
+    monkeypatch.setattr("informer.inference.quantile_forecasts.MOST_WINDOWS", 50)
+    naive, ridge = calibrate(fit_baselines(data), data)
+    assert (naive.calibration.windows, ridge.calibration.windows) == (math.ceil(363 / 8), 48)
+
+
+def test_a_clipped_baseline_has_clipped_errors_and_quantiles() -> None:
+    """A series around zero whose forecasts are at least zero: no error is that of a negative forecast."""
+    windows = windows_over(torch.randn(60, 1, generator=torch.Generator().manual_seed(2)), seq_len=6, pred_len=2)
+    batch = windows.batch(torch.arange(len(windows)))
+    baseline = NonNegative(SeasonalNaive(1, [0]), (0,))
+    (found,) = calibrated([baseline], [windows], [windows.at(windows.starts[:0])], season=1)
+    assert found.calibration is not None
+    errors = (baseline(batch) - batch.target).abs() / found.calibration.unit(batch.enc_x)
+    wanted = half_by_hand(errors[:, 0, 0].numpy(), 80)
+    assert found.calibration.half_width(80)[0, 0].item() == pytest.approx(wanted, rel=1e-5)
+    quantiles = dict(found.quantiles(batch, found(batch))(slice(0, 9)))
+    assert quantiles[0.1].min() == 0.0 < quantiles[0.9].min()
+
+
+def test_the_table_has_a_last_column_if_some_forecaster_has_quantiles(tmp_path: Path) -> None:
+    """Red if it exceeds 80 characters with values of tens of thousands, or shows no `-` for a forecaster without."""
+    data = made(tmp_path)
+    baselines = calibrate(fit_baselines(data), data)
+    without = CalibratedBaseline(baselines[1].baseline)
+    compared = compare(baselines[0], data.test, data=data, name="net", baselines=[baselines[0], without])
+    large = replace(compared, errors=dict(compared.errors))
+    for errors in large.errors.values():
+        errors.original._sums = errors.original._sums * torch.tensor([3e8, 2e4, 1, 1, 1, 1])[:, None, None]
+    console = Console(width=80, file=io.StringIO())
+    console.print(large.table())
+    lines = console.file.getvalue().splitlines()
+    assert "…" not in console.file.getvalue()
+    assert lines[2].split() == ["units", "model", "MSE", "MAE", "RMSE", "MAPE", "%", "sMAPE", "%", "MASE", "WQL"]
+    naive = evaluate(baselines[0], data.test, mase_scale=training_scale(data))
+    for units in ("scaled", "original"):
+        shown = {line[9:24].strip(): line.split()[-1] for line in lines if line.strip().startswith(units)}
+        assert shown["net"] == shown["seasonal naive"] == f"{getattr(naive, units).overall()[WQL]:.4g}"
+        assert shown["ridge"] == "-"
+    console = Console(width=80, file=io.StringIO())
+    console.print(compare(baselines[0].baseline, data.test, data=data).table())
+    assert "WQL" not in console.file.getvalue()
+
+
+def deciles_by_hand(rolled: pd.DataFrame) -> float:
+    """Loss of the deciles in a table of rolling forecasts with intervals of 20, 40, 60 and 80 %."""
+    losses = []
+    for level in DECILES:
+        percent = round(abs(200 * level - 100))
+        name = f"{'hi' if level > 0.5 else 'lo'}{percent}" if percent else "forecast"
+        losses.append(mean_pinball_loss(rolled["actual"], rolled[name], alpha=level))
+    return float(2 * np.mean(losses) / rolled["actual"].abs().mean())
+
+
+def read_csv(text: str) -> dict[tuple[str, ...], float]:
+    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["metric"] == WQL]
+    return {(row["model"], row["units"], row["column"], row["step"]): float(row["value"]) for row in rows}
+
+
+def test_runs_evaluations_and_rolling_forecasts_agree(trained: Trained, folder: Path) -> None:
+    """The loss of the intervals that `predict` writes for the test rows. Red if one of the three tables has other
+    quantiles, or lacks a forecaster, a step or a column."""
+    saved = json.loads((trained.run_dir / "metrics.json").read_text())
+    own = saved["scores"]["informer"]["original"]
+    assert call("eval", f"checkpoint={trained.run_dir}", "output=scores", "plots=none").status == 0
+    assert json.loads(Path("scores/metrics.json").read_text())["scores"] == saved["scores"]
+    sample = pd.read_csv(resource("data/sample.csv"))
+    sample.iloc[:320].to_csv("rows.csv", index=False)
+    outcome = call(
+        "predict", f"checkpoint={trained.run_dir}", "input=rows.csv", "mode=rolling", "stride=1",
+        "intervals=[20,40,60,80]", "output=out",
+    )  # fmt: skip
+    assert outcome.status == 0, outcome.err
+    rolled = pd.read_csv("out/rows.rolling.csv")
+    assert own["overall"][WQL] == pytest.approx(deciles_by_hand(rolled), rel=1e-3)
+    for step in range(1, 7):
+        found = deciles_by_hand(rolled[rolled["step"] == step])
+        assert own["by_step"][WQL][step - 1] == pytest.approx(found, rel=1e-3)
+    for column, part in rolled.groupby("column"):
+        assert own["by_column"][column][WQL] == pytest.approx(deciles_by_hand(part), rel=1e-3)
+    by_key = read_csv((trained.run_dir / "metrics.csv").read_text())
+    later = read_csv(Path("out/rows.rolling.metrics.csv").read_text())
+    own_keys = {key: value for key, value in later.items() if key[0] == "informer"}
+    assert {key: by_key[key] for key in own_keys} == pytest.approx(own_keys, rel=1e-5)
+    assert by_key.keys() == later.keys()
+    assert {key[0] for key in by_key} == {"informer", "seasonal naive", "ridge"}
+    # calibrated on 221 windows before the first origin, in the run on 211 of them
+    key = ("seasonal naive", "original", "all", "all")
+    assert later[key] == pytest.approx(by_key[key], rel=0.02)
+
+
+def test_a_quantile_model_is_scored_at_its_own_levels(folder: Path) -> None:
+    """Red if its loss is not that of its own quantiles, or the baselines are scored at other levels."""
+    arguments = ["dataset=sample", *SMALL, "loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "trainer.max_steps=3"]
+    outcome = call("train", *arguments, "run_dir=run")
+    assert outcome.status == 0, outcome.err
+    saved = json.loads(Path("run/metrics.json").read_text())
+    scaled = {name: scores["scaled"]["overall"] for name, scores in saved["scores"].items()}
+    ratio = 2 * saved["mean_pinball"] / scaled["informer"][WQL]  # mean |y|, the same for all
+    assert ratio == pytest.approx(actual_size(Path("run")), rel=1e-4)
+    with trained_data(load(Path("run")), torch.device("cpu"), scratch=Path("run")) as data:
+        for baseline in baselines_for(restore_model(load(Path("run"))), data):
+            assert tuple(baseline.levels) == (0.1, 0.5, 0.9)
+            batch = data.test.batch(torch.arange(len(data.test)))
+            half = baseline.calibration.half_width(80) * baseline.calibration.unit(history_of(batch, data))
+            forecast = baseline(batch)
+            quantiles = torch.stack([forecast - half, forecast, forecast + half], dim=-1)
+            found = loss(batch.target.double().numpy(), quantiles.double().numpy())
+            assert scaled[baseline.name][WQL] == pytest.approx(found, rel=1e-4)
+
+
+def history_of(batch: Batch, data: Data) -> Tensor:
+    return batch.enc_x[:, :, data.columns.positions(data.targets)]
+
+
+def actual_size(run: Path) -> float:
+    """Mean absolute scaled actual value of the test part."""
+    with trained_data(load(run), torch.device("cpu"), scratch=run) as data:
+        return float(data.test.batch(torch.arange(len(data.test))).target.abs().mean())
