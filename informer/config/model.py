@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from informer.config.varying import varying_problems
+
 
 class Activation(Enum):
     """Nonlinearity of the feed-forward blocks."""
@@ -112,6 +114,11 @@ class ModelConfig:
     """Settings of the closed-form linear maps, written by the program for model=auto. Empty: chosen when the maps are
     fitted."""
 
+    varying: list[str] = field(default_factory=list)
+    """What the weights of linear maps vary with, see `informer.models.varying`; chosen by model=auto."""
+    varying_penalty: float = 1.0
+    """Ridge penalty of these weights, relative to the sum of squares of their input."""
+
     floor: bool = False
     """With linear maps: limit forecasts to at least the smallest value of their lookback window."""
 
@@ -143,8 +150,11 @@ class ModelConfig:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        if self.floor and not (self.CLOSED_FORM or self.skip is LinearSkip.maps):
+        has_maps = self.CLOSED_FORM or self.skip is LinearSkip.maps
+        if self.floor and not has_maps:
             return [f"model.floor: expected false without linear maps, found true with model.skip={self.skip.value}"]
+        if problems := varying_problems(self.varying, self.varying_penalty, has_maps=has_maps):
+            return problems
         if self.skip is not LinearSkip.none and not self.HAS_SKIP:
             return [f"model.skip: expected none with model.family={self.family}, found {self.skip.value}"]
         return []
@@ -260,7 +270,8 @@ class InformerConfig(ModelConfig):
             problems += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
         if self.reversible and self.activation_checkpointing:
             problems.append("model.reversible: cannot be combined with model.activation_checkpointing=true")
-        return problems
+        # plain super() fails: slots=True creates a new class
+        return super(InformerConfig, self).problems() + problems
 
     def length_problems(self, seq_len: int, label_len: int, pred_len: int) -> list[str]:
         """One sentence for each problem with these lengths of lookback window, start token and horizon."""

@@ -10,7 +10,8 @@ from informer.data.calendar import Marks, mark_fields
 from informer.data.pipeline import Data
 from informer.data.read.frequency import Frequency
 from informer.data.windows import Windows
-from informer.errors import InputError
+from informer.errors import InputError, listed
+from informer.linear import varying
 from informer.linear.features import cycle_turns
 from informer.linear.fit import LinearFit, prepare
 from informer.linear.forecast import LinearForecast
@@ -110,6 +111,7 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
     strengths, why = choice(fit, data)
     fold(fit.fit(strengths, fit.train), model)
     fold_known(fit.known, model)
+    fit_varying(model, config, data, data.train)
     notes = [f"linear: {in_words(strengths)}{why}; fitted on {sum(map(len, fit.train))} windows of training"]
     if config.own_maps and not model.has_own_maps:
         notes.append("one map for all: separate maps for series and columns would have too many weights")
@@ -118,7 +120,15 @@ def fit_model(model: Linear, config: LinearModelConfig, data: Data) -> str:
         notes.append(f"not read: {', '.join(unread)} (categorical, not known ahead)")
     if fit.known.weight.size:
         notes.append(known_in_words(fit.known, data))
+    if config.varying:
+        notes.append(varying_in_words(config.varying, config.varying_penalty))
     return "; ".join(notes)
+
+
+def fit_varying(model: Linear, config: LinearModelConfig, data: Data, windows: Windows) -> None:
+    """Fit the part of the maps whose weights vary, if there is one, to the errors of the others on these windows."""
+    if model.varying is not None:
+        varying.fit(model, windows, config.varying_penalty, data.frequency.season)
 
 
 def choice(fit: LinearFit, data: Data) -> tuple[list[Strengths], str]:
@@ -143,6 +153,15 @@ def all_runs(data: Data) -> list[Run]:
     """The windows of all parts and those that span two parts."""
     splits = [split for split in (data.train, data.val, data.calibration, data.test) if split is not None]
     return joined([], [run for split in splits for run in runs_of(split)])
+
+
+def varying_in_words(chosen: Sequence[str], penalty: float) -> str:
+    """What the weights vary with, as text."""
+    names = {
+        "day": "time of day", "week": "day of week", "year": "time of year", "spread": "variation of the history",
+        "season": "mean of the last season", "last": "last value",
+    }  # fmt: skip
+    return f"weights vary with {listed([names[name] for name in chosen])} (penalty {penalty:g})"
 
 
 @torch.no_grad()

@@ -12,9 +12,10 @@ import torch
 
 from informer.data.pipeline import Data
 from informer.data.windows import Windows
+from informer.linear import varying
 from informer.linear.blocks import Fold, folds, starts_of
 from informer.linear.fit import LinearFit
-from informer.linear.fold import choice, fold, linear_fit
+from informer.linear.fold import choice, fit_varying, fold, linear_fit
 from informer.linear.forecast import LinearForecast
 from informer.linear.moments import joined, runs_of
 from informer.linear.strengths import Strengths
@@ -47,14 +48,31 @@ def held_out_blocks(
     Raises:
         InputError: see `linear_fit`.
     """
+    for scratch, windows, fitted_on in _blocks(model, config, data, n_blocks):
+        fit_varying(scratch, config, data, fitted_on)
+        finish(scratch)
+        yield scratch, windows.thinned(MOST_WINDOWS // n_blocks)
+
+
+def choose_varying(model: Linear, config: LinearModelConfig, data: Data, *, n_blocks: int) -> tuple[list[str], float]:
+    """See `informer.linear.varying.choose`; for maps that are fitted."""
+    cycles = linear_fit(model, config, data).features.cycles
+    blocks = ((scratch, windows) for scratch, windows, _ in _blocks(model, config, data, n_blocks))
+    return varying.choose(blocks, data.frequency.season, cycles)
+
+
+def _blocks(
+    model: Linear, config: LinearModelConfig, data: Data, n_blocks: int
+) -> Iterator[tuple[Linear, Windows, Windows]]:
+    """The model fitted without each block, the block's windows, and those of the fit."""
     fit, scratch = linear_fit(model, config, data), deepcopy(model).eval()
     strengths, _ = choice(fit, data)
     splits = [split for split in (data.train, data.val, data.calibration) if split is not None]
     runs = joined([], [run for split in splits for run in runs_of(split)])
     for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
         fold(fitted, scratch)
-        finish(scratch)
-        yield scratch, data.train.at(torch.from_numpy(starts_of(block.held))).thinned(MOST_WINDOWS // n_blocks)
+        held_out, fitted_on = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
+        yield scratch, held_out, fitted_on
 
 
 def _fits(

@@ -73,4 +73,6 @@ def apply(model: ForecastModel, shares: Shares, repeated: Tensor | None) -> None
         assert repeated is not None, "without a season, the naive forecast has no weight"
         for weight in (maps.own, maps.calendar, maps.others):
             weight.mul_(1 - shares.naive)
+        if maps.varying is not None:  # which stays as it is when the maps are fitted again
+            maps.varying.share.fill_(1 - shares.naive)
         maps.own[:, repeated, torch.arange(len(repeated))] += shares.naive

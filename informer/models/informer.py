@@ -26,7 +26,7 @@ from informer.layers.quantile_head import QuantileHead
 from informer.layers.snapshots import Snapshots
 from informer.models.base import Attentions, ForecastModel, ModelDims, point
 from informer.models.linear import Linear as LinearMaps
-from informer.models.linear import LinearModelConfig, at_least_history
+from informer.models.linear import at_least_history, maps_config
 from informer.ops.products import Linear
 
 
@@ -153,7 +153,7 @@ class Informer(ForecastModel):
         self.skip: LinearSkipLayer | None = None
         self.maps: LinearMaps | None = None
         if config.skip is LinearSkip.maps:
-            self.maps = LinearMaps(LinearModelConfig(maps=config.maps), dims, attentions).requires_grad_(False)
+            self.maps = LinearMaps(maps_config(config), dims, attentions).requires_grad_(False)
             self.reads_series = self.reads_series or self.maps.reads_series
         elif config.skip is not LinearSkip.none:
             self.skip = LinearSkipLayer(dims.seq_len, dims.pred_len, learnt=config.skip is LinearSkip.linear)

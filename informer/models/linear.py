@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import pi
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -12,10 +13,15 @@ from torch import Tensor, nn
 from informer.config.model import MOST_ROWS, ModelConfig
 from informer.errors import InputError
 from informer.models.base import Attentions, ForecastModel, ModelDims
+from informer.models.varying import VaryingMaps
 from informer.ops.gaps import unmasked
 
 HARMONICS = {"day": 6, "week": 3, "year": 2}
 """Number of sine and cosine pairs for each calendar cycle."""
+
+_FIRST = dict(zip(HARMONICS, accumulate((2 * orders for orders in HARMONICS.values()), initial=1), strict=False))
+FIRST_PAIRS = {cycle: (_FIRST[cycle], _FIRST[cycle] + orders) for cycle, orders in HARMONICS.items()}
+"""Positions of the first cosine and sine of each cycle in `Linear.date`."""
 
 LEAST_RECENT, MOST_RECENT, MOST_OTHERS = 4, 24, 384
 """How many recent rows of the other columns a map reads: at most MOST_RECENT, and at most MOST_OTHERS rows times
@@ -53,6 +59,13 @@ class LinearModelConfig(ModelConfig):
         return [f"seq_len + pred_len: expected at most {MOST_ROWS} with model.family=linear, found {rows}"]
 
 
+def maps_config(config: ModelConfig) -> LinearModelConfig:
+    """Options of the linear maps of a model: its own if it is `Linear`, or those under a network."""
+    if isinstance(config, LinearModelConfig):
+        return config
+    return LinearModelConfig(maps=config.maps, varying=config.varying, varying_penalty=config.varying_penalty)
+
+
 def recent_rows(n_columns: int, seq_len: int) -> int:
     """Number of recent rows of all columns that each map reads; 0 if they are not read."""
     rows = min(MOST_RECENT, MOST_OTHERS // n_columns)
@@ -72,6 +85,7 @@ class Linear(ForecastModel):
     of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
     means over the window. If covariates, categories or holidays are known over the horizon, their effects, effects^T
     known, are subtracted from the history and added to the forecast; each code of a category has a row of `effects`.
+    Weights that vary with the window may add to the forecast, see `informer.models.varying`.
 
     With several series there is one map per series and column; map 0 is shared and used for series that training did
     not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one
@@ -122,6 +136,9 @@ class Linear(ForecastModel):
             n_known = self.code_rows[column].stop
         if n_known:
             self.effects = nn.Parameter(torch.zeros(n_known, dims.enc_in))  # zero except in the target columns
+        self.varying: VaryingMaps | None = None
+        if config.varying:
+            self.varying = VaryingMaps(config.varying, dims.seq_len, dims.pred_len, FIRST_PAIRS)
         # number of completed turns of each cycle, as a linear function of the marks
         self.register_buffer("turns", torch.zeros(len(dims.mark_sizes), len(HARMONICS)))
         self.register_buffer("phase", torch.zeros(len(HARMONICS)))
@@ -169,8 +186,14 @@ class Linear(ForecastModel):
         return effects
 
     def _mapped(self, enc_x: Tensor, enc_mark: Tensor, series: Tensor | None) -> Tensor:
-        features = self._calendar(enc_mark[:, -1])
-        weights: Tensor = self.calendar
+        date = self.date(enc_mark[:, -1])
+        forecast = self._with_fixed_weights(enc_x, date, series)
+        if self.varying is None:
+            return forecast
+        return forecast + self.varying(enc_x[:, :, list(self.positions)], date)
+
+    def _with_fixed_weights(self, enc_x: Tensor, date: Tensor, series: Tensor | None) -> Tensor:
+        features, weights = date, cast(Tensor, self.calendar)
         if self.recent:
             numeric = enc_x if len(self.read) == enc_x.shape[2] else enc_x[:, :, list(self.read)]
             rows = numeric[:, -self.recent :] - numeric.mean(dim=1, keepdim=True)
@@ -194,8 +217,8 @@ class Linear(ForecastModel):
             columns.append(from_history + torch.einsum("be,beh->bh", features, weights[maps]))
         return torch.stack(columns, dim=2)
 
-    def _calendar(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
-        """A constant, then cosines and sines of each cycle."""
+    def date(self, mark: Float[Tensor, "b m"]) -> Float[Tensor, "b e"]:
+        """A constant, then cosines and sines of each cycle, from the marks of a window's last row."""
         turns = mark.to(self.turns.dtype) @ self.turns + self.phase
         features = [torch.ones_like(turns[:, :1])]
         for cycle, orders in enumerate(HARMONICS.values()):

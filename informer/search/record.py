@@ -37,7 +37,7 @@ HEADINGS = {
 
 MEASURED = ("steps", "val_loss", "seconds", "closing_seconds")
 
-START = ("seq_len", "maps", "note", "floor", "fit_seconds")
+START = ("seq_len", "maps", "note", "floor", "varying", "varying_penalty", "fit_seconds")
 """Further columns of the file for the linear forecast."""
 
 
@@ -51,7 +51,7 @@ class Trial:
         val_loss: training loss over the validation windows; infinite if training failed.
         seconds: duration of the trial.
         closing_seconds: estimated time of everything after training, without fits of linear maps.
-        seq_len, maps, note, floor: the linear forecast, see `informer.search.trials.Start`.
+        seq_len, maps, note, floor, varying, varying_penalty: the linear forecast, see `informer.search.trials.Start`.
         fit_seconds: time to fit the maps of the linear forecast once they are chosen.
     """
 
@@ -64,6 +64,8 @@ class Trial:
     maps: list[dict[str, Any]] = field(default_factory=list)
     note: str = ""
     floor: bool = False
+    varying: list[str] = field(default_factory=list)
+    varying_penalty: float = 1.0
     fit_seconds: float = 0.0
 
     @property
@@ -90,8 +92,12 @@ def _measured(row: Mapping[str, str]) -> dict[str, Any]:
 
 def _start(row: Mapping[str, str]) -> dict[str, Any]:
     """The linear forecast of a row; raises KeyError or ValueError if the row is damaged."""
+    row = {"linear.varying": "[]", "linear.varying_penalty": "1.0", **row}  # older files are without them
     start = {name: json.loads(row[f"linear.{name}"]) for name in START}
-    kinds = {"seq_len": int, "maps": list, "note": str, "floor": bool, "fit_seconds": float}
+    kinds = {
+        "seq_len": int, "maps": list, "note": str, "floor": bool, "varying": list, "varying_penalty": float,
+        "fit_seconds": float,
+    }  # fmt: skip
     wrong = [name for name, kind in kinds.items() if not isinstance(start[name], kind)]
     if wrong:
         raise ValueError(f"linear.{wrong[0]}: no {kinds[wrong[0]].__name__}")

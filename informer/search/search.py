@@ -18,10 +18,12 @@ from typing import final
 
 from informer.config.schema import TrainConfig
 from informer.errors import counted
+from informer.linear.fit import BLOCKS
 from informer.models.linear import LinearModelConfig
 from informer.search.budget import Budget
 from informer.search.engines import Local, TrialEngine
 from informer.search.record import Record, Trial
+from informer.search.refined import bounded, varied
 from informer.search.space import Values, cheapest, left_open, networks, variants, with_values
 from informer.search.trials import OutOfTime, Start, TrialRunner
 from informer.training.signals import Interrupted
@@ -40,9 +42,6 @@ VALIDATIONS = 10
 LEAST_GAIN = 0.005
 """Share by which a network must lower the loss of the linear forecast to be chosen."""
 
-LEAST_GAIN_OF_FLOOR = 0.002
-"""Share by which `model.floor` must lower the loss of the linear forecast to be used."""
-
 CLOSE = 0.01
 """Share by which a network may be worse than the linear forecast and still be trained if there is time."""
 
@@ -52,6 +51,9 @@ RUN_STEPS = 10
 LINEAR_SHARE, TRIALS_SHARE, FILES_SHARE = 0.35, 0.5, 0.05
 """Shares of the budget for choosing the linear forecast and for writing files and tables; TRIALS_SHARE is the part of
 the remaining time that goes to trials of networks."""
+
+VARYING_SHARE = 0.2
+"""Largest share of the remaining time for choosing what the weights of the linear forecast vary with."""
 
 SAFE = 1.3
 """Seconds reserved per second measured."""
@@ -157,7 +159,13 @@ class Search:
         trainer = replace(still.trainer, max_epochs=1, max_steps=0)
         if self.settings.loss.quantiles:  # the linear family has no quantiles: use a network that is not trained
             return replace(still, trainer=trainer)
-        maps = LinearModelConfig(embed=still.model.marks, maps=trial.maps, floor=still.model.floor)
+        maps = LinearModelConfig(
+            embed=still.model.marks,
+            maps=trial.maps,
+            floor=still.model.floor,
+            varying=still.model.varying,
+            varying_penalty=still.model.varying_penalty,
+        )
         return replace(still, model=maps, trainer=replace(trainer, refit=self.settings.trainer.refit))
 
     def _room(self, trial: Trial) -> float:
@@ -193,33 +201,25 @@ class Search:
             fitting = self.budget.clock()
             values = left_open(self.settings, {"seq_len": start.seq_len})
             loss = self.runner.trial(cheapest(self.settings, start.seq_len), steps=0, seconds=math.inf)
-            fitted = self.budget.clock()
-            start, loss = self._bounded(start, loss)
+            fit_seconds = self.budget.clock() - fitting
+            start, loss = bounded(self.runner, start, loss)
+            if SAFE * (BLOCKS + 1) * fit_seconds <= VARYING_SHARE * self.budget.left:
+                start, loss = varied(self.runner, start, loss)
+            else:
+                self.not_tried.append("weights that vary with the window")
             closing = self.runner.closing_seconds(cheapest(self.settings, start.seq_len), steps=0)
             trial = Trial(
                 values=values, steps=0, val_loss=loss, seconds=self.budget.clock() - began, closing_seconds=closing,
                 seq_len=start.seq_len, maps=start.maps, note=start.note, floor=start.floor,
-                fit_seconds=fitted - fitting,
+                varying=[*start.varying], varying_penalty=start.varying_penalty, fit_seconds=fit_seconds,
             )  # fmt: skip
         else:
-            self.runner.begin_with(Start(trial.seq_len, trial.maps, trial.note, trial.floor))
+            known = (trial.seq_len, trial.maps, trial.note, trial.floor, trial.varying, trial.varying_penalty)
+            self.runner.begin_with(Start(*known))
             self.budget.spend(trial.seconds)
         self.record.add(trial)
         log.info(f"linear forecast: {trial.note}; validation loss {trial.val_loss:.5f}")
         return trial
-
-    def _bounded(self, start: Start, loss: float) -> tuple[Start, float]:
-        """Use `model.floor` if it lowers the validation loss."""
-        if self.settings.model.floor:
-            return start, loss
-        values = {**cheapest(self.settings, start.seq_len), "model.floor": True}
-        other = self.runner.trial(values, steps=0, seconds=math.inf)
-        if not other < (1 - LEAST_GAIN_OF_FLOOR) * loss:
-            return start, loss
-        note = f"{start.note}; not below the smallest value of the history (validation loss {loss:.5f} without)"
-        start = start._replace(floor=True, note=note)
-        self.runner.begin_with(start)
-        return start, other
 
     def _halve(self, entrants: list[Values]) -> None:
         """Run rounds until one network is left that more steps do not improve, or until time is up.

@@ -12,17 +12,20 @@ from rich.console import Console
 from informer import progress
 from informer.build import build_data
 from informer.config.calendar import DATE_FIELDS
-from informer.config.model import CalendarEmbed, InformerConfig
+from informer.config.model import InformerConfig, ModelConfig
 from informer.config.schema import TrainConfig
 from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
 from informer.data.sources import Source
 from informer.errors import InputError
 from informer.inference.baselines import fit_ridge
+from informer.linear.fit import BLOCKS
 from informer.linear.fold import linear_fit
+from informer.linear.residuals import choose_varying
+from informer.linear.shares import maps_of
 from informer.linear.strengths import in_words
 from informer.models.base import Attentions, ForecastModel, ModelDims
-from informer.models.linear import Linear, LinearModelConfig
+from informer.models.linear import Linear, LinearModelConfig, maps_config
 from informer.progress import Status
 from informer.runtime import seed_everything
 from informer.search.space import Values, cheapest, with_values
@@ -74,6 +77,9 @@ class Start(NamedTuple):
     """The penalties and the reason for them as text."""
     floor: bool = False
     """Whether forecasts are limited to at least the smallest value of their lookback window."""
+    varying: Sequence[str] = ()
+    varying_penalty: float = 1.0
+    """What weights vary with, see `model.varying`, and their penalty."""
 
 
 @final
@@ -97,7 +103,12 @@ class TrialRunner:
     _paces: dict[Shape, float] = field(default_factory=dict)
     """Seconds per forecast."""
     _baseline: float | None = None
-    _fitted: dict[tuple[int, CalendarEmbed], tuple[Data, FittedMaps]] = field(default_factory=dict)
+    _given: ModelConfig = field(init=False)
+    """Settings of the model before the search."""
+    _fitted: dict[Shape, tuple[Data, FittedMaps]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._given = self.settings.model
 
     def start(self, seq_lens: Sequence[int], *, seconds: float) -> Start:
         """Choose the linear forecast by leave-one-block-out cross-validation over training and validation rows.
@@ -110,10 +121,10 @@ class TrialRunner:
         progress.report(Status(doing="searching: choosing a linear forecast"))
         config = LinearModelConfig()
         with_own_maps = [rows for rows in seq_lens if self._shape(rows, config).has_own_maps]
-        offered = with_own_maps or list(seq_lens)
-        settings = self._of_length(offered[-1])
+        lookbacks = with_own_maps or list(seq_lens)
+        settings = self._of_length(lookbacks[-1])
         data = build_data(settings, self.device, source=self.source)
-        fit = linear_fit(self._shape(offered[-1], config), config, data, offered)
+        fit = linear_fit(self._shape(lookbacks[-1], config), config, data, lookbacks)
         most = max(FIT_SHARE * seconds, LEAST_FIT)
         strengths, why = fit.strengths(lambda: -math.inf if self.stop.signal else end - self.clock(), most)
         note = f"{in_words(strengths)}{why}"
@@ -127,13 +138,26 @@ class TrialRunner:
         From the time of year a network can learn single dates by heart, so it reads these fields only if the maps do.
         """
         settings, frequency = self.settings, self.source.panel[0].frequency
-        floor = start.floor or settings.model.floor
         if settings.dataset.calendar is None and not any("year" in maps["groups"] for maps in start.maps):
             usual = mark_fields(frequency, settings.model.marks)
             fields = [name for name in usual if name not in DATE_FIELDS]
             if fields and len(fields) < len(usual):
                 settings = replace(settings, dataset=replace(settings.dataset, calendar=fields))
-        self.settings = replace(settings, model=replace(settings.model, maps=start.maps, floor=floor))
+        given = self._given
+        model = replace(settings.model, maps=start.maps, floor=start.floor or given.floor, varying=given.varying)
+        if start.varying:
+            model = replace(model, varying=[*start.varying], varying_penalty=start.varying_penalty)
+        self.settings = replace(settings, model=model)
+
+    def choose_varying(self, seq_len: int) -> tuple[list[str], float]:
+        """What the weights of the linear forecast should vary with, from errors on held-out blocks; their penalty."""
+        settings = self._of_length(seq_len)
+        data, fitted = self._fit(settings)
+        model = new_network(settings, data)
+        fitted.give(model)
+        maps = maps_of(model)
+        assert maps is not None, "the search is of networks with linear maps"
+        return choose_varying(maps, maps_config(settings.model), data, n_blocks=BLOCKS)
 
     def trial(self, values: Values, *, steps: int, seconds: float) -> float:
         """Validation loss of a network after `steps` optimiser steps; infinite if training fails.
@@ -187,7 +211,7 @@ class TrialRunner:
 
     def maps(self, settings: TrainConfig) -> FittedMaps | None:
         """The maps with which a run with these settings begins, if they were fitted."""
-        _, maps = self._fitted.get((settings.seq_len, settings.model.marks), (None, None))
+        _, maps = self._fitted.get(_maps_key(settings), (None, None))
         return maps if maps is not None and maps.weights else None
 
     def _of_length(self, seq_len: int) -> TrainConfig:
@@ -210,7 +234,7 @@ class TrialRunner:
             return Linear(config, dims, NO_ATTENTION)
 
     def _fit(self, settings: TrainConfig) -> tuple[Data, FittedMaps]:
-        key = settings.seq_len, settings.model.marks
+        key = _maps_key(settings)
         if key not in self._fitted:
             data = build_data(settings, self.device, source=self.source)
             model = new_network(settings, data)
@@ -230,6 +254,11 @@ class TrialRunner:
     def _give_up(self, state: State, is_best: bool) -> None:
         if not self.stop.signal:  # on a signal the checkpointer itself raises Interrupted
             raise OutOfTime
+
+
+def _maps_key(settings: TrainConfig) -> Shape:
+    """Settings that determine the linear maps of a search."""
+    return settings.seq_len, settings.model.marks, *settings.model.varying
 
 
 def _shape_of(settings: TrainConfig, steps: int) -> Shape:

@@ -36,7 +36,7 @@ from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.weights import series_weights
 from informer.models.base import ForecastModel, model_output
 from informer.models.informer import Informer
-from informer.models.linear import Linear, at_least_history
+from informer.models.linear import Linear, at_least_history, maps_config
 from informer.ops.gaps import history_of
 from informer.training import linear_skip
 from informer.training.loss import Loss, build_loss, observed_share
@@ -286,7 +286,7 @@ def _naive_share(maps: Linear, repeated: Tensor, settings: TrainConfig, data: Da
     """Weight of the seasonal naive, by cross-validation on blocks of all rows but test: the lowest mean loss relative
     to the maps without it, with a gain in all blocks but one."""
     candidates, relative_losses = _offered(has_network=False, has_naive=True), []
-    for fitted, held_out in held_out_blocks(maps, linear_skip.offered(settings.model), data, n_blocks=FOLDS):
+    for fitted, held_out in held_out_blocks(maps, maps_config(settings.model), data, n_blocks=FOLDS):
         if len(held_out):
             losses, counts = score(_Forecasters(fitted, fitted, repeated, candidates), [held_out])
             means = losses @ counts

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from informer.config.model import LinearSkip, ModelConfig
+from informer.config.model import LinearSkip
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.inference.baselines import RidgeForecast, fit_ridge
@@ -17,7 +17,7 @@ from informer.linear.fold import fit_model
 from informer.linear.residuals import held_out_blocks
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
-from informer.models.linear import Linear, LinearModelConfig
+from informer.models.linear import Linear, maps_config
 
 MAPS = "maps."
 """Prefix of the tensor names of skip=maps."""
@@ -49,12 +49,7 @@ def fit_skip(model: ForecastModel, settings: TrainConfig, data: Data) -> str | N
     maps = maps_of(model)
     if maps is None:
         return None
-    return fit_model(maps, offered(config), data)
-
-
-def offered(config: ModelConfig) -> LinearModelConfig:
-    """Configuration of the closed-form fit of a model."""
-    return config if isinstance(config, LinearModelConfig) else LinearModelConfig(maps=config.maps)
+    return fit_model(maps, maps_config(config), data)
 
 
 def calibration_errors(
@@ -84,7 +79,7 @@ def calibration_errors(
     maps, calibration, n_blocks = maps_of(model), data.calibration, settings.trainer.calibration_blocks
     if not n_blocks or maps is None or not is_closed_form(model, settings):
         return _enough(errors_of(model, calibration)) if calibration else None
-    blocks = held_out_blocks(maps, offered(settings.model), data, n_blocks=n_blocks, finish=finish)
+    blocks = held_out_blocks(maps, maps_config(settings.model), data, n_blocks=n_blocks, finish=finish)
     errors = joined([errors_of(fitted, held_out) for fitted, held_out in blocks])
     if calibration and model is not maps:
         network_error, maps_error = (

@@ -28,12 +28,14 @@ from informer.data.rows import rows_table, series_column
 from informer.errors import InputError
 from informer.files import write_atomic
 from informer.inference.intervals import Residuals
-from informer.linear.fold import all_runs, choice, fold, fold_known, linear_fit
+from informer.linear.blocks import starts_of
+from informer.linear.fold import all_runs, choice, fit_varying, fold, fold_known, linear_fit
 from informer.linear.kept import MOST_BYTES, KeptFit, Reads, bytes_of
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
+from informer.models.linear import maps_config
 from informer.training.combination import combiner, repeated_rows
-from informer.training.linear_skip import is_closed_form, offered
+from informer.training.linear_skip import is_closed_form
 
 MOST_VALUES = 1 << 17
 """Maximum number of saved values of all series, unless one window less one row of each needs more."""
@@ -117,7 +119,7 @@ def kept_fit(
     maps = maps_of(model)
     if maps is None or maps.effects is not None or data.masked is not None or not is_closed_form(model, settings):
         return None
-    fit = linear_fit(maps, offered(settings.model), data)
+    fit = linear_fit(maps, maps_config(settings.model), data)
     strengths, _ = choice(fit, data)
     return KeptFit.of(fit, strengths, all_runs(data)) if bytes_of(fit, strengths) <= most_bytes else None
 
@@ -126,10 +128,11 @@ def _refit(model: ForecastModel, settings: TrainConfig, data: Data, saved_fit: K
     """Refit the linear maps, but not the network, on the windows of all parts; returns the number of windows."""
     maps, runs = maps_of(model), all_runs(data)
     assert maps is not None, "see TrainConfig.problems"
-    fit = linear_fit(maps, offered(settings.model), data)
+    fit = linear_fit(maps, maps_config(settings.model), data)
     strengths, _ = choice(fit, data)  # the same as before: they are chosen on training and validation
     fold(fit.fit(strengths, runs) if saved_fit is None else fit.fit_from(strengths, saved_fit.sums), maps)
     fold_known(fit.known, maps)
+    fit_varying(maps, maps_config(settings.model), data, data.train.at(torch.from_numpy(starts_of(runs))))
     return sum(map(len, runs))
 
 

@@ -1,0 +1,195 @@
+"""Fit of maps whose weights vary with the state of the window, to the errors of the other linear maps.
+
+What they vary with is chosen by forward selection: each block of rows is forecast by maps that were fitted on the other
+blocks, and what lowers these errors on every block, fitted to the errors on the others, is used.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import compress
+from operator import add
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from informer.config.varying import VARY_WITH
+from informer.data.windows import Windows
+from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
+from informer.models.base import model_output
+from informer.models.linear import FIRST_PAIRS, HARMONICS, Linear
+from informer.models.varying import VaryingMaps
+from informer.runtime import one_blas_thread
+
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Penalties to choose from, relative to the sum of squares of an input."""
+
+LEAST_PENALTY = 1e-9
+"""Added to the penalty of all inputs, relative to their mean, for those that are zero."""
+
+MOST_ROWS, MOST_VALUES = 60_000, 1 << 24
+"""Most errors of a step (windows times columns), and of all steps; windows are thinned evenly."""
+
+BATCH = 256
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Products:
+    """Sums of products of inputs and errors over windows.
+
+    Args:
+        gram: of the inputs of all states with each other.
+        cross: of the inputs with the errors.
+        square: of the errors.
+    """
+
+    gram: Float64[np.ndarray, "p p"]
+    cross: Float64[np.ndarray, "p h"]
+    square: float
+
+    def __add__(self, other: "_Products") -> "_Products":
+        return _Products(self.gram + other.gram, self.cross + other.cross, self.square + other.square)
+
+    def __sub__(self, other: "_Products") -> "_Products":
+        return _Products(self.gram - other.gram, self.cross - other.cross, self.square - other.square)
+
+    def solve(self, inputs: np.ndarray, penalty: float) -> Float64[np.ndarray, "q h"]:
+        """Ridge regression on some of the inputs."""
+        gram = self.gram[np.ix_(inputs, inputs)]
+        sizes = gram.diagonal()
+        floor = LEAST_PENALTY * sizes.mean() + np.finfo(float).tiny
+        return np.linalg.solve(gram + np.diag(penalty * sizes + floor), self.cross[inputs])
+
+    def loss(self, inputs: np.ndarray, weight: Float64[np.ndarray, "q h"]) -> float:
+        """Sum of squared errors that remain."""
+        gram = self.gram[np.ix_(inputs, inputs)]
+        return self.square + float((weight * (gram @ weight - 2 * self.cross[inputs])).sum())
+
+
+@torch.inference_mode()
+@one_blas_thread
+def choose(blocks: Iterable[tuple[Linear, Windows]], season: int, cycles: Sequence[str]) -> tuple[list[str], float]:
+    """`model.varying` and `model.varying_penalty`; no names if nothing lowers the errors for sure.
+
+    Args:
+        blocks: maps fitted without a block, and the block's windows.
+        season: rows of a season.
+        cycles: calendar cycles that the maps know.
+    """
+    samples, maps, scratch = [], None, None
+    for maps, windows in blocks:
+        if scratch is None:
+            names = [name for name in VARY_WITH if name not in HARMONICS or name in cycles]
+            scratch = VaryingMaps(names, maps.own.shape[1], maps.own.shape[2], FIRST_PAIRS)
+            set_season(scratch, season)
+        samples.append(_Sample.of(maps, scratch, windows))
+    if scratch is None or len(samples) < 2:
+        return [], 1.0
+    _standardise(scratch, samples)
+    products = [sample.products(scratch) for sample in samples]
+    selection = _Selection(products, np.repeat(scratch.owners, products[0].gram.shape[0] // len(scratch.owners)))
+    return selection.run(scratch.names)
+
+
+@torch.inference_mode()
+@one_blas_thread
+def fit(maps: Linear, windows: Windows, penalty: float, season: int) -> None:
+    """Set the weights of `maps.varying`, fitted to the errors of the other maps on these windows."""
+    varying = maps.varying
+    assert varying is not None, "the configuration has the same names"
+    varying.weight.zero_()
+    varying.share.fill_(1.0)
+    set_season(varying, season)
+    sample = _Sample.of(maps, varying, windows)
+    _standardise(varying, [sample])
+    products = sample.products(varying)
+    weight = products.solve(np.arange(len(products.gram)), penalty)
+    varying.weight.copy_(torch.from_numpy(weight).reshape(varying.weight.shape))
+
+
+def set_season(varying: VaryingMaps, season: int) -> None:
+    """The mean of the last season is over this many rows, or over the whole window if it is shorter."""
+    varying.newest.zero_()
+    varying.newest[-season:] = 1 / min(season, len(varying.newest))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Sample:
+    """Inputs, states and errors of some windows, one row per window and column."""
+
+    inputs: Tensor
+    states: Tensor
+    errors: Tensor
+
+    @classmethod
+    def of(cls, maps: Linear, varying: VaryingMaps, windows: Windows) -> "_Sample":
+        """Of evenly spaced windows; an error that is not known counts as zero."""
+        columns = len(maps.positions)
+        most = max(min(MOST_ROWS, MOST_VALUES // windows.sizes.pred_len) // columns, 2)
+        parts = []
+        for batch in windows.thinned(most).batches(BATCH):
+            enc_x, dec_x = maps.inputs(batch)
+            history, _ = maps.without_effects(enc_x, batch.enc_mark, dec_x, batch.dec_mark)
+            history, date = history[:, :, list(maps.positions)], maps.date(batch.enc_mark[:, -1])
+            errors = (batch.target - model_output(maps, batch)).nan_to_num(0.0).transpose(1, 2)
+            parts.append((varying.inputs(history), varying.states(history, date), errors))
+        return cls(*(torch.cat(tensors).flatten(0, 1) for tensors in zip(*parts, strict=True)))
+
+    def products(self, varying: VaryingMaps) -> _Products:
+        """Sums of products, with the states in the units of `varying`."""
+        varied = varying.standard(self.states)[:, :, None] * self.inputs[:, None, :]
+        z, errors = varied.flatten(1).double().numpy(), self.errors.double().numpy()
+        return _Products(z.T @ z, z.T @ errors, float((errors**2).sum()))
+
+
+def _standardise(varying: VaryingMaps, samples: Sequence[_Sample]) -> None:
+    """Set mean and standard deviation of the states."""
+    states = torch.cat([sample.states for sample in samples])
+    varying.centre.copy_(states.mean(dim=0))
+    spread = states.std(dim=0, correction=0)
+    varying.scale.copy_(torch.where(spread > 0, spread, 1.0))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Selection:
+    """Forward selection of states by leave-one-block-out cross-validation.
+
+    Args:
+        blocks: products of each block.
+        owners: name of VARY_WITH of each input.
+    """
+
+    blocks: Sequence[_Products]
+    owners: np.ndarray
+
+    def run(self, names: Sequence[str]) -> tuple[list[str], float]:
+        """The names that lower the error for sure, and the best penalty for all of them."""
+        chosen, penalty = list[str](), 1.0
+        losses = np.array([block.square for block in self.blocks])
+        while remaining := [name for name in names if name not in chosen]:
+            trials = [self._best([*chosen, name]) for name in remaining]
+            gains = [losses - trial_losses for _, trial_losses in trials]
+            sure = [
+                gain.mean() > SURE_OF_INPUT * gain.std(ddof=1) / len(gain) ** 0.5
+                and gain.mean() > LEAST_GAIN_OF_INPUT * losses.mean()
+                for gain in gains
+            ]
+            if not any(sure):
+                break
+            name, (penalty, losses) = min(
+                compress(zip(remaining, trials, strict=True), sure), key=lambda trial: trial[1][1].mean()
+            )
+            chosen.append(name)
+        return chosen, penalty
+
+    def _best(self, names: Sequence[str]) -> tuple[float, Float64[np.ndarray, "blocks"]]:
+        """The penalty with the lowest loss on held-out blocks, and the loss of each block."""
+        inputs, total = np.flatnonzero(np.isin(self.owners, names)), reduce(add, self.blocks)
+        trials = {
+            penalty: np.array([block.loss(inputs, (total - block).solve(inputs, penalty)) for block in self.blocks])
+            for penalty in PENALTIES
+        }
+        best = min(trials, key=lambda penalty: trials[penalty].mean())
+        return best, trials[best]
