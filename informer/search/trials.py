@@ -18,7 +18,8 @@ from informer.data.calendar import mark_fields
 from informer.data.pipeline import Data
 from informer.data.sources import Source
 from informer.errors import InputError
-from informer.inference.baselines import fit_ridge
+from informer.inference.evaluate import fit_baselines
+from informer.inference.quantile_forecasts import calibrate
 from informer.linear.fit import BLOCKS
 from informer.linear.fold import linear_fit
 from informer.linear.residuals import choose_varying
@@ -188,7 +189,7 @@ class TrialRunner:
         return loss
 
     def closing_seconds(self, values: Values, *, steps: int) -> float:
-        """Seconds for everything after training: forecasts of all parts that are scored, and the baseline.
+        """Seconds for everything after training: forecasts of all parts that are scored, and the baselines.
 
         Networks are scored on the test, calibration and validation parts, the linear forecast on test and validation.
         """
@@ -201,7 +202,7 @@ class TrialRunner:
     def _baseline_seconds(self, data: Data) -> float:
         if self._baseline is None:
             began = self.clock()
-            fit_ridge(data.train, data.val, data.columns.positions(data.targets))
+            calibrate(fit_baselines(data), data)
             self._baseline = self.clock() - began
         return self._baseline
 
