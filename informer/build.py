@@ -125,13 +125,13 @@ def read_dataset(config: TrainConfig, sizes: WindowSizes, attributes: Attributes
 def take_table(
     config: TrainConfig,
     table: Table,
-    kept: Provenance | None,
+    provenance: Provenance | None,
     sizes: WindowSizes,
     attributes: Attributes | None = None,
 ) -> Source:
-    """Use a table in memory instead of the dataset's files; `kept` is a file with the same content, if any."""
+    """Use a table in memory instead of the dataset's files; `provenance` is a file with the same content, if any."""
     roles = _roles(config)
-    return table_source(table, config.dataset, sizes=sizes, roles=roles, provenance=kept, attributes=attributes)
+    return table_source(table, config.dataset, sizes=sizes, roles=roles, provenance=provenance, attributes=attributes)
 
 
 def with_static(config: TrainConfig, source: Source) -> TrainConfig:

@@ -27,11 +27,13 @@ def as_given(text: str) -> str:
     return text
 
 
-def printable(text: str, most: int | None = None) -> str:
-    """Text that is safe to print: control characters are escaped, lines are cut at `most` characters."""
+def printable(text: str, max_length: int | None = None) -> str:
+    """Text that is safe to print: control characters are escaped, lines are cut at `max_length` characters."""
     escaped = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), as_given(text))
     lines = escaped.split("\n")
-    return "\n".join(line if most is None or len(line) <= most else f"{line[: most - 3]}..." for line in lines)
+    return "\n".join(
+        line if max_length is None or len(line) <= max_length else f"{line[: max_length - 3]}..." for line in lines
+    )
 
 
 class InputError(ValueError):
@@ -64,15 +66,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or named
 
 
-def reason_of(error: BaseException, *, most: int = 200) -> str:
-    """The message of an error on one line, cut at `most` characters."""
+def reason_of(error: BaseException, *, max_length: int = 200) -> str:
+    """The message of an error on one line, cut at `max_length` characters."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= max_length else f"{text[:max_length]}..."
 
 
-def counted(n: int, thing: str) -> str:
+def counted(n: int, noun: str) -> str:
     """`1 file`, `2 files`, `1,200 files`."""
-    return f"{n} {thing}" if n == 1 else f"{n:,} {thing}s"
+    return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def compared(skill: float) -> str:
@@ -92,8 +94,8 @@ def one_of(what: str, value: object, allowed: list[str]) -> InputError:
     return InputError(f"unknown {what} {value!r}: expected one of {', '.join(allowed)}")
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Names separated by commas, for messages; at most `most`, then the number of others."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    printed = (printable(str(name), MOST_SHOWN).replace("\n", r"\n") for name in names[:most])
+def listed(names: Sequence[str], max_names: int = 12) -> str:
+    """Names separated by commas, for messages; at most `max_names`, then the number of others."""
+    more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
+    printed = (printable(str(name), MOST_SHOWN).replace("\n", r"\n") for name in names[:max_names])
     return ", ".join(printed) + more if names else "none"

@@ -293,4 +293,6 @@ class Forecaster:
         is_cut = start is not None or refit is not None
         firsts = [first_origin(model, series, start) for series in panel] if is_cut else None
         refits = None if refit is None else Refits(model, panel, refit)
-        return like(frame, pd.concat(roll_panel(model, panel, how, firsts=firsts, refits=refits), ignore_index=True))
+        return like(
+            frame, pd.concat(roll_panel(model, panel, how, first_rows=firsts, refits=refits), ignore_index=True)
+        )

@@ -40,9 +40,9 @@ Band = tuple[pd.DataFrame, pd.DataFrame]
 """Lower and upper ends of an interval, shaped like the forecast."""
 
 
-def shown_columns(names: Sequence[str], most: int, target: str | None = None) -> list[str]:
-    """The first `most` names, always including `target`, or the last name if `target` is None or not in `names`."""
-    chosen, required = list(names[:most]), names[-1] if target is None or target not in names else target
+def shown_columns(names: Sequence[str], max_columns: int, target: str | None = None) -> list[str]:
+    """The first names, always including `target`, or the last name if `target` is None or not in `names`."""
+    chosen, required = list(names[:max_columns]), names[-1] if target is None or target not in names else target
     return chosen if required in chosen else [*chosen[:-1], required]
 
 

@@ -213,7 +213,7 @@ def main(argv: list[str]) -> None:
     try:
         print(f"written: {convert(options.pth, options.run_dir, options.csv, arguments)}")
     except (InputError, OSError) as error:
-        refuse(reason_of(error, most=MOST_SIGNS))
+        refuse(reason_of(error, max_length=MOST_SIGNS))
     except MemoryError:
         refuse(f"{options.pth}: out of memory")
 

@@ -187,12 +187,12 @@ def _strided_group(x: Tensor, dilation: int) -> Tensor:
 
 
 def columns(
-    q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, kept: Callable[[int, int], Tensor] | None = None
+    q: Tensor, k: Tensor, v: Tensor, p: float, softmax: Softmax, *, allowed: Callable[[int, int], Tensor] | None = None
 ) -> Tensor:
-    """Every row with a few keys [b h g e], all of them or those allowed by kept(start, stop) [rows g]."""
+    """Every row with a few keys [b h g e], all of them or those allowed by allowed(start, stop) [rows g]."""
 
     def run(q: Tensor, k: Tensor, v: Tensor, start: int, _: int) -> Tensor:
-        return softmax(q, k, v, None if kept is None else kept(start, start + q.shape[2]), p)
+        return softmax(q, k, v, None if allowed is None else allowed(start, start + q.shape[2]), p)
 
     step = _rows_at_once(q[:, :, 0, 0].numel() * k.shape[2], q.shape[2])
     return map_slices(run, q, k, v, step=step, reach=lambda start, stop: (0, k.shape[2]))

@@ -47,7 +47,8 @@ class GlobalLocalAttention(Attention):
         spec: sizes and options of the layer, including tokens.
         local: a mechanism for the rows without the tokens.
         n_tokens: number of tokens, at least 1; they are the first rows of queries, keys and values.
-        own: whether queries, keys and values have separate features for tokens and rows, twice as many as in the spec.
+        separate_features: whether queries, keys and values have separate features for tokens and rows, twice as many as in
+            the spec.
 
     Raises:
         ValueError: `local` defines no pattern, or has summaries of its own.
@@ -57,7 +58,9 @@ class GlobalLocalAttention(Attention):
     CROSS = False
     COST = "O(L (radius + n_tokens) + n_tokens^2) time and memory"
 
-    def __init__(self, spec: AttentionSpec, local: Attention, *, n_tokens: int, own: bool = False) -> None:
+    def __init__(
+        self, spec: AttentionSpec, local: Attention, *, n_tokens: int, separate_features: bool = False
+    ) -> None:
         super().__init__(spec)
         if not isinstance(local, LocalPattern):
             raise ValueError(f"expected attn=etc or attn=bigbird_etc with it, found {type(local).__name__}")
@@ -65,7 +68,7 @@ class GlobalLocalAttention(Attention):
             raise ValueError(f"expected attn.n_global=0 with it, whose place they take, found {local.n_summaries}")
         self.local = local
         self.n_tokens = at_least("n_tokens", n_tokens, 1)
-        self.own = own
+        self.separate_features = separate_features
 
     def forward(
         self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h l e"], v: Float[Tensor, "b h l d"]
@@ -104,7 +107,7 @@ class GlobalLocalAttention(Attention):
 
     def _sides(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features for tokens, and features for rows."""
-        if not self.own:
+        if not self.separate_features:
             return x, x
         tokens, rows = x.chunk(2, dim=-1)
         return tokens, rows

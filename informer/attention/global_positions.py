@@ -48,7 +48,7 @@ def global_columns(q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, 
         far = ~near(rows, j)
         return far & (j <= rows) if causal else far
 
-    return partial(columns, q, k.index_select(2, where), v.index_select(2, where), p, kept=allowed)
+    return partial(columns, q, k.index_select(2, where), v.index_select(2, where), p, allowed=allowed)
 
 
 def with_global_rows(out: Tensor, q: Tensor, k: Tensor, v: Tensor, p: float, *, where: Tensor, causal: bool) -> Tensor:
@@ -58,5 +58,5 @@ def with_global_rows(out: Tensor, q: Tensor, k: Tensor, v: Tensor, p: float, *, 
     def allowed(start: int, stop: int) -> Tensor:
         return j <= where[start:stop, None]
 
-    rows = partial(columns, q.index_select(2, where), k, v, p, kept=allowed if causal else None)
+    rows = partial(columns, q.index_select(2, where), k, v, p, allowed=allowed if causal else None)
     return out.index_copy(2, where, attend([rows], out.dtype))

@@ -41,7 +41,7 @@ class HardAttention(Attention):
 
     def __init__(self, spec: AttentionSpec, *, temperature: float = 1.0, gumbel: bool = True) -> None:
         super().__init__(spec)
-        self.temperature = positive("temperature", temperature, least=LEAST)
+        self.temperature = positive("temperature", temperature, minimum=LEAST)
         self.gumbel = flag("gumbel", gumbel)
 
     def forward(

@@ -13,6 +13,6 @@ def over_processes(x: Tensor) -> Tensor:
     return x
 
 
-def new_average(kept: Tensor, fresh: Tensor, momentum: float) -> Tensor:
-    """momentum * kept + (1 - momentum) * fresh in the dtype of `kept`, which is not modified."""
-    return torch.lerp(fresh.to(kept), kept, momentum)
+def new_average(average: Tensor, value: Tensor, momentum: float) -> Tensor:
+    """momentum * average + (1 - momentum) * value in the dtype of `average`, which is not modified."""
+    return torch.lerp(value.to(average), average, momentum)

@@ -10,27 +10,27 @@ MOST = 2**60
 """Largest whole number; larger ones, or sums of them, overflow in torch."""
 
 
-def at_least(name: str, value: object, least: int) -> int:
-    """Return `value` if it is a whole number from `least` to MOST.
+def at_least(name: str, value: object, minimum: int) -> int:
+    """Return `value` if it is a whole number from `minimum` to MOST.
 
     Raises:
         ValueError: it is not; True and 2.0 are not accepted as whole numbers.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name}: expected a whole number of at least {least}, found {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name}: expected a whole number of at least {minimum}, found {value!r}")
     if value > MOST:
         raise ValueError(f"{name}: expected at most {MOST}, found {value}")
     return value
 
 
-def positive(name: str, value: object, least: float = 0.0) -> float:
-    """Return `value` if it is a finite number above `least`.
+def positive(name: str, value: object, minimum: float = 0.0) -> float:
+    """Return `value` if it is a finite number above `minimum`.
 
     Raises:
         ValueError: it is not; True is not accepted as a number.
     """
-    if not isinstance(value, int | float) or isinstance(value, bool) or not least < value < math.inf:
-        raise ValueError(f"{name}: expected a finite number above {least:g}, found {value!r}")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not minimum < value < math.inf:
+        raise ValueError(f"{name}: expected a finite number above {minimum:g}, found {value!r}")
     return float(value)
 
 

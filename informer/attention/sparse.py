@@ -129,7 +129,7 @@ class SparseAttention(Attention):
         pieces: list[Piece] = []
         if len(self.where):
             k_seen, v_seen = k.index_select(2, self.where), v.index_select(2, self.where)
-            pieces.append(partial(columns, q, k_seen, v_seen, self._p, kept=allowed))
+            pieces.append(partial(columns, q, k_seen, v_seen, self._p, allowed=allowed))
         if self.n_lonely and not merge:
             lonely = partial(band, q, k, v, self._p, left=0, right=0, allowed=lambda i, _: i < self.n_lonely)
             pieces.append(lonely)

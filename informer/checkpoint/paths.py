@@ -36,13 +36,13 @@ links and would show the run twice; links of older versions can still be read.""
 _LONGEST_NAME = 255
 
 
-def named_run(place: Path) -> str | None:
+def named_run(path: Path) -> str | None:
     """The run named by a file `latest` or by a link of an older version; None if it is something else."""
-    if place.is_symlink():
-        return str(place.readlink())
-    if not place.is_file():
+    if path.is_symlink():
+        return str(path.readlink())
+    if not path.is_file():
         return None
-    with place.open("rb") as file:
+    with path.open("rb") as file:
         content = file.read(_LONGEST_NAME + 2)
     try:
         name = content.decode().removesuffix("\n")
@@ -51,11 +51,11 @@ def named_run(place: Path) -> str | None:
     return name if name.isprintable() and is_plain_name(name) and len(content) <= _LONGEST_NAME + 1 else None
 
 
-def point_latest(place: Path, name: str) -> bool:
-    """Make `latest` name another run, atomically; False if `place` is something else, which is left alone."""
-    if place.exists() and named_run(place) is None:
+def point_latest(path: Path, name: str) -> bool:
+    """Make `latest` name another run, atomically; False if `path` is something else, which is left alone."""
+    if path.exists() and named_run(path) is None:
         return False
-    write_atomic(place, name + "\n", durable=False)
+    write_atomic(path, name + "\n", durable=False)
     return True
 
 

@@ -11,10 +11,10 @@ REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 """Dtypes in which weights may be saved."""
 
 
-def differing_shape(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
+def differing_shape(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> tuple[str, str, str] | None:
     """Name and both shapes of the first tensor that differs in shape or exists on one side only; None if all agree."""
-    for name in {**one, **other}:
-        shapes = [_shape(weights[name]) if name in weights else "nothing" for weights in (one, other)]
+    for name in {**first, **second}:
+        shapes = [_shape(weights[name]) if name in weights else "nothing" for weights in (first, second)]
         if shapes[0] != shapes[1]:
             return name, shapes[0], shapes[1]
     return None
@@ -25,17 +25,17 @@ def _shape(weight: object) -> str:
     return str(tuple(weight.shape)) if isinstance(weight, Tensor) else type(weight).__name__
 
 
-def check_numbers(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+def check_numbers(expected: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
     """Check dtypes of saved weights and that they are finite.
 
     Args:
-        own: weights of the network; meta tensors are enough.
+        expected: weights of the network; meta tensors are enough.
         saved: weights with at least the same names.
 
     Raises:
         InputError: a tensor has a dtype that would be cast silently, or contains nan or infinity.
     """
-    for name, tensor in own.items():
+    for name, tensor in expected.items():
         kinds = REAL if tensor.dtype in REAL else (tensor.dtype,)
         if saved[name].dtype not in kinds:
             raise InputError(

@@ -39,8 +39,8 @@ PARSED = re.compile(r"[A-Za-z0-9_./-]+")
 """Values that Hydra's grammar surely accepts: trying costs milliseconds each."""
 
 
-def run_command(name: str, act: Callable[[Any], object]) -> None:
-    """Compose `conf/<name>.yaml` with the command line and call `act` with the result; exit on a user's mistake."""
+def run_command(name: str, action: Callable[[Any], object]) -> None:
+    """Compose `conf/<name>.yaml` with the command line and call `action` with the result; exit on a user's mistake."""
     signal.signal(signal.SIGINT, interrupt)
     # unless told to raise, Hydra prints its own traceback and exits with 1
     os.environ["HYDRA_FULL_ERROR"] = "1"
@@ -55,7 +55,7 @@ def run_command(name: str, act: Callable[[Any], object]) -> None:
             notices = _rename(composed, given_keys())
             for notice in notices:
                 say(main_console(), notice)
-            act(conversion.to_typed(composed))
+            action(conversion.to_typed(composed))
         except ReportError as error:
             refuse(*(_job() + line for line in error.lines))
         except (InputError, OmegaConfBaseException) as error:

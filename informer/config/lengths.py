@@ -64,9 +64,9 @@ class WindowSizes:
         """Rows of one window."""
         return self.seq_len + self.reach
 
-    def starts(self, part: range) -> range:
-        """First rows of the windows whose horizon lies in `part`; their lookback window may start before it."""
-        return range(max(part.start - self.first, 0), max(part.stop - self.rows + 1, 0))
+    def starts(self, rows: range) -> range:
+        """First rows of the windows whose horizon lies in `rows`; their lookback window may start before it."""
+        return range(max(rows.start - self.first, 0), max(rows.stop - self.rows + 1, 0))
 
     def least_rows(self, first_row: int) -> int:
         """Rows that a part starting at `first_row` needs for one window."""

@@ -28,12 +28,12 @@ def renamed_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
     return renamed, notices
 
 
-def rename_composed(config: dict[str, Any], given: Container[str]) -> tuple[dict[str, Any], list[str]]:
+def rename_composed(config: dict[str, Any], set_keys: Container[str]) -> tuple[dict[str, Any], list[str]]:
     """A composed configuration with new keys, and a notice for each old key in it, which comes from the user's files.
 
     Args:
         config: composed configuration.
-        given: keys set on the command line. Other values of new keys are defaults and are replaced by the old key's.
+        set_keys: keys set on the command line. Other values of new keys are defaults and are replaced by the old key's.
 
     Raises:
         InputError: an old key and its new name have different values.
@@ -46,7 +46,7 @@ def rename_composed(config: dict[str, Any], given: Container[str]) -> tuple[dict
         if node is None or name not in node:
             continue
         value = node.pop(name)
-        if new in given and node[key] != value:
+        if new in set_keys and node[key] != value:
             raise InputError(f"{new}={node[key]}: a configuration file has {old}={value}, its old name; remove one")
         node[key] = value
         config = renamed

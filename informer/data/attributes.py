@@ -175,9 +175,9 @@ class KnownAttributes:
         self._recorded, self._labels = recorded, labels
         self._read: dict[str, Attributes] = {}
 
-    def knowing(self, given: Attributes) -> "KnownAttributes":
+    def knowing(self, attributes: Attributes) -> "KnownAttributes":
         """A copy with additional attributes, which have priority."""
-        return KnownAttributes(given.over(self._recorded), self._labels)
+        return KnownAttributes(attributes.over(self._recorded), self._labels)
 
     def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
         """See `Attributes.joined`; a file that `config` names is read once and has priority."""

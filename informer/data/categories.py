@@ -60,13 +60,13 @@ def check_static(panel: Sequence[Series], names: Sequence[str], labels: Labels) 
                 )
 
 
-def renumbered(panel: list[Series], labels: Labels, wanted: Labels) -> list[Series]:
-    """Replace the codes of `labels` by those of `wanted`; categories that are not in `wanted` become 0."""
+def renumbered(panel: list[Series], labels: Labels, trained_labels: Labels) -> list[Series]:
+    """Replace the codes of `labels` by those of `trained_labels`; categories without one there become 0."""
     if not labels:
         return panel
     tables = {}
     for name, categories in labels.items():
-        numbers = {label: number for number, label in enumerate(wanted[name], start=1)}
+        numbers = {label: number for number, label in enumerate(trained_labels[name], start=1)}
         tables[panel[0].columns.index(name)] = np.array(
             [0, *(numbers.get(label, 0) for label in categories)], dtype=float
         )

@@ -92,7 +92,7 @@ def future_of_table(table: Table, config: DatasetConfig, trained_format: str | N
     """
     configured = config.time_col if config.time_col in table.columns else None
     time_col = find_time_column(table, configured)
-    time_format = find_format(table, time_col, config.time_format, trained=trained_format)
+    time_format = find_format(table, time_col, config.time_format, trained_format=trained_format)
     timestamps = parse_timestamps(table, time_col, time_format, timezone=config.timezone)
     report = Report()
     check_times(table.name, table.cells(time_col, np.flatnonzero(timestamps.isna())), time_format, report)

@@ -56,7 +56,7 @@ def observed_rows(panel: Sequence[Series], targets: Sequence[int]) -> Bool[np.nd
 
 
 def well_observed(
-    starts: Int64[np.ndarray, "n"], observed: Bool[np.ndarray, "rows"], sizes: WindowSizes, least: float
+    starts: Int64[np.ndarray, "n"], observed: Bool[np.ndarray, "rows"], sizes: WindowSizes, min_observed: float
 ) -> Int64[np.ndarray, "k"]:
     """The windows whose lookback window and horizon each have at least this share of observed rows.
 
@@ -64,21 +64,23 @@ def well_observed(
         starts: first row of each window.
         observed: see `observed_rows`.
         sizes: sizes of a window.
-        least: share above 0.
+        min_observed: share above 0.
     """
     before = np.concatenate([[0], np.cumsum(observed)])
 
     def count(first: int, stop: int) -> Int64[np.ndarray, "n"]:
         return before[starts + stop] - before[starts + first]
 
-    enough = count(0, sizes.seq_len) >= least_rows(sizes.seq_len, least)
-    return starts[enough & (count(sizes.first, sizes.rows) >= least_rows(sizes.pred_len, least))]
+    enough = count(0, sizes.seq_len) >= least_rows(sizes.seq_len, min_observed)
+    return starts[enough & (count(sizes.first, sizes.rows) >= least_rows(sizes.pred_len, min_observed))]
 
 
-def seen_before(firsts: Sequence[int], observed: Bool[np.ndarray, "rows"], seq_len: int, least: float) -> list[int]:
+def seen_before(
+    firsts: Sequence[int], observed: Bool[np.ndarray, "rows"], seq_len: int, min_observed: float
+) -> list[int]:
     """First rows of the lookback windows that have at least this share of observed rows; see `well_observed`."""
     before = np.concatenate([[0], np.cumsum(observed)])
-    needed = least_rows(seq_len, least)
+    needed = least_rows(seq_len, min_observed)
     return [first for first in firsts if before[first + seq_len] - before[first] >= needed]
 
 

@@ -50,7 +50,7 @@ def history_batch(
     Raises:
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
-    check_futures(columns, given=futures is not None)
+    check_futures(columns, has_futures=futures is not None)
     recent = narrowed([_last_rows(history, sizes.seq_len) for history in series], columns.inputs)
     scalers = [scaler.of(history.name, history.values) for history in recent]
     histories = [_padded(history, sizes.seq_len, pad=pad) for history in recent]
@@ -62,11 +62,11 @@ def history_batch(
     return batch._replace(target=batch.target[:, :0])
 
 
-def check_futures(columns: Columns, *, given: bool) -> None:
+def check_futures(columns: Columns, *, has_futures: bool) -> None:
     """Raise InputError if future covariates are missing or not used by the model."""
-    if columns.future_covariates and not given:
+    if columns.future_covariates and not has_futures:
         raise InputError(f"future: expected future values of {listed(columns.future_covariates)}, found none")
-    if given and not columns.future_covariates:
+    if has_futures and not columns.future_covariates:
         raise InputError("future: the model has no future covariates; leave it out")
 
 

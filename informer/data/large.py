@@ -139,7 +139,7 @@ def _parts(
         with suppress(InputError):  # reported with all other problems of the rows
             # by all rows of a piece: those of one series may be ambiguous
             time_col = find_time_column(table, config.time_col)
-            time_format = find_format(table, time_col, config.time_format, trained=known_format)
+            time_format = find_format(table, time_col, config.time_format, trained_format=known_format)
             config = replace(config, time_col=time_col, time_format=time_format)
         for rows, name in _runs(table, config.series_col) if config.series_col else [(table, file_name)]:
             yield rows, name, config

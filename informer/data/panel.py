@@ -213,7 +213,7 @@ class _Reader:
         time_col = find_time_column(table, config.time_col)
         cells = table.frame[time_col]
         if self.cells is None or not cells.equals(self.cells):
-            self.time_format = find_format(table, time_col, config.time_format, trained=self.time_format)
+            self.time_format = find_format(table, time_col, config.time_format, trained_format=self.time_format)
             times = parse_timestamps(
                 table,
                 time_col,

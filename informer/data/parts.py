@@ -42,13 +42,13 @@ class Cutter:
         observed = observed_rows(panel, columns.positions(columns.targets)) if dataset.keeps_gaps else None
         return cls(store=store, columns=columns, sizes=sizes, dataset=dataset, observed=observed)
 
-    def __call__(self, name: str, parts: Sequence[range]) -> Windows:
-        """Windows whose targets lie in their series' part and of which enough is observed.
+    def __call__(self, name: str, rows: Sequence[range]) -> Windows:
+        """Windows whose targets lie in these rows of their series and of which enough is observed.
 
         Raises:
             InputError: there is none; the message names the part.
         """
-        starts = self._starts(parts)
+        starts = self._starts(rows)
         if not len(starts):
             raise InputError(f"{self.dataset.name}: no series has a window in its {name} part; use longer series")
         windows = self._enough(starts)
@@ -60,18 +60,18 @@ class Cutter:
             )
         return windows
 
-    def or_none(self, parts: Sequence[range]) -> Windows | None:
+    def or_none(self, rows: Sequence[range]) -> Windows | None:
         """Like calling the cutter, but returns None if there are no windows."""
-        return self._enough(self._starts(parts)) or None
+        return self._enough(self._starts(rows)) or None
 
     def _enough(self, starts: Int64[np.ndarray, "n"]) -> Windows:
         if self.observed is not None:
             starts = well_observed(starts, self.observed, self.sizes, self.dataset.min_observed)
         return Windows.of_columns(self.store, self.columns, starts=torch.from_numpy(starts), sizes=self.sizes)
 
-    def _starts(self, parts: Sequence[range]) -> Int64[np.ndarray, "n"]:
-        """Store rows at which the windows of all series start whose targets lie in these parts."""
-        ranges = [self.sizes.starts(part) for part in parts]
+    def _starts(self, rows: Sequence[range]) -> Int64[np.ndarray, "n"]:
+        """Store rows at which the windows of all series start whose targets lie in these rows."""
+        ranges = [self.sizes.starts(part) for part in rows]
         counts = np.array([len(starts) for starts in ranges])
         firsts = self.store.first_rows.cpu().numpy() + np.array([starts.start for starts in ranges])
         # one count over all windows, minus the number of windows in previous series

@@ -153,7 +153,9 @@ def lay_out(
     names, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
-    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, known=names)
+    store = build_store(
+        panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained_series=names
+    )
     windows = Cutter.of(panel, store, source.columns, sizes, dataset)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(

@@ -100,10 +100,10 @@ def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -
         )
 
 
-def confirm_lines(table: Table, dataset: DatasetConfig, given: DatasetConfig, name: str) -> Iterator[str]:
-    """What a proposed `dataset.confirm` drops; nothing if `given` has it."""
-    if dataset.confirm != given.confirm:
-        _, report = inspect_table(table, replace(dataset, confirm=given.confirm), name)
+def confirm_lines(table: Table, dataset: DatasetConfig, configured: DatasetConfig, name: str) -> Iterator[str]:
+    """What a proposed `dataset.confirm` drops; nothing if `configured` has it."""
+    if dataset.confirm != configured.confirm:
+        _, report = inspect_table(table, replace(dataset, confirm=configured.confirm), name)
         yield from (f"confirm:  {problem.line}" for problem in report.problems if CONFIRM in problem.settings)
 
 
@@ -125,7 +125,7 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     heading = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
     for column, values in columns[-MOST_SEASONS:]:
-        seasons = find_seasons(bridged(values), usual=usual_periods(frequency))
+        seasons = find_seasons(bridged(values), usual_periods=usual_periods(frequency))
         if seasons:
             alike.setdefault(tuple(season.period for season in seasons), {})[column] = seasons
     for group in alike.values():

@@ -98,13 +98,13 @@ class Recorded:
         is_same_content = dataset.sha256 is not None and dataset.sha256 == self.sha256
         return dataset if is_same_file or is_same_content else None
 
-    def is_still_at(self, wanted: str, excluded: Sequence[str] = ()) -> bool:
+    def is_still_at(self, location: str, excluded: Sequence[str] = ()) -> bool:
         """Whether regular files with the recorded checksum are there."""
-        path = expanded(wanted)
-        if self.sha256 is None or is_remote(wanted) or wanted.startswith(NETWORK) or has_magic(str(path.parent)):
+        path = expanded(location)
+        if self.sha256 is None or is_remote(location) or location.startswith(NETWORK) or has_magic(str(path.parent)):
             return False
         try:
-            paths = list_files("dataset.path", wanted, excluded) or [path]
+            paths = list_files("dataset.path", location, excluded) or [path]
             return (
                 all(_has_content(file) for entry in paths for file in files_of(entry))
                 and files_sha256(paths) == self.sha256

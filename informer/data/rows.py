@@ -65,13 +65,13 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
     return pd.concat(tables, ignore_index=True)
 
 
-def rows_dataset(trained: DatasetConfig, path: Path, like: Written, split: SplitConfig | None = None) -> DatasetConfig:
+def rows_dataset(trained: DatasetConfig, path: Path, rows: Written, split: SplitConfig | None = None) -> DatasetConfig:
     """Configuration that reads the file of a `rows_table`.
 
     Args:
         trained: configuration of the run.
         path: the file.
-        like: columns, time zone and step of its rows.
+        rows: columns, time zone and step of its rows.
         split: split to use; None: as in training.
     """
     usual = DatasetConfig()
@@ -81,12 +81,12 @@ def rows_dataset(trained: DatasetConfig, path: Path, like: Written, split: Split
     return replace(
         base,
         path=str(path),
-        series_col=like.series_col,
+        series_col=rows.series_col,
         short=Short.error,
-        time_col=like.time_col,
-        timezone=like.timezone,
-        frequency=like.frequency,
-        columns=list(like.columns),
-        categorical=list(like.categorical),
+        time_col=rows.time_col,
+        timezone=rows.timezone,
+        frequency=rows.frequency,
+        columns=list(rows.columns),
+        categorical=list(rows.categorical),
         split=split or trained.split,
     )

@@ -94,14 +94,14 @@ class Scaler:
         center[list(columns)], scale[list(columns)] = 0.0, 1.0
         return replace(self, center=center, scale=scale)
 
-    def taking(self, columns: Sequence[int], other: "Scaler") -> "Scaler":
-        """A copy that scales these columns as `other` does."""
+    def taking(self, columns: Sequence[int], scaler: "Scaler") -> "Scaler":
+        """A copy that scales these columns as `scaler` does."""
         center, scale, positions = self.center.copy(), self.scale.copy(), list(columns)
-        center[positions], scale[positions] = other.center[positions], other.scale[positions]
+        center[positions], scale[positions] = scaler.center[positions], scaler.scale[positions]
         plain = self.plain
-        if plain is not None and other.plain is not None:
+        if plain is not None and scaler.plain is not None:
             plain = plain.copy()
-            plain[positions] = other.plain[positions]
+            plain[positions] = scaler.plain[positions]
         return replace(self, center=center, scale=scale, plain=plain)
 
     def state(self) -> dict[str, Any]:
@@ -192,14 +192,14 @@ class PanelScaler:
         scaler = Scaler.fit(self.kind, [rows], first.power).without(self.codes)
         return scaler.taking([*self.static, *scaler.unknown], first)
 
-    def root(self, place: int) -> str:
+    def root(self, column: int) -> str:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
         scaler = self.shared or next(iter(self.own.values()))
-        return "" if scaler.power is None else ROOTS.get(float(scaler.power[place]), "")
+        return "" if scaler.power is None else ROOTS.get(float(scaler.power[column]), "")
 
-    def roots(self, places: Iterable[int]) -> list[str]:
+    def roots(self, columns: Iterable[int]) -> list[str]:
         """Names of the roots of these columns, each once; see `root`."""
-        return list(dict.fromkeys(filter(None, map(self.root, places))))
+        return list(dict.fromkeys(filter(None, map(self.root, columns))))
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""

@@ -45,13 +45,15 @@ class Season(NamedTuple):
     strength: float
 
 
-def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequence[int] = ()) -> list[Season]:
+def find_seasons(
+    values: Float64[np.ndarray, "t"], max_seasons: int = 3, usual_periods: Sequence[int] = ()
+) -> list[Season]:
     """The strongest seasons of a column after removing its linear trend, without weaker multiples of them.
 
     Args:
         values: finite values at equal steps.
-        most: largest number of seasons.
-        usual: periods of the calendar, preferred to others that the series cannot distinguish from them.
+        max_seasons: largest number of seasons.
+        usual_periods: periods of the calendar, preferred to others that the series cannot distinguish from them.
 
     Returns:
         Seasons, strongest first; empty for a column that never changes or is too short.
@@ -70,7 +72,7 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequenc
             continue
         near = (
             usual_period
-            for usual_period in usual
+            for usual_period in usual_periods
             if usual_period <= longest and abs(len(residual) / usual_period - len(residual) / lag) < SAME_LINE
         )
         period = next(
@@ -83,7 +85,7 @@ def find_seasons(values: Float64[np.ndarray, "t"], most: int = 3, usual: Sequenc
     for season in sorted(candidates, key=lambda season: -season.strength):
         if not any(_is_multiple(season.period, other.period) for other in selected):
             selected.append(season)
-    return selected[:most]
+    return selected[:max_seasons]
 
 
 def usual_periods(frequency: Frequency) -> list[int]:

@@ -139,9 +139,9 @@ def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     return separating_column(table, time_col, dataset.target)
 
 
-def common_fill(wanted: Sequence[Fill | None]) -> Fill | None:
+def common_fill(fills: Sequence[Fill | None]) -> Fill | None:
     """The fill for all series: `mask` if any series needs it, otherwise the first that is set."""
-    return Fill.mask if Fill.mask in wanted else next(filter(None, wanted), None)
+    return Fill.mask if Fill.mask in fills else next(filter(None, fills), None)
 
 
 def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> DatasetConfig:
@@ -174,7 +174,7 @@ def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:
         for column in columns:
             looked += 1
             values = bridged(series.values[:, series.columns.index(column)])
-            for season in find_seasons(values, usual=usual_periods(series.frequency)):
+            for season in find_seasons(values, usual_periods=usual_periods(series.frequency)):
                 strengths[season.period] = strengths.get(season.period, 0.0) + season.strength
     seasons = [Season(period, total / looked) for period, total in strengths.items()]
     return sorted(seasons, key=lambda season: -season.strength)

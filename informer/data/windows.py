@@ -142,10 +142,10 @@ class Windows:
         other.starts = starts.to(self.starts.device)
         return other
 
-    def thinned(self, most: int) -> "Windows":
-        """At most `most` of the windows, evenly spaced."""
+    def thinned(self, max_windows: int) -> "Windows":
+        """At most `max_windows` of the windows, evenly spaced."""
         fewer = copy(self)
-        fewer.starts = self.starts[:: -(-len(self) // most)]
+        fewer.starts = self.starts[:: -(-len(self) // max_windows)]
         return fewer
 
     def shifted(self, rows: int) -> "Windows":

@@ -67,31 +67,31 @@ class Winner(Enum):
 
 def skill_interval(
     errors: Float[np.ndarray, "n"],
-    others: Float[np.ndarray, "n"],
+    baseline_errors: Float[np.ndarray, "n"],
     *,
     block: int = 1,
     draws: int = DRAWS,
     level: float = LEVEL,
     seed: int = 0,
 ) -> Interval:
-    """Interval of 1 - mean(errors) / mean(others).
+    """Interval of 1 - mean(errors) / mean(baseline_errors).
 
     Args:
-        errors, others: one per unit, in the same order; both non-negative.
+        errors, baseline_errors: one per unit, in the same order; both non-negative.
         block: neighbouring units drawn together; blocks wrap around from the last unit to the first.
         draws: number of resamples.
         level: share of the draws inside the interval.
         seed: random seed; the same errors give the same interval.
 
     Returns:
-        The interval; its ends are NaN with fewer than two blocks, or if some draw of `others` sums to 0.
+        The interval; its ends are NaN with fewer than two blocks, or if some draw of `baseline_errors` sums to 0.
     """
     n = len(errors)
     block = max(1, min(block, n))
     n_blocks = -(-n // block)
     if n_blocks < 2 or n < 2:
         return Interval(np.nan, np.nan)
-    pairs = np.stack([errors, others], axis=1).astype(float)
+    pairs = np.stack([errors, baseline_errors], axis=1).astype(float)
     # sums of the block starting at each unit, from running sums over two rounds
     running = np.concatenate([np.zeros((1, 2)), np.cumsum(np.concatenate([pairs, pairs]), axis=0)])
     sums = running[block : block + n] - running[:n]

@@ -26,10 +26,10 @@ class Means:
         self._sums: dict[str, Tensor] = {}
         self._counts: Tensor | float = 0.0
 
-    def add(self, parts: Mapping[str, Float[Tensor, "b pred_len n"]], actual: Float[Tensor, "b pred_len n"]) -> None:
+    def add(self, scores: Mapping[str, Float[Tensor, "b pred_len n"]], actual: Float[Tensor, "b pred_len n"]) -> None:
         """Add the windows of one batch; missing actual values are ignored."""
         missing = actual.isnan()
-        sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in parts.items()}
+        sums = {name: to_float64(values.masked_fill(missing, 0.0)).sum(dim=0).cpu() for name, values in scores.items()}
         self._sums = {name: self._sums.get(name, 0.0) + batch_sum for name, batch_sum in sums.items()}
         self._counts = self._counts + to_float64(~missing).sum(dim=0).cpu()
         self.windows += len(actual)

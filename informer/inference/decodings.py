@@ -34,7 +34,7 @@ class Decoded:
     """Wall time of the network, measured per batch."""
 
 
-def with_decoding(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
+def with_decoding(checkpoint: Checkpoint, settings: EvalModel) -> Checkpoint:
     """The checkpoint with another decoding or offset; if either differs, without its calibration, which is no longer
     valid.
 
@@ -42,22 +42,22 @@ def with_decoding(checkpoint: Checkpoint, wanted: EvalModel) -> Checkpoint:
         InputError: the family has no choice of decoding.
     """
     model = checkpoint.config["model"]
-    if wanted.decoding is not None and "decoding" not in config_class(family_of(model)).__dataclass_fields__:
+    if settings.decoding is not None and "decoding" not in config_class(family_of(model)).__dataclass_fields__:
         raise InputError(f"model.decoding: expected model.family=informer, found {family_of(model)}")
     current = {"decoding": Decoding.one_pass.name, "offset": 0} | model
     other = dict(current)
-    if wanted.decoding not in (None, EvalDecoding.both):
-        other["decoding"] = wanted.decoding.name
-    if wanted.offset is not None:
-        other["offset"] = wanted.offset
+    if settings.decoding not in (None, EvalDecoding.both):
+        other["decoding"] = settings.decoding.name
+    if settings.offset is not None:
+        other["offset"] = settings.offset
     if other == current:
         return checkpoint
     return replace(checkpoint, config=checkpoint.config | {"model": other}, calibration=None)
 
 
-def compare_decodings(saved: Checkpoint, data: Data, *, device: torch.device, batch_size: int) -> list[Decoded]:
+def compare_decodings(checkpoint: Checkpoint, data: Data, *, device: torch.device, batch_size: int) -> list[Decoded]:
     """Score and time each decoding on the test part."""
-    return [_decoded(saved, decoding, data, device, batch_size) for decoding in Decoding]
+    return [_decoded(checkpoint, decoding, data, device, batch_size) for decoding in Decoding]
 
 
 def _decoded(saved: Checkpoint, decoding: Decoding, data: Data, device: torch.device, batch_size: int) -> Decoded:

@@ -38,19 +38,19 @@ class OnClassOrInstance(Generic[Own]):
         return MethodType(self.method, owner() if instance is None else instance)
 
 
-def metrics_table(saved: str | None) -> pd.DataFrame:
+def metrics_table(metrics: str | None) -> pd.DataFrame:
     """Overall scores of a run, one row per units (scaled, original) and forecaster.
 
     Args:
-        saved: text of its metrics.json; None: there is none.
+        metrics: text of its metrics.json; None: there is none.
 
     Raises:
         InputError: no scores, or the file is damaged.
     """
-    if saved is None:
+    if metrics is None:
         raise InputError("metrics: expected a fitted forecaster or one loaded from a run directory, found no scores")
     try:
-        scores = json.loads(saved)["scores"]
+        scores = json.loads(metrics)["scores"]
         rows = {
             (units, name): dict(by_units[units]["overall"])
             for units in ("scaled", "original")
@@ -70,7 +70,7 @@ def skill_of(model: TrainedModel, panel: Sequence[Series], *, horizon: int | Non
     how = Rolling(horizon=horizon, stride=stride)
     valid_series, firsts, _ = with_origins(model, panel, how)
     scores = RollingScores(model, valid_series, firsts, how)
-    tables = roll_panel(model, valid_series, how, firsts=firsts, scores=scores)
+    tables = roll_panel(model, valid_series, how, first_rows=firsts, scores=scores)
     assert sum(map(len, tables))
     return scores.evaluation().skill
 
@@ -125,7 +125,7 @@ def reader_with(reader: Reader, attributes: Given | None) -> Reader:
 
 def panel_of(
     reader: Reader,
-    given: Given,
+    data: Given,
     name: str | None = None,
     *,
     dataset: Mapping[str, Any] | None = None,
@@ -134,7 +134,7 @@ def panel_of(
     """The series of what a user passes to be forecast.
 
     Args:
-        given: a table, a series, or the path or address of a file.
+        data: a table, a series, or the path or address of a file.
         name: name of a single series; None: that of the file, or `frame`.
         dataset: how the data are written or repaired, if different from training.
         ahead: see `Reader.frame`.
@@ -142,11 +142,11 @@ def panel_of(
     Raises:
         InputError: they cannot be forecast.
     """
-    written, path = None if dataset is None else check(node_of(InputFormat, dict(dataset))), path_of(given)
+    written, path = None if dataset is None else check(node_of(InputFormat, dict(dataset))), path_of(data)
     if path is not None:
         return reader.file(path, written or InputFormat(), name or name_of(path), ahead=ahead)
     name = name or "frame"
-    return reader.frame(frame_of(given, name), name, ahead=ahead, written=written)
+    return reader.frame(frame_of(data, name), name, ahead=ahead, input_format=written)
 
 
 def panels_of(reader: Reader, frames: Mapping[Any, Given] | Sequence[Given]) -> dict[Any, list[Series]]:

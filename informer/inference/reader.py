@@ -105,7 +105,7 @@ class Reader:
         return reader
 
     def frame(
-        self, frame: pd.DataFrame, name: str, *, ahead: int | None = None, written: InputFormat | None = None
+        self, frame: pd.DataFrame, name: str, *, ahead: int | None = None, input_format: InputFormat | None = None
     ) -> list[Series]:
         """Read the series of a table to forecast.
 
@@ -116,37 +116,37 @@ class Reader:
             frame: times are a column or the index.
             name: name of the table in errors; if each series has its own scaler, it selects the scaler.
             ahead: read all rows, to compare with forecasts of this many rows; None: only the last seq_len.
-            written: format and repairs, if different from the training data.
+            input_format: format and repairs, if different from the training data.
 
         Raises:
             InputError: it cannot be forecast (columns, numbers, timestamps, step, rows).
         """
-        config = self._reading(list(map(str, frame.columns)), written)
+        config = self._reading(list(map(str, frame.columns)), input_format)
         table = with_whole_times(table_of_frame(frame, name, config.time_col), config)
         return self._series(table, config, name, ahead=ahead)
 
-    def file(self, path: Path, written: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
+    def file(self, path: Path, input_format: InputFormat, name: str, *, ahead: int | None = None) -> list[Series]:
         """Read the series of a file, checked like training data; other columns than the model's are ignored.
 
         Args:
             path: CSV, parquet or Excel file.
-            written: file format, if different from the training data.
+            input_format: file format, if different from the training data.
             name, ahead: see `frame`.
 
         Raises:
             InputError: see `frame`.
         """
-        table, config = self._read(partial(cells_of_file, path), written)
-        return self._series(table, config, name, ahead=ahead, named=written.series_col is not None, lenient=True)
+        table, config = self._read(partial(cells_of_file, path), input_format)
+        return self._series(table, config, name, ahead=ahead, named=input_format.series_col is not None, lenient=True)
 
-    def content(self, content: bytes, written: InputFormat, name: str) -> list[Series]:
+    def content(self, content: bytes, input_format: InputFormat, name: str) -> list[Series]:
         """Read the series of CSV text.
 
         Raises:
             InputError: see `frame`.
         """
-        table, config = self._read(partial(cells_of_content, content, name), written)
-        return self._series(table, config, name, ahead=None, named=written.series_col is not None)
+        table, config = self._read(partial(cells_of_content, content, name), input_format)
+        return self._series(table, config, name, ahead=None, named=input_format.series_col is not None)
 
     def future_frame(self, frame: pd.DataFrame, name: str) -> Futures:
         """Read a table of future covariates; times are a column or the index.
@@ -157,21 +157,23 @@ class Reader:
         config = self._reading(list(map(str, frame.columns)))
         return self._futures(with_whole_times(table_of_frame(frame, name, config.time_col), config), config)
 
-    def future_file(self, path: Path, written: InputFormat) -> Futures:
+    def future_file(self, path: Path, input_format: InputFormat) -> Futures:
         """Read a file of future covariates; the last one is kept, since all batches of a job need it.
 
         Raises:
             InputError: it cannot be read, or has no times.
         """
         stat = path.stat() if path.is_file() else None
-        key = stat and (path.resolve(), stat.st_mtime_ns, stat.st_size, replace(written))
+        key = stat and (path.resolve(), stat.st_mtime_ns, stat.st_size, replace(input_format))
         if self._last_future is None or key is None or self._last_future[0] != key:
-            self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), written))
+            self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), input_format))
         return self._last_future[1]
 
-    def _read(self, read_table: Callable[[DatasetConfig], Table], written: InputFormat) -> tuple[Table, DatasetConfig]:
+    def _read(
+        self, read_table: Callable[[DatasetConfig], Table], input_format: InputFormat
+    ) -> tuple[Table, DatasetConfig]:
         """A table, prepared, and its settings, with the time column of training if it exists."""
-        config = self._reading([], written)
+        config = self._reading([], input_format)
         table = read_table(config)
         if table.doubts and self._number_marks is not None:
             table = read_table(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
@@ -197,14 +199,14 @@ class Reader:
         history, series_col = self._seq_len if ahead is None else None, config.series_col
         if series_col is None or (series_col not in table.columns and not named):
             series = series_from_table(
-                table, config, name, history=history, trained_format=self._time_format, known=self._known_times
+                table, config, name, history=history, trained_format=self._time_format, times_cache=self._known_times
             )
             if line := self._sparse(series, config) if ahead is None else None:
                 raise InputError(line)
             return [self._checked(series)]
         panel, report, sparse = list[Series](), Report(), list[str]()
         time_col = find_time_column(table, config.time_col)  # from all rows: the dates of one series may be ambiguous
-        time_format = find_format(table, time_col, config.time_format, trained=self._time_format)
+        time_format = find_format(table, time_col, config.time_format, trained_format=self._time_format)
         config = replace(config, time_col=time_col, time_format=time_format)
         least, pads = self._seq_len + (ahead or 0), config.short is Short.pad
         pieces = list(LongTable.of(table, series_col).tables())
@@ -252,10 +254,10 @@ class Reader:
         }
         return Futures(name=table.name, own=by_series)
 
-    def _reading(self, columns: Sequence[str], written: InputFormat | None = None) -> DatasetConfig:
-        """Settings for a table with these columns: those of the training data, overridden by `written`."""
+    def _reading(self, columns: Sequence[str], input_format: InputFormat | None = None) -> DatasetConfig:
+        """Settings for a table with these columns: those of the training data, overridden by `input_format`."""
         time_col = self._time_col if self._time_col in columns else None
-        config = (written or InputFormat()).over(replace(self._as_trained, time_col=time_col))
+        config = (input_format or InputFormat()).over(replace(self._as_trained, time_col=time_col))
         if config.keeps_gaps and not self._reads_gaps:
             raise InputError(NOT_READ)
         return config

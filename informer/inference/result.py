@@ -18,16 +18,16 @@ ROLLED = "rolled"
 """Column that marks recursively forecast rows; only in forecasts with such rows."""
 
 
-def key_columns(series: Series, others: Collection[str]) -> tuple[str, str]:
+def key_columns(series: Series, used: Collection[str]) -> tuple[str, str]:
     """Names of the series and time columns in a table with one row per value: those of the input if possible.
 
     Args:
         series: a series of the input.
-        others: the table's other columns; a name of the input that is one of them is not used.
+        used: the table's other columns; a name of the input that is one of them is not used.
     """
-    time = series.time_col if series.time_col and series.time_col not in others else TIME
+    time = series.time_col if series.time_col and series.time_col not in used else TIME
     names = (series.series_col, SERIES, "unique_id")
-    return next(name for name in names if name and name not in (*others, time)), time
+    return next(name for name in names if name and name not in (*used, time)), time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

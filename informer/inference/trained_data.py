@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def trained_data(
-    saved: Checkpoint,
+    checkpoint: Checkpoint,
     device: torch.device,
     *,
     scratch: Path,
@@ -35,7 +35,7 @@ def trained_data(
     """The training data, scaled as in training; the file is located by `data.recorded.find_again`.
 
     Args:
-        saved: the model's checkpoint.
+        checkpoint: the model's checkpoint.
         device: device of the rows.
         scratch: folder for temporary arrays if training used memmap, unless the user sets a cache.
         dataset: path and format of the file, if different from training.
@@ -44,20 +44,26 @@ def trained_data(
     Raises:
         InputError: the data is missing, or no longer has the model's columns or step.
     """
-    trained = from_plain(saved.config)
+    trained = from_plain(checkpoint.config)
     where = replace(
-        (dataset or EvalDataset()).over(trained.dataset), columns=saved.inputs, categorical=list(saved.categories)
+        (dataset or EvalDataset()).over(trained.dataset),
+        columns=checkpoint.inputs,
+        categorical=list(checkpoint.categories),
     )
-    recorded = Recorded.of(saved.config, saved.data)
+    recorded = Recorded.of(checkpoint.config, checkpoint.data)
     where, folder = find_again(where, recorded, named=data_dir, default=trained.data_dir, can_differ=True)
     with nullcontext(where) if data_dir is not None else own_cache(where, scratch) as dataset_found:
         settings = replace(trained, data_dir=folder, dataset=dataset_found)
-        scaler = PanelScaler.from_state(saved.scaler)
-        trained_on = Trained(saved.series, saved.categories, dims_in(saved).masked, attributes_in(saved))
+        scaler = PanelScaler.from_state(checkpoint.scaler)
+        trained_on = Trained(
+            checkpoint.series, checkpoint.categories, dims_in(checkpoint).masked, attributes_in(checkpoint)
+        )
         data = build_data(settings, device, scaler, trained=trained_on)
         path = data.provenance.path
-        if not made_for(saved, dims_of(data)) or data.frequency != Frequency.parse(saved.frequency):
-            raise InputError(f"{path}: expected steps of {saved.frequency} as in training, found {data.frequency.code}")
-        if data.provenance.sha256 != saved.data["sha256"]:
+        if not made_for(checkpoint, dims_of(data)) or data.frequency != Frequency.parse(checkpoint.frequency):
+            raise InputError(
+                f"{path}: expected steps of {checkpoint.frequency} as in training, found {data.frequency.code}"
+            )
+        if data.provenance.sha256 != checkpoint.data["sha256"]:
             log.warning(f"{path} has changed since training")
         yield data

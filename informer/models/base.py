@@ -266,16 +266,16 @@ def model_output(network: nn.Module, batch: Inputs, *, with_actual: bool = False
     return at_least_zero(output, batch, positions) if positions else output
 
 
-def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, places: Sequence[int]) -> Tensor:
+def at_least_zero(output: Float[Tensor, "b pred_len n *q"], batch: Any, positions: Sequence[int]) -> Tensor:
     """Scaled forecasts, raised to at least zero in data units for the given targets.
 
     Args:
         output: scaled forecasts.
         batch: has the scaler's `center` and `scale` [b n].
-        places: positions of the targets.
+        positions: positions of the targets.
     """
     is_bounded = torch.zeros(output.shape[2], dtype=torch.bool, device=output.device)
-    is_bounded[list(places)] = True
+    is_bounded[list(positions)] = True
     floor = (-batch.center / batch.scale).to(output).masked_fill(~is_bounded, -torch.inf)
     shape = (len(floor), 1, floor.shape[1], *([1] * (output.dim() - 3)))
     return torch.maximum(output, floor.reshape(shape))

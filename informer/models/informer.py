@@ -85,7 +85,7 @@ class _Blueprint:
         n, has_own = self.config.global_tokens, self.config.global_projections is GlobalProjections.own
         spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
         try:
-            attention = GlobalLocalAttention(spec, local, n_tokens=n, own=has_own)
+            attention = GlobalLocalAttention(spec, local, n_tokens=n, separate_features=has_own)
         except ValueError as error:
             raise InputError(f"model.global_tokens: {error}") from error
         return AttentionLayer(self.config.d_model, attention, project=partial(SidedLinear, n) if has_own else Linear)

@@ -21,17 +21,17 @@ The views of the first operand, the queries, are disjoint, cover it completely a
 """
 
 
-def over_pieces(attend: Callable[..., Tensor], cut: Cut, q: Tensor, *operands: Tensor) -> Tensor:
-    """Apply `attend` to every piece that `cut` makes of (q, operands) and write each result where its queries are in q.
+def over_pieces(attend: Callable[..., Tensor], cut_pieces: Cut, q: Tensor, *operands: Tensor) -> Tensor:
+    """Apply `attend` to every piece that `cut_pieces` makes of (q, operands) and write each result to its rows of q.
 
-    In a compiled graph `cut` must return consecutive ranges of q's rows (dimension 2), from first to last.
+    In a compiled graph `cut_pieces` must return consecutive ranges of q's rows (dimension 2), from first to last.
     `attend` is differentiated once and only in its tensor arguments; captured tensors get no gradient. The backward
     pass replays draws from torch's global generator and the autocast state.
     """
     if not torch.compiler.is_compiling():
-        return _Recomputed.apply(attend, cut, q, *operands)
+        return _Recomputed.apply(attend, cut_pieces, q, *operands)
     # tracing follows `checkpoint`, not `_Recomputed`
-    pieces = cut(q, *operands)
+    pieces = cut_pieces(q, *operands)
     if torch.is_grad_enabled():
         return torch.cat([checkpoint(attend, *piece, use_reentrant=False) for piece in pieces], dim=2)
     return torch.cat([attend(*piece) for piece in pieces], dim=2)

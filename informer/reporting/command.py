@@ -41,7 +41,7 @@ def report(settings: ReportConfig, console: Console) -> Path:
 def _content(path: Path, settings: ReportConfig) -> Content:
     is_run = path.is_dir() and (path / checkpoint.BEST).exists()  # a run directory may also contain forecasts
     if holds_forecasts(path) and not is_run:
-        return forecast_content(path, history=settings.history, actuals=settings.actuals, written=settings.dataset)
+        return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(
             f"input={path}: expected a run, an evaluation or forecasts, found another table; informer forecast {path} "

@@ -78,6 +78,6 @@ def _problems(
         )
 
 
-def listed_lines(lines: Sequence[str], most: int = 40) -> list[str]:
+def listed_lines(lines: Sequence[str], max_lines: int = 40) -> list[str]:
     """The first lines, and the number of others."""
-    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
+    return [*lines[:max_lines], *([f"and {len(lines) - max_lines} more"] if len(lines) > max_lines else [])]

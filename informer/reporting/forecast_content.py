@@ -37,7 +37,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def forecast_content(
-    path: Path, *, history: str | None = None, actuals: str | None = None, written: InputFormat | None = None
+    path: Path, *, history: str | None = None, actuals: str | None = None, input_format: InputFormat | None = None
 ) -> Content:
     """Content of a page on forecasts.
 
@@ -45,16 +45,16 @@ def forecast_content(
         path: a file or a folder.
         history: the file that a single forecast file continues; None: the file in the folder's summary, if it exists.
         actuals: a file with the actual values.
-        written: how all these are written, as far as it should not be detected.
+        input_format: format of all these files; what it does not set is detected.
 
     Raises:
         InputError: a file cannot be read, has no times, or no actual values at its times.
     """
     files = _files(path)
     before = _histories(path, files, history)
-    actual_values = None if actuals is None else read_tidy(Path(actuals), written)
-    tables = [(file, read_tidy(file, written)) for file in files[: MAX_TRACKS * 4]]
-    earlier = {file: read_tidy(before[file], written) for file, _ in tables if file in before}
+    actual_values = None if actuals is None else read_tidy(Path(actuals), input_format)
+    tables = [(file, read_tidy(file, input_format)) for file in files[: MAX_TRACKS * 4]]
+    earlier = {file: read_tidy(before[file], input_format) for file, _ in tables if file in before}
     tidy = [_of_file(file, table, earlier.get(file), actual_values, several=len(files) > 1) for file, table in tables]
     frame = pd.concat([forecast for forecast, _ in tidy], ignore_index=True)
     past = pd.concat([rows for _, rows in tidy], ignore_index=True)

@@ -22,29 +22,29 @@ NAMES = {"ridge": "ridge regression", "seasonal naive": "the seasonal naive", "n
 """Baselines as the verdict names them."""
 
 
-def add_scores(content: Content, saved: Mapping[str, Any]) -> None:
+def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
     """Add verdict, score tables, errors by step and column, and coverage.
 
     Args:
         content: content of the page.
-        saved: the result of `Evaluation.to_dict`.
+        metrics: the result of `Evaluation.to_dict`.
     """
-    model, scores = str(saved["model"]), saved["scores"]
+    model, scores = str(metrics["model"]), metrics["scores"]
     content.model = model
-    skill, rival = _number(saved.get("skill")), saved.get("best_baseline")
-    interval = Interval(*map(_number, saved.get("skill_interval", (None, None))))
+    skill, rival = _number(metrics.get("skill")), metrics.get("best_baseline")
+    interval = Interval(*map(_number, metrics.get("skill_interval", (None, None))))
     winner = Winner.of(skill, interval)
     content.tone = TONES[winner]
-    content.verdict = str(saved["verdict"]) if rival is None else _verdict(saved, winner, skill, rival)
-    content.remarks = [*_certainty(interval, rival), *saved.get("remarks", []), *content.remarks]
+    content.verdict = str(metrics["verdict"]) if rival is None else _verdict(metrics, winner, skill, rival)
+    content.remarks = [*_certainty(interval, rival), *metrics.get("remarks", []), *content.remarks]
     content.scaled, content.original = (_table(scores, model, units, rival) for units in ("scaled", "original"))
     scaled = {name: both["scaled"] for name, both in scores.items()}
     content.columns = list(scaled[model]["by_column"])
     content.profiles.append(_profile_of_steps(scaled, model))
     if len(content.columns) > 1:
         content.profiles.append(_profile_of_columns(scaled, content.columns))
-    content.coverage = [_coverage(name, means) for name, means in saved.get("intervals", {}).items()]
-    content.cards += _cards(saved, skill, interval, content)
+    content.coverage = [_coverage(name, means) for name, means in metrics.get("intervals", {}).items()]
+    content.cards += _cards(metrics, skill, interval, content)
 
 
 def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str) -> str:

@@ -33,20 +33,20 @@ class Choice:
     why: str
 
 
-def choose(mse: Float64[np.ndarray, "s n"], most: int, main: int = -1) -> Choice:
-    """Select at most `most` pairs: the worst, the best, and others evenly between, by scaled MSE.
+def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> Choice:
+    """Select at most `max_tracks` pairs: the worst, the best, and others evenly between, by scaled MSE.
 
     At least one pair is of the column `main`: if none would be, its worst series replaces another.
     """
     scored = [(int(s), int(c)) for s, c in zip(*np.nonzero(~np.isnan(mse)), strict=True)]
     ordered = sorted(scored, key=lambda pair: -mse[pair])
     what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
-    if len(ordered) <= most:
+    if len(ordered) <= max_tracks:
         everything = f"all {len(ordered)} {what}" if len(ordered) > 1 else ""
         return Choice(pairs=ordered, why=everything and f"The page shows {everything}.")
-    third = most // 3
+    third = max_tracks // 3
     middle = ordered[third:-third]
-    spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, most - 2 * third)]
+    spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, max_tracks - 2 * third)]
     first = next(pair for pair in ordered if pair[1] == main % mse.shape[1])
     chosen = {*ordered[:third], *spread, *ordered[-third:]}
     if not any(pair[1] == first[1] for pair in chosen):
@@ -200,12 +200,12 @@ def _levels(model: TrainedModel) -> list[int]:
     return [level for level in LEVELS if model.calibration is not None and model.calibration.holds(level)]
 
 
-def _origins(data: Data, s: int, most: int) -> Int[Tensor, "o"]:
-    """Indices of evenly spaced test windows of one series, without overlap, at most `most`."""
+def _origins(data: Data, s: int, max_origins: int) -> Int[Tensor, "o"]:
+    """Indices of evenly spaced test windows of one series, without overlap, at most `max_origins`."""
     first = int(data.test.store.first_rows[s])
     stop = first + len(data.panel[s])
     in_series = ((data.test.starts >= first) & (data.test.starts < stop)).nonzero()[:, 0]
-    stride = max(data.sizes.pred_len, -(-len(in_series) // most))
+    stride = max(data.sizes.pred_len, -(-len(in_series) // max_origins))
     return in_series.flip(0)[::stride].flip(0)  # always includes the newest origin
 
 

@@ -53,17 +53,17 @@ class Tidy:
     in_utc: bool = False
 
 
-def read_tidy(path: Path, written: InputFormat | None = None) -> Tidy:
+def read_tidy(path: Path, input_format: InputFormat | None = None) -> Tidy:
     """Read a file in one of the four layouts.
 
     Args:
         path: the file.
-        written: how the file is written (delimiter, names of columns, ...). Default: detected.
+        input_format: format of the file (delimiter, names of columns, ...). Default: detected.
 
     Raises:
         InputError: the layout is not recognised, or a cell is not a number.
     """
-    config = (written or InputFormat()).over(DatasetConfig())
+    config = (input_format or InputFormat()).over(DatasetConfig())
     table = table_of_file(path, config)
     if not len(table.frame):
         raise table.without_rows()
@@ -217,11 +217,11 @@ def _rows(table: Table) -> Tidy:
     return Tidy(name=table.name, frame=frame, timed=False)
 
 
-def named_alike(forecasts: Tidy, other: Tidy) -> Tidy:
-    """`other` with the series (or column) name of `forecasts`, if both have only one."""
-    frame = other.frame
+def named_alike(forecasts: Tidy, table: Tidy) -> Tidy:
+    """`table` with the series (or column) name of `forecasts`, if both have only one."""
+    frame = table.frame
     for key in ("series", "column"):
         names, other_names = forecasts.frame[key].unique(), frame[key].unique()
         if len(names) == len(other_names) == 1 and names[0] != other_names[0]:
             frame = frame.assign(**{key: names[0]})
-    return replace(other, frame=frame)
+    return replace(table, frame=frame)

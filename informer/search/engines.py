@@ -41,7 +41,7 @@ class Result(NamedTuple):
 class TrialEngine(Protocol):
     """Runs trials."""
 
-    at_once: int
+    n_parallel: int
     """Number of trials to begin before waiting for the first of them."""
 
     def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
@@ -60,7 +60,7 @@ class TrialEngine(Protocol):
 class Local:
     """In this process, one after the other."""
 
-    at_once = 1
+    n_parallel = 1
 
     def begin(self, runner: TrialRunner, values: Values, *, steps: int, seconds: float) -> Callable[[], Result]:
         """See `TrialEngine`; the trial runs when its result is asked for."""
@@ -96,12 +96,12 @@ class OnRay:
     """On the connected Ray cluster, by actors that each hold the data, one CPU (or GPU) and one thread.
 
     Args:
-        at_once: number of actors.
+        n_parallel: number of actors.
         unit: what an actor needs, "CPU" or "GPU".
     """
 
-    def __init__(self, at_once: int, unit: str) -> None:
-        self.at_once, self._unit = at_once, unit
+    def __init__(self, n_parallel: int, unit: str) -> None:
+        self.n_parallel, self._unit = n_parallel, unit
         self._actors: list[Any] = []
         self._begun = 0
 
@@ -109,20 +109,20 @@ class OnRay:
         """See `TrialEngine`."""
         if not self._actors:
             self._start(runner)
-        actor = self._actors[self._begun % self.at_once]
+        actor = self._actors[self._begun % self.n_parallel]
         self._begun += 1
         return partial(self._wait, runner.stop, actor.measured.remote(dict(values), steps, seconds))
 
     def _start(self, runner: TrialRunner) -> None:
         import ray
 
-        progress.report(Status(doing=f"searching: {counted(self.at_once, 'worker')} on Ray"))
+        progress.report(Status(doing=f"searching: {counted(self.n_parallel, 'worker')} on Ray"))
         source = ray.put(runner.source)
         make = ray.remote(
             num_cpus=1, num_gpus=int(self._unit == "GPU"), max_restarts=RETRIES, max_task_retries=RETRIES
         )(_Worker).remote  # fmt: skip
         device = "cuda" if self._unit == "GPU" else runner.device.type
-        self._actors = [make(runner.settings, source, device) for _ in range(self.at_once)]
+        self._actors = [make(runner.settings, source, device) for _ in range(self.n_parallel)]
 
     def _wait(self, stop: StopRequest, trial: Any) -> Result:
         import ray

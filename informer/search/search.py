@@ -246,9 +246,9 @@ class Search:
     def _round(self, entrants: list[Values], steps: int, expected: list[float]) -> list[Trial]:
         """Trials of the entrants that fit into the time, best first."""
         trials: list[Trial] = []
-        for place in range(0, len(entrants), self.engine.at_once):
-            allowed = self._allowed(-(-(len(entrants) - place) // self.engine.at_once))
-            group = list(zip(entrants, expected, strict=True))[place : place + self.engine.at_once]
+        for place in range(0, len(entrants), self.engine.n_parallel):
+            allowed = self._allowed(-(-(len(entrants) - place) // self.engine.n_parallel))
+            group = list(zip(entrants, expected, strict=True))[place : place + self.engine.n_parallel]
             begun = [self._begun(values, steps, allowed) for values, seconds in group if allowed > seconds]
             for finish in begun:
                 with suppress(OutOfTime):
@@ -268,7 +268,7 @@ class Search:
         """Begin a trial; the result waits for it and records it."""
         recorded = self.record.known(values, steps)
         if recorded is not None:
-            self.budget.spend(recorded.seconds / self.engine.at_once)
+            self.budget.spend(recorded.seconds / self.engine.n_parallel)
             return lambda: self._recorded(recorded)
         wait = self.engine.begin(self.runner, values, steps=steps, seconds=seconds)
         return lambda: self._recorded(Trial(values=values, steps=steps, **wait()._asdict()))

@@ -126,7 +126,7 @@ def seasons(settings: TrainConfig, source: Source) -> list[int]:
     strengths: dict[int, float] = defaultdict(float)
     usual = usual_periods(source.panel[0].frequency)
     for values in _training_columns(settings, source):
-        for season in find_seasons(bridged(values), usual=usual):
+        for season in find_seasons(bridged(values), usual_periods=usual):
             strengths[season.period] += season.strength
     strongest = sorted(strengths, key=lambda period: -strengths[period])[:MOST_SEASONS]
     return list(dict.fromkeys([*strongest, source.panel[0].frequency.season]))

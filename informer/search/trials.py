@@ -179,7 +179,7 @@ class TrialRunner:
             self._give_up, every_minutes=seconds / 60, stop=self.stop, processes=Processes(), device=self.device,
             clock=self.clock,
         )  # fmt: skip
-        with Tracker({}, n_steps=steps, console=Console(quiet=True), what=what) as tracker:
+        with Tracker({}, n_steps=steps, console=Console(quiet=True), activity=what) as tracker:
             session = Session.begin(
                 replace(settings, trainer=trainer), model, data, tracker=tracker, checkpointer=checkpointer,
                 processes=Processes(),

@@ -59,14 +59,14 @@ class Body:
 
 
 def read_tasks(
-    model: TrainedModel, body: Body, written: InputFormat, *, name: str = FRAME, options: Options
+    model: TrainedModel, body: Body, input_format: InputFormat, *, name: str = FRAME, options: Options
 ) -> list[Task]:
     """The series of a request, checked against the model.
 
     Args:
         model: the model.
         body: body of the request.
-        written: format of CSV text, if different from the training data.
+        input_format: format of CSV text, if different from the training data.
         name: name of a single series; if each series has its own scaler, it selects the scaler.
         options: options of the forecast.
 
@@ -74,7 +74,7 @@ def read_tasks(
         InputError: the series cannot be forecast.
     """
     if body.type == CSV:
-        series, futures = model.reader.content(body.content, _encoded(written, body), name), None
+        series, futures = model.reader.content(body.content, _encoded(input_format, body), name), None
     else:
         frame, ahead = _json_tables(body.content)
         series = model.reader.frame(frame, name)
@@ -82,7 +82,7 @@ def read_tasks(
     if body.type == CSV and model.columns.future_covariates:
         names = listed(model.columns.future_covariates)
         raise InputError(f"future: expected future values of {names}; send JSON with {FRAME} and {FUTURE}")
-    check_futures(model.columns, given=futures is not None)
+    check_futures(model.columns, has_futures=futures is not None)
     tasks = [Task(history, None if futures is None else futures.of(history)) for history in series]
     for task in tasks:
         if task.future is not None:
@@ -90,10 +90,10 @@ def read_tasks(
     return tasks
 
 
-def _encoded(written: InputFormat, body: Body) -> InputFormat:
+def _encoded(input_format: InputFormat, body: Body) -> InputFormat:
     if body.charset is None:
-        return written
-    encoded = replace(written, encoding=body.charset)
+        return input_format
+    encoded = replace(input_format, encoding=body.charset)
     problems = encoded.problems()
     if problems:
         raise InputError(f"Content-Type: {problems[0]}")

@@ -80,20 +80,20 @@ class Combination:
 
 
 def combined(
-    saved: Checkpoint, settings: TrainConfig, data: Data, device: torch.device
+    checkpoint: Checkpoint, settings: TrainConfig, data: Data, device: torch.device
 ) -> tuple[Checkpoint, Combination]:
     """Choose a combination; returns the checkpoint with its weights applied, and the combination."""
-    model = restore_model(saved).to(device)
-    chosen = choose(model, settings, data, has_network=saved.step > 0 and isinstance(model, Informer))
+    model = restore_model(checkpoint).to(device)
+    chosen = choose(model, settings, data, has_network=checkpoint.step > 0 and isinstance(model, Informer))
     log.info(f"forecast: {chosen.shares.in_words}, chosen on validation")
     apply(model, chosen.shares, repeated_rows(data))
-    facts = saved.data | {COMBINED: chosen.shares.to_plain()}
-    return replace(saved, weights=model.state_dict(), data=facts), chosen
+    facts = checkpoint.data | {COMBINED: chosen.shares.to_plain()}
+    return replace(checkpoint, weights=model.state_dict(), data=facts), chosen
 
 
-def combiner(saved: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
+def combiner(checkpoint: Checkpoint, data: Data) -> Callable[[ForecastModel], None]:
     """A function that applies the weights of a checkpoint's combination to newly fitted maps."""
-    shares = Shares.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else Shares()
+    shares = Shares.from_plain(checkpoint.data[COMBINED]) if COMBINED in checkpoint.data else Shares()
     return partial(apply, shares=shares, repeated=repeated_rows(data))
 
 

@@ -23,18 +23,18 @@ def build_loss(config: LossConfig, *, has_gaps: bool = False) -> Loss:
         LossKind.spectral: partial(spectral, alpha=config.alpha),
         LossKind.quantile: partial(mean_pinball, levels=config.quantiles),
     }
-    return partial(observed_loss, whole=losses[config.kind]) if has_gaps else losses[config.kind]
+    return partial(observed_loss, loss=losses[config.kind]) if has_gaps else losses[config.kind]
 
 
 def observed_loss(
-    output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"], *, whole: Loss
+    output: Float[Tensor, "b pred_len n *q"], actual: Float[Tensor, "b pred_len n"], *, loss: Loss
 ) -> Float[Tensor, ""]:
-    """`whole` over forecasts whose actual value is observed. The spectral loss needs all rows of a horizon, so it is an
+    """`loss` over forecasts whose actual value is observed. The spectral loss needs all rows of a horizon, so it is an
     error with gaps (see `TrainConfig.problems`)."""
     observed = ~actual.isnan()
     if bool(observed.all()):
-        return whole(output, actual)
-    return whole(output[observed][:, None, None], actual[observed][:, None, None])
+        return loss(output, actual)
+    return loss(output[observed][:, None, None], actual[observed][:, None, None])
 
 
 def observed_share(actual: Float[Tensor, "b pred_len n"]) -> float:

@@ -33,12 +33,12 @@ def not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
     return None
 
 
-def check_inputs(kept: update_state.UpdateState, model: ForecastModel, saved: Checkpoint) -> None:
+def check_inputs(state: update_state.UpdateState, model: ForecastModel, checkpoint: Checkpoint) -> None:
     """Raise an InputError if the saved moments are for other inputs than those of the model."""
-    maps, frequency = maps_of(model), Frequency.parse(saved.frequency)
-    if kept.fit is None or maps is None:
+    maps, frequency = maps_of(model), Frequency.parse(checkpoint.frequency)
+    if state.fit is None or maps is None:
         return
-    features, fields = kept.fit.features, mark_fields(frequency, saved.calendar)
+    features, fields = state.fit.features, mark_fields(frequency, checkpoint.calendar)
     cycles = cycles_of(fields, MANY, frequency.per_day)
     if features.fields != fields or features.recent not in (0, maps.recent) or not set(features.cycles) <= set(cycles):
         raise InputError(f"{KEPT}: its linear maps read other inputs than the model; put the run's own file back")

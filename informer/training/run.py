@@ -207,7 +207,7 @@ def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
 def _sinks(settings: TrainConfig, context: RunContext, last: Checkpoint | None) -> dict[str, Sink]:
     positions = {} if last is None or last.training is None else positions_in(last.training)
     kinds, folder = settings.trainer.tracker, context.folder.path
-    sinks: dict[str, Sink] = {LOSSES: LossFile(folder, settings.loss, kept=positions.get(LOSSES, 0))} if kinds else {}
+    sinks: dict[str, Sink] = {LOSSES: LossFile(folder, settings.loss, n_rows=positions.get(LOSSES, 0))} if kinds else {}
     return sinks | open_sinks(kinds, folder, positions)
 
 

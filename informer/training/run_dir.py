@@ -215,18 +215,20 @@ class RunFolder:
             digests[KEPT] = read(self.path / KEPT)["digest"]
         self._write_facts(self.facts() | {"digests": digests})
 
-    def check_own(self, settings: TrainConfig, saved: "Checkpoint", name: str) -> None:
+    def check_own(self, settings: TrainConfig, checkpoint: "Checkpoint", name: str) -> None:
         """Check that a checkpoint belongs to this run.
 
         Args:
             settings: configuration of the run.
-            saved: content of the file `name` in the folder.
+            checkpoint: content of the file `name` in the folder.
             name: its file name.
 
         Raises:
             InputError: it was saved with another configuration.
         """
-        run_settings, saved_settings = (_lasting(config) for config in (settings, conversion.from_plain(saved.config)))
+        run_settings, saved_settings = (
+            _lasting(config) for config in (settings, conversion.from_plain(checkpoint.config))
+        )
         different = [key for key in run_settings if run_settings[key] != saved_settings.get(key)]
         if different:
             raise InputError(

@@ -54,9 +54,9 @@ class Scores:
     mase: Float64[np.ndarray, "blocks"]
     smape: Float64[np.ndarray, "blocks"]
 
-    def relative(self, to: "Scores") -> Float64[np.ndarray, "blocks"]:
-        """Mean of the errors, relative to others."""
-        return (self.rmse / to.rmse + self.mase / to.mase + self.smape / to.smape) / 3
+    def relative(self, reference: "Scores") -> Float64[np.ndarray, "blocks"]:
+        """Mean of the errors, relative to those of `reference`."""
+        return (self.rmse / reference.rmse + self.mase / reference.mase + self.smape / reference.smape) / 3
 
 
 def with_transform(settings: TrainConfig, source: Source, device: torch.device) -> tuple[TrainConfig, str]:

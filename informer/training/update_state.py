@@ -165,12 +165,12 @@ def written_digest(folder: Path) -> str | None:
     return _read(folder / KEPT)["digest"] if (folder / KEPT).exists() else None
 
 
-def load(folder: Path, of: Reads) -> UpdateState | None:
+def load(folder: Path, reads: Reads) -> UpdateState | None:
     """The saved state of a run; None if it saved none.
 
     Args:
         folder: run directory.
-        of: what its model reads and forecasts.
+        reads: what its model reads and forecasts.
 
     Raises:
         InputError: the file is damaged, or of another run.
@@ -187,15 +187,15 @@ def load(folder: Path, of: Reads) -> UpdateState | None:
     fit, repeated, errors, where = content["fit"], content["repeated"], content["errors"], str(path)
     if repeated is not None and (
         not isinstance(repeated, list)
-        or len(repeated) != of.sizes.pred_len
-        or not all(type(row) is int and 0 <= row < of.sizes.seq_len for row in repeated)
+        or len(repeated) != reads.sizes.pred_len
+        or not all(type(row) is int and 0 <= row < reads.sizes.seq_len for row in repeated)
     ):
-        raise InputError(f"{path}: repeated: expected {of.sizes.pred_len} rows of the history, found others")
-    n = len({column for _, column in of.channels})
+        raise InputError(f"{path}: repeated: expected {reads.sizes.pred_len} rows of the history, found others")
+    n = len({column for _, column in reads.channels})
     return UpdateState(
-        None if fit is None else KeptFit.from_plain(fit, of, where),
+        None if fit is None else KeptFit.from_plain(fit, reads, where),
         repeated,
-        None if errors is None else _errors(errors, of.sizes, n, where),
+        None if errors is None else _errors(errors, reads.sizes, n, where),
     )
 
 

@@ -146,16 +146,16 @@ def read_older(settings: UpdateConfig) -> Older:
     return Older(path, saved, trained, rows, state)
 
 
-def written(saved: Checkpoint, trained: TrainConfig) -> Written:
+def written(checkpoint: Checkpoint, trained: TrainConfig) -> Written:
     """Format of the rows that a run saves."""
-    time_col = saved.data["time_col"]
+    time_col = checkpoint.data["time_col"]
     return Written(
-        series_col=series_column(saved.series, trained.dataset.series_col, [time_col, *saved.inputs]),
+        series_col=series_column(checkpoint.series, trained.dataset.series_col, [time_col, *checkpoint.inputs]),
         time_col=time_col,
-        timezone=trained.dataset.timezone or saved.data.get("timezone"),
-        frequency=saved.frequency,
-        columns=saved.inputs,
-        categorical=list(saved.categories),
+        timezone=trained.dataset.timezone or checkpoint.data.get("timezone"),
+        frequency=checkpoint.frequency,
+        columns=checkpoint.inputs,
+        categorical=list(checkpoint.categories),
     )
 
 

@@ -87,12 +87,12 @@ class LinearPart:
     repeated: Sequence[int] | None
 
     @classmethod
-    def of(cls, kept: UpdateState, shares: Shares, data: Data) -> "LinearPart | None":
+    def of(cls, state: UpdateState, shares: Shares, data: Data) -> "LinearPart | None":
         """The part for a run's data; None if the run saved no moments."""
-        if kept.fit is None:
+        if state.fit is None:
             return None
-        fit = kept.fit.fit(data.train.store, data.sizes, data.columns.positions(data.targets))
-        return cls(kept.fit, fit, shares, kept.repeated)
+        fit = state.fit.fit(data.train.store, data.sizes, data.columns.positions(data.targets))
+        return cls(state.fit, fit, shares, state.repeated)
 
     def sums(self, runs: Sequence[Run]) -> Sums:
         """Moments of the older windows plus those of `runs`."""

@@ -49,36 +49,38 @@ class Rows:
         return [len(series) - n_known for series, n_known in zip(self.panel, self.known, strict=True)]
 
 
-def read_rows(settings: TrainConfig, dataset: DatasetConfig, saved: Checkpoint) -> list[Series]:
+def read_rows(settings: TrainConfig, dataset: DatasetConfig, checkpoint: Checkpoint) -> list[Series]:
     """The series of a file in the order of training, with the category codes of training.
 
     Args:
         settings: configuration of the run.
         dataset: path and format of the file.
-        saved: checkpoint of the run, with the names of its series, their attributes, and categories.
+        checkpoint: checkpoint of the run, with the names of its series, their attributes, and categories.
 
     Raises:
         InputError: problems in the file.
     """
     shortest = WindowSizes(seq_len=1, label_len=0, pred_len=1)
-    source = read_dataset(replace(settings, dataset=dataset), shortest, attributes_in(saved))
-    panel = renumbered(source.panel, source.labels, saved.categories)
-    return _ordered(panel, saved.series, source)
+    source = read_dataset(replace(settings, dataset=dataset), shortest, attributes_in(checkpoint))
+    panel = renumbered(source.panel, source.labels, checkpoint.categories)
+    return _ordered(panel, checkpoint.series, source)
 
 
-def input_dataset(trained: DatasetConfig, path: str, written: InputFormat, saved: Checkpoint) -> DatasetConfig:
-    """Settings for a newer file: those of the training data, overridden by `written`."""
+def input_dataset(
+    trained: DatasetConfig, path: str, input_format: InputFormat, checkpoint: Checkpoint
+) -> DatasetConfig:
+    """Settings for a newer file: those of the training data, overridden by `input_format`."""
     as_trained = replace(
         trained,
         path=path,
         short=Short.skip,
         exclude=[],
         memmap=False,
-        columns=list(saved.inputs),
-        frequency=saved.frequency,
-        timezone=trained.timezone or saved.data.get("timezone"),
+        columns=list(checkpoint.inputs),
+        frequency=checkpoint.frequency,
+        timezone=trained.timezone or checkpoint.data.get("timezone"),
     )
-    return written.over(as_trained)
+    return input_format.over(as_trained)
 
 
 def joined(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> Rows:

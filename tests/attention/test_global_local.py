@@ -22,7 +22,7 @@ def make(
     spec = AttentionSpec(h, e, rows, rows, dropout=dropout)
     local = build_attention(name, spec, n_global=0, **params)
     with_tokens = AttentionSpec(h, e, n + rows, n + rows, dropout=dropout)
-    return GlobalLocalAttention(with_tokens, local, n_tokens=n, own=own).double().eval()
+    return GlobalLocalAttention(with_tokens, local, n_tokens=n, separate_features=own).double().eval()
 
 
 def operands(sizes: tuple[int, ...], n: int, *, own: bool = False) -> tuple[Tensor, Tensor, Tensor]:
@@ -43,10 +43,10 @@ def near(attn: GlobalLocalAttention, head: int, i: int) -> list[int]:
 def four_parts(attn: GlobalLocalAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Outputs row by row: the projections for the kinds (token or row) of query and key, one softmax over both kinds of
     keys."""
-    n, e, d = attn.n_tokens, attn.spec.d_head, v.shape[-1] // (2 if attn.own else 1)
+    n, e, d = attn.n_tokens, attn.spec.d_head, v.shape[-1] // (2 if attn.separate_features else 1)
 
     def part(x: Tensor, width: int, side: str) -> np.ndarray:
-        start = width if attn.own and side == "rows" else 0
+        start = width if attn.separate_features and side == "rows" else 0
         return x[..., start : start + width].numpy()
 
     out = np.zeros((*q.shape[:3], d))

@@ -19,7 +19,7 @@ def test_what_torch_cannot_take_is_refused():
 @pytest.mark.parametrize("value", [0.5, float("inf"), float("nan"), True, "3", None])
 def test_positive_refuses(value):
     with pytest.raises(ValueError, match=f"x: expected a finite number above 0.5, found {value!r}"):
-        positive("x", value, least=0.5)
+        positive("x", value, minimum=0.5)
 
 
 @pytest.mark.parametrize("value", ["c", 1, None])

@@ -68,9 +68,9 @@ def test_the_calendars_period_is_preferred_only_to_those_that_look_the_same() ->
     weeks = 500 + 120 * np.sin(2 * np.pi * np.arange(260) / 52)
     drawn = [weeks + np.random.default_rng(seed).normal(0, 40, 260) for seed in range(20)]
     assert {find_seasons(values)[0].period for values in drawn} - {52}
-    assert {find_seasons(values, usual=[52])[0].period for values in drawn} == {52}
+    assert {find_seasons(values, usual_periods=[52])[0].period for values in drawn} == {52}
     tides = np.sin(2 * np.pi * TIME / 25) + np.random.default_rng(1).normal(0, 0.3, len(TIME))
-    assert find_seasons(tides, usual=[24, 168])[0].period == 25
+    assert find_seasons(tides, usual_periods=[24, 168])[0].period == 25
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_times_of_the_last_file_are_taken_for_the_same_cells_only() -> None:
     known = KnownTimes()
     for own, zone in ((frame, None), (frame, None), (later, None), (later, "Europe/Berlin"), (frame, None)):
         config = DatasetConfig(timezone=zone)
-        series = series_from_table(table_of_frame(own, "f"), config, "f", history=10, known=known)
+        series = series_from_table(table_of_frame(own, "f"), config, "f", history=10, times_cache=known)
         whole = series_from_table(table_of_frame(own, "f"), config, "f", history=10)
         assert series.timestamps.equals(whole.timestamps)
         assert series.timestamps.tz == whole.timestamps.tz
@@ -263,7 +263,7 @@ def test_times_that_were_checked_before_are_not_taken_for_others() -> None:
         for history in (10, 5, None):
             for own in (frame, frame, empty, gap, gap, twice, empty, frame):
                 table = table_of_frame(own, "f")
-                series, report = inspect_table(table, config, "f", history=history, known=known)
+                series, report = inspect_table(table, config, "f", history=history, times_cache=known)
                 alone, expected = inspect_table(table, config, "f", history=history)
                 assert report == expected
                 assert (series is None) == (alone is None)

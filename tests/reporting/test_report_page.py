@@ -356,7 +356,9 @@ def test_local_times_of_forecasts_over_a_clock_change(folder: Path) -> None:
     zone = "dataset.timezone=Europe/Berlin"
     outcome = call("report", "a.forecast.csv", "history=a.csv", "output=page.html", zone)
     assert outcome.status == 0, outcome.err
-    content = forecast_content(Path("a.forecast.csv"), history="a.csv", written=InputFormat(timezone="Europe/Berlin"))
+    content = forecast_content(
+        Path("a.forecast.csv"), history="a.csv", input_format=InputFormat(timezone="Europe/Berlin")
+    )
     drawn = [*content.times[0], *content.tracks[0].origins[0].times]
     expected = before.append(times).tz_convert("UTC").tz_localize(None)
     assert list(pd.DatetimeIndex(drawn)) == list(expected)

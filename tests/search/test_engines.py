@@ -21,10 +21,10 @@ PROGRAM = ROOT / "tests" / "search_on_ray.py"
 class InGroups(Local):  # type: ignore[misc]
     """Four trials are begun before the first is waited for."""
 
-    at_once = 4
+    n_parallel = 4
 
 
-def test_trials_at_once_are_those_one_after_the_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_n_parallel_are_those_one_after_the_other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if a trial is left out, doubled or given another place: of equal trials the first is chosen."""
     searches = []
     for name, engine in (("one", None), ("four", InGroups())):
@@ -34,7 +34,7 @@ def test_trials_at_once_are_those_one_after_the_other(folder: Path, monkeypatch:
     assert searches[0] == searches[1]
 
 
-def test_trials_at_once_share_the_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_n_parallel_share_the_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Red if each of nine trials is given a ninth of the time, although four of them run at once."""
     limits: dict[str, list[float]] = {"one": [], "four": []}
     for name, engine in (("one", None), ("four", InGroups())):

@@ -70,9 +70,9 @@ def _with_many_gaps(
     return masked, series
 
 
-def fitting_sizes(series: Series, config: DatasetConfig, wanted: WindowSizes) -> WindowSizes | None:
+def fitting_sizes(series: Series, config: DatasetConfig, longest: WindowSizes) -> WindowSizes | None:
     """The requested window sizes, or shorter ones if the parts of the split are too short; None if none fit."""
-    sizes = wanted
+    sizes = longest
     while _too_few_rows(series, config, sizes):
         seq_len, pred_len = sizes.seq_len * 3 // 4, max(sizes.pred_len * 3 // 4, 1)
         if seq_len < LEAST_SEQ_LEN:

@@ -90,11 +90,11 @@ def as_written(as_text: Sequence[str], names: Sequence[str], missing_values: Seq
     return {"dtype": dict.fromkeys(places, str), "keep_default_na": False, "na_values": empty}
 
 
-def without_words(frame: pd.DataFrame, words: Sequence[str], kept: Collection[str | None]) -> pd.DataFrame:
-    """The frame with missing values in place of these words and numbers, except in the columns `kept`."""
+def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collection[str | None]) -> pd.DataFrame:
+    """The frame with missing values in place of these words and numbers, except in the columns `unchanged`."""
     listed_numbers = [float(word) for word in words if _is_number(word)]
     changed: dict[str, pd.Series] = {}
-    for column in [column for column in frame.columns if column not in kept]:
+    for column in [column for column in frame.columns if column not in unchanged]:
         cells = frame[column]
         if is_kept_once(cells) or is_string_dtype(cells) or is_object_dtype(cells):
             cells = written(cells)

@@ -89,18 +89,19 @@ def check_clock_changes(rows: Rows, report: Report) -> bool:
     return True
 
 
-def choose_step(rows: Rows, wanted: str | None) -> Frequency:
+def choose_step(rows: Rows, expected: str | None) -> Frequency:
     """The step that most of the sorted rows follow.
 
     Args:
         rows: sorted by time.
-        wanted: the expected step. If only its anchor (weekday, start or end of the month) differs, the file's is used.
+        expected: the step set by the user. If only its anchor (weekday, start or end of the month) differs, the file's is
+            used.
 
     Raises:
         InputError: the rows follow another step than expected, or are too few to determine one.
     """
     times = rows.timestamps
-    frequency = Frequency.parse(wanted) if wanted is not None else None
+    frequency = Frequency.parse(expected) if expected is not None else None
     if frequency is not None and frequency.follows(times) == len(times):
         return frequency
     if len(times) < 2:

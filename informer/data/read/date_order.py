@@ -33,14 +33,16 @@ Parse = Callable[[pd.Series, str], pd.DatetimeIndex]
 """Parses cells with a format; NaT for cells in another format."""
 
 
-def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, trained: str | None = None) -> str:
+def settle(
+    table: Table, column: str, formats: Sequence[str], parse: Parse, *, trained_format: str | None = None
+) -> str:
     """The format of a column, among those that can read its first cell.
 
     Args:
         table, column: the column.
         formats: candidates, the most common first.
         parse: parses cells.
-        trained: format of a model's training data, which resolves ambiguity.
+        trained_format: format of a model's training data, which resolves ambiguity.
 
     Raises:
         InputError: the rows contradict each other or the training data, or leave the order ambiguous.
@@ -48,14 +50,18 @@ def settle(table: Table, column: str, formats: Sequence[str], parse: Parse, *, t
     if len(formats) == 1:
         return formats[0]
     cells = table.frame[column]
-    if formats[0] == ISO and trained in (None, ISO) and _has_day_above_12(cells):
+    if formats[0] == ISO and trained_format in (None, ISO) and _has_day_above_12(cells):
         return ISO
     for sample in (cells.iloc[:HEAD], cells):
         times = {time_format: parse(sample, time_format) for time_format in formats}
         holding = _holding(table, column, sample, times)
         if len(holding) == 1:
-            return _as_trained(table, column, holding[0], formats, trained)
-    alike = [time_format for time_format in holding if trained is not None and order(time_format) == order(trained)]
+            return _as_trained(table, column, holding[0], formats, trained_format)
+    alike = [
+        time_format
+        for time_format in holding
+        if trained_format is not None and order(time_format) == order(trained_format)
+    ]
     if alike:
         return alike[0]
     return _by_step(table, column, {time_format: times[time_format] for time_format in holding})

@@ -49,24 +49,24 @@ def dataset_path(config: DatasetConfig) -> str:
     return local_path("dataset.path", str(config.path), limits)
 
 
-def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[Path] | None:
+def list_files(setting: str, location: str, excluded: Sequence[str] = ()) -> list[Path] | None:
     """The sorted tables of a folder, or files of a pattern such as in/**/*.csv; None for a single file or a folder that
     is one partitioned table.
 
     Args:
         setting: the key, for errors.
-        wanted: its value.
+        location: its value.
         excluded: names of files to leave out.
 
     Raises:
         InputError: there are none, or an address.
     """
-    if is_remote(wanted):
+    if is_remote(location):
         raise InputError(
-            f"{setting}={without_query(wanted)}: expected a local path; train, eval and report read "
+            f"{setting}={without_query(location)}: expected a local path; train, eval and report read "
             "addresses as dataset.path, other commands as input"
         )
-    path = expanded(wanted)
+    path = expanded(location)
     if is_partitioned(path):
         return None
     if path.is_dir():
@@ -84,14 +84,14 @@ def list_files(setting: str, wanted: str, excluded: Sequence[str] = ()) -> list[
     return sorted(files)
 
 
-def check_input(wanted: str) -> None:
+def check_input(location: str) -> None:
     """Check that `input=` exists, before heavy imports.
 
     Raises:
         InputError: neither a file nor a folder or pattern of files.
     """
-    if list_files("input", wanted) is None:
-        check_file(expanded(wanted))
+    if list_files("input", location) is None:
+        check_file(expanded(location))
 
 
 def check_dataset(config: DatasetConfig, data_dir: Path) -> None:

@@ -47,7 +47,7 @@ class KnownTimes:
         settings, last = (spec.time_format, spec.trained_format, spec.timezone), self._last
         if is_text and last is not None and last[1] == settings and last[0].array.equals(cells.array):
             return last[2]
-        time_format = find_format(table, column, spec.time_format, trained=spec.trained_format)
+        time_format = find_format(table, column, spec.time_format, trained_format=spec.trained_format)
         parsed = time_format, parse_timestamps(table, column, time_format, timezone=spec.timezone)
         if is_text:
             self._last = cells, settings, parsed

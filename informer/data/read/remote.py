@@ -40,30 +40,30 @@ _copies: dict[tuple[str, float | None], str] = {}
 """Local paths of copies by address and size limit."""
 
 
-def is_remote(wanted: str) -> bool:
+def is_remote(location: str) -> bool:
     """Whether it is a remote address."""
-    return _ADDRESS.fullmatch(wanted) is not None
+    return _ADDRESS.fullmatch(location) is not None
 
 
-def without_query(wanted: str) -> str:
+def without_query(location: str) -> str:
     """An address without its query, which may be a signature, for saving and messages; other text is unchanged.
 
     Raises:
         InputError: it contains a user name or a password.
     """
-    match = _ADDRESS.fullmatch(wanted)
+    match = _ADDRESS.fullmatch(location)
     if match is None:
-        return wanted
+        return location
     host, _, path = match[2].partition("/")
     if "@" in host:
         raise InputError(
             f"{match[1]}://...@{host.rpartition('@')[2]}/{path.partition('?')[0]}: expected an address without user "
             "name and password; set them in the store's own environment variables or files"
         )
-    if match[1] not in WEB or "?" not in wanted:
-        return wanted
-    address = wanted.partition("?")[0]
-    _full[address] = wanted
+    if match[1] not in WEB or "?" not in location:
+        return location
+    address = location.partition("?")[0]
+    _full[address] = location
     return address
 
 
@@ -74,22 +74,22 @@ def without_signature(dataset: DatasetConfig) -> DatasetConfig:
     return replace(dataset, path=path, attributes=attributes)
 
 
-def local_path(setting: str, wanted: str, limits: Limits) -> str:
+def local_path(setting: str, location: str, limits: Limits) -> str:
     """Copy the file, the tables of a folder, or the files of a pattern at an address; returns the local path.
 
     Other paths are returned unchanged. An address is copied once per process.
 
     Args:
         setting: the key, for errors.
-        wanted: its value.
+        location: its value.
         limits: `file_mb` limits each file.
 
     Raises:
         InputError: the address cannot be reached, has no files, or a file is too large.
     """
-    if not is_remote(wanted):
-        return wanted
-    address = without_query(wanted)
+    if not is_remote(location):
+        return location
+    address = without_query(location)
     key = address, limits.file_mb
     if key not in _copies:
         _copies[key] = _copied(setting, address, limits)
@@ -201,9 +201,9 @@ def reaching(address: str) -> Iterator[None]:
         ) from None
 
 
-def matches(address: str, wanted: str) -> bool:
-    """Whether the file at `address` would be read for `wanted`: as the file, in the folder, or by the pattern."""
-    (store, path), (other, pattern) = _location(address), _location(wanted)
+def matches(address: str, location: str) -> bool:
+    """Whether the file at `address` would be read for `location`: as the file, in the folder, or by the pattern."""
+    (store, path), (other, pattern) = _location(address), _location(location)
     return store is other and (path == pattern or fnmatch(path, pattern) or posixpath.dirname(path) == pattern)
 
 

@@ -30,9 +30,9 @@ class Rows:
     def __len__(self) -> int:
         return len(self.timestamps)
 
-    def take(self, which: slice | np.ndarray) -> "Rows":
+    def take(self, rows: slice | np.ndarray) -> "Rows":
         """The selected rows, in this order."""
-        return replace(self, timestamps=self.timestamps[which], values=self.values[which], lines=self.lines[which])
+        return replace(self, timestamps=self.timestamps[rows], values=self.values[rows], lines=self.lines[rows])
 
     def end(self, n: int) -> "Rows":
         """The last n rows, or all if there are fewer."""

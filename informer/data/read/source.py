@@ -157,7 +157,7 @@ def series_from_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
-    known: KnownTimes | None = None,
+    times_cache: KnownTimes | None = None,
 ) -> Series:
     """Check the cells of a file or frame, and return its series; warnings and repairs are logged.
 
@@ -166,13 +166,13 @@ def series_from_table(
         sizes: for training, sizes of a window; each part of the split must contain at least one.
         history: for prediction, number of rows needed from the end; of older rows only the times are checked.
         trained_format: for prediction, time format of the training data (see `find_format`).
-        known: cache of time columns.
+        times_cache: cache of time columns.
 
     Raises:
         InputError: one line for each problem.
     """
     series, report = inspect_table(
-        table, config, name, sizes=sizes, history=history, trained_format=trained_format, known=known
+        table, config, name, sizes=sizes, history=history, trained_format=trained_format, times_cache=times_cache
     )
     for line in report.repairs:
         log.info(line)
@@ -191,7 +191,7 @@ def inspect_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
-    known: KnownTimes | None = None,
+    times_cache: KnownTimes | None = None,
 ) -> tuple[Series | None, Report]:
     """The series, None if it cannot be read, and all problems, warnings and repairs; see `series_from_table`."""
     report = Report()
@@ -210,7 +210,7 @@ def inspect_table(
             frequency=config.frequency,
             repairs=config.repairs,
             history=history,
-            known=known or KnownTimes(),
+            known=times_cache or KnownTimes(),
         )
         examined = examine(table, time_col, columns, spec, report)
         if examined is None:

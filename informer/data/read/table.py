@@ -159,9 +159,9 @@ def read_pieces(
             n_rows += max(len(lines), 1)
 
 
-def without(names: Sequence[str], others: Collection[str]) -> list[str]:
-    """Names that are not among the others, in order."""
-    excluded = set(others)
+def without(names: Sequence[str], excluded: Collection[str]) -> list[str]:
+    """Names that are not excluded, in order."""
+    excluded = set(excluded)
     return [name for name in names if name not in excluded]
 
 

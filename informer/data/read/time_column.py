@@ -23,8 +23,8 @@ _SHORT_YEAR = re.compile(r"\d{1,3}[-/.]\d{1,2}")
 """Cells such as 1-01, the first month of a first year."""
 
 
-def find_time_column(table: Table, wanted: str | None) -> str:
-    """`wanted`, otherwise the column of dates with the most detail, otherwise a column of years.
+def find_time_column(table: Table, time_col: str | None) -> str:
+    """`time_col`, otherwise the column of dates with the most detail, otherwise a column of years.
 
     A column of dates has one in its first cell. Those with a name in NAMES are preferred, unless another one has the
     same days and times of day. Of several that are alike, the one with the most distinct times is taken.
@@ -32,10 +32,10 @@ def find_time_column(table: Table, wanted: str | None) -> str:
     Raises:
         InputError: there is none, or several that differ but are alike in this.
     """
-    if wanted is not None:
-        if wanted not in table.columns:
-            raise table.missing("dataset.time_col", wanted)
-        return wanted
+    if time_col is not None:
+        if time_col not in table.columns:
+            raise table.missing("dataset.time_col", time_col)
+        return time_col
     dated = dated_columns(table)
     named = [column for column in table.columns if column.strip().lower() in NAMES]
     # a column named time may contain times of day, next to one of dates

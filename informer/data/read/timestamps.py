@@ -44,26 +44,26 @@ _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 """Cells that pandas reads as a time with any format (now, today), and years with a sign."""
 
 
-def find_format(table: Table, column: str, wanted: str | None, *, trained: str | None = None) -> str | None:
-    """The format of a column's dates (see `parse_timestamps`): `wanted` or detected; None for timestamps or no rows.
+def find_format(table: Table, column: str, configured: str | None, *, trained_format: str | None = None) -> str | None:
+    """The format of a column's dates (see `parse_timestamps`), as configured or detected; None for timestamps or no rows.
 
     Args:
         table, column: the column.
-        wanted: format set by the user, if any.
-        trained: format of a model's training data, which resolves ambiguous dates.
+        configured: format set by the user, if any.
+        trained_format: format of a model's training data, which resolves ambiguous dates.
 
     Raises:
         InputError: no valid format, or the column is ambiguous; the order of day and month is never guessed.
     """
-    for problem in format_problems(wanted) if wanted is not None else []:
+    for problem in format_problems(configured) if configured is not None else []:
         raise InputError(problem)
-    if wanted is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
-        return wanted
+    if configured is not None or is_datetime64_any_dtype(table.frame[column]) or not len(table.frame):
+        return configured
 
     if (
         is_numeric_dtype(table.frame[column])
         and _looks_like_days(table.frame[column])
-        and (table.of_sheet or trained == EXCEL)
+        and (table.of_sheet or trained_format == EXCEL)
     ):
         log.info(f"{table.name}, column {column!r}: numbers of days since 1899-12-30 (dataset.time_format=excel)")
         return EXCEL
@@ -71,7 +71,7 @@ def find_format(table: Table, column: str, wanted: str | None, *, trained: str |
     def parse(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:
         return parse_timestamps(replace(table, frame=cells.to_frame()), column, time_format)
 
-    return settle(table, column, _formats(table, column), parse, trained=trained)
+    return settle(table, column, _formats(table, column), parse, trained_format=trained_format)
 
 
 def parse_timestamps(

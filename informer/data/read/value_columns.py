@@ -56,16 +56,16 @@ def text_columns(tables: Iterable[Table], config: DatasetConfig) -> list[str]:
     return text_only
 
 
-def value_columns(table: Table, time_col: str, wanted: list[str] | None) -> tuple[str, ...]:
-    """The columns that are read as numbers: those wanted, or all with numbers. Others are logged.
+def value_columns(table: Table, time_col: str, configured: list[str] | None) -> tuple[str, ...]:
+    """The columns that are read as numbers: those configured, or all with numbers. Others are logged.
 
     Raises:
         InputError: no such column, or one without a name.
     """
     candidates = [column for column in table.columns if column != time_col]
-    if wanted is not None:
-        _check_wanted(table.name, wanted, candidates)
-        return tuple(wanted)
+    if configured is not None:
+        _check_configured(table.name, configured, candidates)
+        return tuple(configured)
     selected = number_columns(table, candidates)
     # dates without letters might be numbers with signs
     selected = tuple(
@@ -126,11 +126,11 @@ def repeated_text(table: Table, columns: Sequence[str]) -> dict[str, int]:
     return {column: n for column, n in numbers.items() if 1 < n <= len(table.frame) / LEAST_REPEATED}
 
 
-def _check_wanted(name: str, wanted: list[str], columns: list[str]) -> None:
-    missing = without(wanted, columns)
-    if missing or not wanted:
-        lacking = listed(missing) if wanted else "dataset.columns lists none"
+def _check_configured(name: str, configured: list[str], columns: list[str]) -> None:
+    missing = without(configured, columns)
+    if missing or not configured:
+        lacking = listed(missing) if configured else "dataset.columns lists none"
         raise InputError(f"{name}: columns missing: {lacking}; its value columns are {listed(columns)}")
-    repeated = [column for column, n in Counter(wanted).items() if n > 1]
+    repeated = [column for column, n in Counter(configured).items() if n > 1]
     if repeated:
         raise InputError(f"dataset.columns: {listed(repeated)} is given twice")

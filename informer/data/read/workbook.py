@@ -39,14 +39,14 @@ def is_workbook(file: io.BufferedIOBase) -> bool:
         file.seek(0)
 
 
-def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: Limits) -> tuple[io.BytesIO, int]:
+def sheet_text(path: Path, file: io.BufferedIOBase, sheet_name: str | None, limits: Limits) -> tuple[io.BytesIO, int]:
     """A sheet as CSV text, and the number of blank rows before its first row.
 
     Dates are written as ISO 8601, formulas as their saved values.
 
     Args:
         path, file: the workbook; `path` is for errors.
-        wanted: name of the sheet, or its number from 1 if no sheet has that name; None: the first.
+        sheet_name: name of the sheet, or its number from 1 if no sheet has that name; None: the first.
         limits: limits on its content.
 
     Raises:
@@ -59,7 +59,7 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
     writer = csv.writer(text, lineterminator="\n")
     with _errors(path):
         _check_unpacked(path, file, limits)
-        for number, row in enumerate(_rows(path, file, wanted)):
+        for number, row in enumerate(_rows(path, file, sheet_name)):
             if number >= MOST_ROWS:
                 raise InputError(f"{path}: more than {MOST_ROWS:,} rows, which no sheet has; save the workbook again")
             cells = [_written(cell) for cell in row]
@@ -73,9 +73,9 @@ def sheet_text(path: Path, file: io.BufferedIOBase, wanted: str | None, limits: 
             if skipped is not None:
                 writer.writerow(cells)
         if has_blanks:
-            _check_formulas(path, file, wanted)
+            _check_formulas(path, file, sheet_name)
     if skipped is None:
-        which = "first sheet" if wanted is None else f"sheet {wanted!r}"
+        which = "first sheet" if sheet_name is None else f"sheet {sheet_name!r}"
         raise InputError(f"{path}: the {which} is empty, expected a header and rows")
     return io.BytesIO(text.getvalue().encode()), skipped
 
@@ -87,9 +87,9 @@ def _check_unpacked(path: Path, file: io.BufferedIOBase, limits: Limits) -> None
     file.seek(0)
 
 
-def _check_formulas(path: Path, file: io.BufferedIOBase, wanted: str | None) -> None:
+def _check_formulas(path: Path, file: io.BufferedIOBase, sheet_name: str | None) -> None:
     """Check that formulas have saved values, which programs that only write workbooks leave out."""
-    both = zip(_rows(path, file, wanted), _rows(path, file, wanted, formulas=True), strict=True)
+    both = zip(_rows(path, file, sheet_name), _rows(path, file, sheet_name, formulas=True), strict=True)
     for number, (values, formulas) in enumerate(both, start=1):
         for column, (value, formula) in enumerate(zip(values, formulas, strict=False), start=1):
             if value is None and formula is not None:
@@ -100,7 +100,7 @@ def _check_formulas(path: Path, file: io.BufferedIOBase, wanted: str | None) -> 
 
 
 def _rows(
-    path: Path, file: io.BufferedIOBase, wanted: str | None, *, formulas: bool = False
+    path: Path, file: io.BufferedIOBase, sheet_name: str | None, *, formulas: bool = False
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the sheet, with the values of formulas, or with the formulas."""
     import openpyxl
@@ -110,7 +110,7 @@ def _rows(
         if not book.worksheets:
             raise InputError(f"{path}: the workbook has no worksheet")
         names = [sheet.title for sheet in book.worksheets]
-        sheet = book.worksheets[_place(path, names, wanted)]
+        sheet = book.worksheets[_place(path, names, sheet_name)]
         if len(names) > 1 and not formulas:
             log.info(f"{path.name}: reads the sheet {sheet.title!r} of {listed(names)} (dataset.sheet)")
         sheet.reset_dimensions()  # the file may overstate them
@@ -119,16 +119,16 @@ def _rows(
         log.debug(f"{path.name}: {warning.message}")
 
 
-def _place(path: Path, names: Sequence[str], wanted: str | None) -> int:
-    """Index of the wanted sheet."""
-    if wanted is None:
+def _place(path: Path, names: Sequence[str], sheet_name: str | None) -> int:
+    """Index of the sheet with this name or number."""
+    if sheet_name is None:
         return 0
-    if wanted in names:
-        return names.index(wanted)
-    if wanted.isdecimal() and len(wanted) < 5 and 1 <= int(wanted) <= len(names):
-        return int(wanted) - 1
+    if sheet_name in names:
+        return names.index(sheet_name)
+    if sheet_name.isdecimal() and len(sheet_name) < 5 and 1 <= int(sheet_name) <= len(names):
+        return int(sheet_name) - 1
     expected = f"one of its sheets ({listed(names)}) or a number up to {len(names)}"
-    raise InputError(f"{path}: dataset.sheet={wanted[:80]}: expected {expected}")
+    raise InputError(f"{path}: dataset.sheet={sheet_name[:80]}: expected {expected}")
 
 
 def _written(cell: object) -> str:

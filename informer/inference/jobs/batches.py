@@ -75,7 +75,7 @@ class Job:
         model.check_horizon(self.horizon)
         model.half_widths(self.levels)
         if not self.rolling:
-            check_futures(model.columns, given=self.future is not None)
+            check_futures(model.columns, has_futures=self.future is not None)
             self.shared_future(model)
 
     def shared_future(self, model: TrainedModel) -> Futures | None:
@@ -250,7 +250,9 @@ def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     with _noting(job, rows, source):
         panel = model.reader.file(source.path, job.written, source.name, ahead=model.reach(job.horizon))
         rows[source] = _read(rows[source], panel)
-        output, left_out = write_rolled(model, panel, source.name, how=job.rolling, writer=job.writer, refit=job.refit)
+        output, left_out = write_rolled(
+            model, panel, source.name, rolling=job.rolling, writer=job.writer, refit=job.refit
+        )
         message = "\n".join(filter(None, [rows[source].message, *left_out]))
         rows[source] = replace(rows[source], output=output, message=message)
     return rows[source]

@@ -35,33 +35,33 @@ def name_sources(paths: Sequence[Path]) -> list[InputFile]:
     ]
 
 
-def match_futures(wanted: str, sources: Sequence[InputFile]) -> Path | dict[str, Path]:
+def match_futures(location: str, sources: Sequence[InputFile]) -> Path | dict[str, Path]:
     """One file of future covariates for all, or one per input file, by name.
 
     Args:
-        wanted: a file, or a folder or pattern of files named like the input files.
+        location: a file, or a folder or pattern of files named like the input files.
         sources: input files.
 
     Raises:
         InputError: no such file, or an input file without one.
     """
-    futures = list_files("future", wanted)
+    futures = list_files("future", location)
     if futures is None:
-        return expanded(wanted)
+        return expanded(location)
     by_name = {future.name: future.path for future in name_sources(futures)}
     absent = [source.name for source in sources if source.name not in by_name]
     if absent:
         raise InputError(
-            f"future={wanted}: expected a file for each input, with the same name; found none for {listed(absent)}"
+            f"future={location}: expected a file for each input, with the same name; found none for {listed(absent)}"
         )
     return {source.name: by_name[source.name] for source in sources}
 
 
-def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
+def check_output(pattern: str, paths: Sequence[Path], output: Path) -> None:
     """Check that the output folder is outside the input pattern, so that a later run does not read forecasts as input.
 
     Args:
-        wanted: the folder or pattern.
+        pattern: the folder or pattern.
         paths: the files it matches.
         output: folder of the forecasts.
 
@@ -69,7 +69,7 @@ def check_output(wanted: str, paths: Sequence[Path], output: Path) -> None:
         InputError: the output folder is one of the input files' folders.
     """
     taken = output.resolve() in {folder.resolve() for folder in {path.parent for path in paths}}
-    if taken or _would_find(wanted, output.resolve()):
+    if taken or _would_find(pattern, output.resolve()):
         raise InputError(f"output={output}: expected another folder than that of the input files; choose one")
 
 

@@ -12,11 +12,11 @@ MIDDLE, EQUAL = 50.0, 1e-6
 """The median in percent, and the tolerance for the levels of a symmetric pair of quantiles."""
 
 
-def draw(name: str, forecast: Forecast, path: Path, *, of: int) -> None:
-    """Plot the forecast of one series of the file `name`, which has `of` series, and save it to `path`."""
+def draw(name: str, forecast: Forecast, path: Path, *, n_series: int) -> None:
+    """Plot the forecast of one series of the file `name`, which has `n_series` series, and save it to `path`."""
     series = forecast.series
     if series.series_col is not None:
-        name = f"{name}: {series.series_col} {series.name}, one of {of} series"
+        name = f"{name}: {series.series_col} {series.name}, one of {n_series} series"
     save_figure(figure_of(forecast, title=name), path)
 
 

@@ -68,7 +68,7 @@ class Writer:
             from informer.inference.jobs.picture import draw  # imports matplotlib
 
             for path, forecast in pictures.items():
-                draw(name, forecast, path, of=len(forecasts))
+                draw(name, forecast, path, n_series=len(forecasts))
         if content is not None:
             write_atomic(self.folder / output, content, durable=False)
         return output

@@ -44,31 +44,31 @@ MAX_ROWS, MAX_ORIGINS = 1 << 17, 256
 def roll_panel(
     model: TrainedModel,
     panel: Sequence[Series],
-    how: Rolling,
+    rolling: Rolling,
     *,
-    firsts: Sequence[int] | None = None,
+    first_rows: Sequence[int] | None = None,
     scores: RollingScores | None = None,
     refits: "Refits | None" = None,
 ) -> Iterator[pd.DataFrame]:
     """Tables of `Origins` for each series; the column that names the series, if any, comes first.
 
     Args:
-        model, panel, how: the model, the series, and the horizon, origins and intervals.
-        firsts: first row of the window of the first origin of each series; None: row 0.
+        model, panel, rolling: the model, the series, and the horizon, origins and intervals.
+        first_rows: first row of the window of the first origin of each series; None: row 0.
         scores: collects the errors.
         refits: refit the linear maps; the tables are then ordered by refit.
 
     Raises:
         InputError: see `Origins`.
     """
-    begins = firsts or [0] * len(panel)
+    begins = first_rows or [0] * len(panel)
     if refits is None:
-        each = (Origins(model, series, how, first=first) for series, first in zip(panel, begins, strict=True))
+        each = (Origins(model, series, rolling, first=first) for series, first in zip(panel, begins, strict=True))
         pieces: Iterator[Piece] = (
             (series_origins, model, torch.arange(len(series_origins.windows))) for series_origins in each
         )
     else:
-        pieces = _refitted(model, panel, how, begins, scores, refits)
+        pieces = _refitted(model, panel, rolling, begins, scores, refits)
     for series_origins, fitted, chosen in pieces:
         for table in series_origins.tables(fitted, chosen, scores):
             if series_origins.series.series_col is not None:
@@ -107,18 +107,18 @@ class Origins:
         model: the forecaster.
         series: with the model's columns; the first origin is the seq_len-th row, the last has enough rows after it for
             the horizon rounded up to pred_len.
-        how, first: horizon, origins and intervals; first row of the window of the first origin.
+        rolling, first: horizon, origins and intervals; first row of the window of the first origin.
 
     Raises:
         InputError: there is no origin, or the model was not calibrated for a level.
     """
 
-    def __init__(self, model: TrainedModel, series: Series, how: Rolling, *, first: int = 0) -> None:
+    def __init__(self, model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> None:
         self.series = series
-        self._steps = np.arange(model.check_horizon(how.horizon))
-        firsts = origins(model, series, how, first=first)
-        self._widths = model.half_widths(how.levels)
-        self._tracking = Tracking(how.levels, how.delay(model)) if how.adaptive else None
+        self._steps = np.arange(model.check_horizon(rolling.horizon))
+        firsts = origins(model, series, rolling, first=first)
+        self._widths = model.half_widths(rolling.levels)
+        self._tracking = Tracking(rolling.levels, rolling.delay(model)) if rolling.adaptive else None
         self.windows, targets = _windows(model, series, firsts), model.columns.targets
         self.times = series.timestamps[np.array(firsts) + model.sizes.seq_len - 1]
         self._positions, self._truth = model.columns.positions(targets), column_values(series, targets)
@@ -171,15 +171,15 @@ Piece = tuple[Origins, TrainedModel, Tensor]
 """Origins of a series, the model to use, and the indices of the origins to forecast from."""
 
 
-def origins(model: TrainedModel, series: Series, how: Rolling, *, first: int = 0) -> list[int]:
+def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> list[int]:
     """First rows of the windows of all origins with enough observed rows before them; an InputError if none."""
     sizes = model.sizes
-    stride = sizes.pred_len if how.stride is None else how.stride
+    stride = sizes.pred_len if rolling.stride is None else rolling.stride
     if stride < 1:
         raise InputError(f"stride: expected at least 1, found {stride}")
-    needed = sizes.seq_len + model.reach(how.horizon)
+    needed = sizes.seq_len + model.reach(rolling.horizon)
     if len(series) < needed + first:
-        raise InputError(too_few(series, sizes, needed, first, how))
+        raise InputError(too_few(series, sizes, needed, first, rolling))
     targets = [series.columns.index(name) for name in model.columns.targets]
     firsts, observed = range(first, len(series) - needed + 1, stride), observed_rows([series], targets)
     valid = seen_before(firsts, observed, sizes.seq_len, model.reader.min_observed)
@@ -201,7 +201,7 @@ def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Wind
         scalers=[model.scaler.of(series.name, panel[0].values[: sizes.seq_len])],
         calendar=model.calendar,
         device=model.device,
-        known=model.checkpoint.series,
+        trained_series=model.checkpoint.series,
     )
     return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=sizes)
 
@@ -233,14 +233,14 @@ def write_rolled(
     panel: Sequence[Series],
     name: str,
     *,
-    how: Rolling,
+    rolling: Rolling,
     writer: Writer,
     refit: "Refit | None" = None,
 ) -> tuple[str, list[str]]:
     """Forecast from every `stride`-th origin of each series of a file, and write the table and its scores.
 
     Args:
-        model, panel, how: the model, the series of the file, and the horizon, origins and intervals.
+        model, panel, rolling: the model, the series of the file, and the horizon, origins and intervals.
         name: file name without endings.
         writer: output folder and format, CSV (UTF-8, times as ISO 8601) or parquet.
         refit: settings of refits, if any.
@@ -260,10 +260,10 @@ def write_rolled(
         )
 
         refits = Refits(model, panel, refit)
-    panel, firsts, left_out = with_origins(model, panel, how)
-    scores = RollingScores(model, panel, firsts, how)
+    panel, firsts, left_out = with_origins(model, panel, rolling)
+    scores = RollingScores(model, panel, firsts, rolling)
     places = decimal_places(panel, model.columns.targets, writer.digits)
-    pieces = roll_panel(model, panel, how, firsts=firsts, scores=scores, refits=refits)
+    pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores, refits=refits)
     with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format, places) as append:
         for piece in pieces:
             append(piece)
@@ -276,7 +276,7 @@ def write_rolled(
 
 
 def with_origins(
-    model: TrainedModel, panel: Sequence[Series], how: Rolling
+    model: TrainedModel, panel: Sequence[Series], rolling: Rolling
 ) -> tuple[list[Series], list[int], list[str]]:
     """The series with an origin, the first row of each one's first window, and a message for each other series.
 
@@ -287,8 +287,8 @@ def with_origins(
     errors: list[str] = []
     for series in panel:
         try:
-            first = first_origin(model, series, how.start)
-            origins(model, series, how, first=first)
+            first = first_origin(model, series, rolling.start)
+            origins(model, series, rolling, first=first)
         except InputError as error:
             errors.append(str(error))
             continue
@@ -296,5 +296,5 @@ def with_origins(
         firsts.append(first)
     if not valid_series:
         raise InputError(errors[0] + (f" (and {len(errors) - 1} series more)" if len(errors) > 1 else ""))
-    log_begins(model, valid_series, firsts, how.start)
+    log_begins(model, valid_series, firsts, rolling.start)
     return valid_series, firsts, [f"{LEFT_OUT}: {line}" for line in errors]

@@ -103,16 +103,16 @@ class LossFile:
     Args:
         folder: run directory.
         loss: the training loss.
-        kept: for a resumed run, number of rows of the existing table to keep.
+        n_rows: for a resumed run, number of rows of the existing table to keep.
     """
 
     TAKES_PICTURES: ClassVar[bool] = False
 
-    def __init__(self, folder: Path, loss: LossConfig, *, kept: int = 0) -> None:
+    def __init__(self, folder: Path, loss: LossConfig, *, n_rows: int = 0) -> None:
         self._folder, self._loss, self.table = folder, loss, LossTable()
-        if kept and (folder / LOSSES).exists():
+        if n_rows and (folder / LOSSES).exists():
             before = LossTable.read(folder / LOSSES)
-            self.table = LossTable(dict(list(before.epochs.items())[:kept]), before.baselines)
+            self.table = LossTable(dict(list(before.epochs.items())[:n_rows]), before.baselines)
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Record a point of a curve, if it is a loss per epoch."""

@@ -148,4 +148,4 @@ def _reaching() -> Iterator[None]:
         yield
     except (MlflowException, OSError, ImportError) as error:
         where = os.environ.get(URI, DATABASE)
-        raise InputError(f"trainer.tracker=mlflow: {where}: {reason_of(error, most=400)}") from error
+        raise InputError(f"trainer.tracker=mlflow: {where}: {reason_of(error, max_length=400)}") from error

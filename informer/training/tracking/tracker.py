@@ -42,7 +42,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         n_steps: steps of the whole run, for the progress bar's estimate.
         console: for the progress bar, which is only shown in a terminal.
         done: steps of a resumed run before it was stopped.
-        what: name of the activity in progress reports.
+        activity: name of the activity in progress reports.
         clock: time in seconds.
     """
 
@@ -55,10 +55,10 @@ class Tracker(AbstractContextManager["Tracker"]):
         n_steps: int,
         console: Console,
         done: int = 0,
-        what: str = TRAINING,
+        activity: str = TRAINING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.what, self._n_steps, self._done, self._first = what, n_steps, done, done
+        self.activity, self._n_steps, self._done, self._first = activity, n_steps, done, done
         self._clock, self._is_piped = clock, not console.is_terminal and not console.quiet
         self._spoke = self._began = clock()
         self._warm: int | None = None
@@ -115,7 +115,7 @@ class Tracker(AbstractContextManager["Tracker"]):
         self.progress.advance(self.task)
         self._done += 1
         self._speak()
-        progress.report(Status(doing=f"{self.what}, step {self._done} of {self._n_steps}"))
+        progress.report(Status(doing=f"{self.activity}, step {self._done} of {self._n_steps}"))
 
     def _speak(self) -> None:
         """Warn once if the run will take long; without a terminal, log the step every `EVERY` seconds."""
@@ -132,7 +132,7 @@ class Tracker(AbstractContextManager["Tracker"]):
             log.info(f"step {self._done} of {self._n_steps}")
 
     def _warn(self, hours: float) -> None:
-        if hours > LONG and self.what == TRAINING:
+        if hours > LONG and self.activity == TRAINING:
             log.warning(
                 f"training may take up to about {hours:.1f} hours; model=auto trainer.time_budget_minutes=10 keeps "
                 "to a budget, trainer.steps_per_epoch=500 shortens epochs"
