@@ -9,7 +9,7 @@ import sys
 
 from informer.config.arguments import split_positional
 from informer.config.compose import run_command
-from informer.config.overrides import written
+from informer.config.overrides import to_hydra
 from informer.config.reports import CompareConfig
 from informer.console import main_console
 
@@ -17,7 +17,7 @@ from informer.console import main_console
 def main() -> None:
     """Console script `informer-compare`."""
     paths, overrides = split_positional(sys.argv[1:])
-    sys.argv[1:] = [*overrides, *([f"runs={written(paths)}"] if paths else [])]
+    sys.argv[1:] = [*overrides, *([f"runs={to_hydra(paths)}"] if paths else [])]
     run_command("compare", _act)
 
 

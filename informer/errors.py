@@ -20,7 +20,7 @@ SHOWN_AS: dict[str, str] = {}
 """Addresses set by the user, by the local folder of their copy; messages show the address."""
 
 
-def as_given(text: str) -> str:
+def with_addresses(text: str) -> str:
     """Text in which local folders of copies are replaced by their addresses."""
     for place, name in SHOWN_AS.items():
         text = text.replace(place, name)
@@ -29,7 +29,7 @@ def as_given(text: str) -> str:
 
 def printable(text: str, max_length: int | None = None) -> str:
     """Text that is safe to print: control characters are escaped, lines are cut at `max_length` characters."""
-    escaped = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), as_given(text))
+    escaped = _CONTROL.sub(lambda sign: sign[0].encode("unicode_escape").decode(), with_addresses(text))
     lines = escaped.split("\n")
     return "\n".join(
         line if max_length is None or len(line) <= max_length else f"{line[: max_length - 3]}..." for line in lines
@@ -77,7 +77,7 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def compared(skill: float) -> str:
+def skill_text(skill: float) -> str:
     """A skill, 1 - value / other, as text: `25.0 % lower`, `50.0 % higher`, `3.2 times as high`."""
     if skill > -1:
         return f"{100 * abs(skill):.1f} % {'lower' if skill > 0 else 'higher'}"

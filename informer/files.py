@@ -151,7 +151,7 @@ def remove_temporary(paths: Iterable[Path]) -> None:
                 temporary.unlink(missing_ok=True)
 
 
-def check_inputs_stay(inputs: Iterable[Path], outputs: Iterable[Path], setting: str) -> None:
+def check_no_input_overwritten(inputs: Iterable[Path], outputs: Iterable[Path], setting: str) -> None:
     """Raise an InputError if an output would overwrite an input, under any name.
 
     Args:

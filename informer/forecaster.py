@@ -17,8 +17,8 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.build import read_dataset, take_table
-from informer.checkpoint.paths import METRICS, refit_if_any, resolve_latest
-from informer.data.attributes import given_attributes
+from informer.checkpoint.paths import METRICS, forecasting_checkpoint, resolve_latest
+from informer.data.attributes import attributes_from
 from informer.data.read.given import Given, frame_of, like, path_of
 from informer.data.read.table import table_of_frame
 from informer.errors import listed
@@ -43,7 +43,7 @@ from informer.inference.rolling.scores import Rolling, first_origin
 from informer.search.stage import Read, train
 from informer.training.refitting import refit_of
 from informer.training.run_dir import RunFolder
-from informer.training.saved_frame import NAME, kept_path, kept_table
+from informer.training.saved_frame import NAME, saved_path, saved_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,7 +84,7 @@ class Forecaster:
         Raises:
             InputError: no readable checkpoint, or the device is not available.
         """
-        forecaster = cls(TrainedModel.load(refit_if_any(path), device=device))
+        forecaster = cls(TrainedModel.load(forecasting_checkpoint(path), device=device))
         scores, forecaster._run = Path(path) / METRICS, resolve_latest(path)
         forecaster._scores = scores.read_text() if scores.is_file() else None
         return forecaster
@@ -115,16 +115,16 @@ class Forecaster:
         table = None if path is not None else table_of_frame(frame_of(frame, NAME), NAME, None)
         with ExitStack() as folders:
             run_dir = Path(requested_dir or Path(folders.enter_context(TemporaryDirectory())) / "run")
-            kept_at = kept_path(table.frame, run_dir) if requested_dir and table is not None else None
+            kept_at = saved_path(table.frame, run_dir) if requested_dir and table is not None else None
             settings, folder = table_settings(config, path or kept_at), RunFolder(run_dir)
             series_attributes = (
-                None if parsed is None or isinstance(parsed, str) else given_attributes(parsed, settings.dataset)
+                None if parsed is None or isinstance(parsed, str) else attributes_from(parsed, settings.dataset)
             )
             read: Read = partial(read_dataset, settings, attributes=series_attributes)
             if table is not None:
                 folders.enter_context(folder.claimed())
                 folder.check_new()
-                provenance = None if kept_at is None else folders.enter_context(kept_table(table.frame, kept_at))
+                provenance = None if kept_at is None else folders.enter_context(saved_table(table.frame, kept_at))
                 read = partial(take_table, settings, table, provenance, attributes=series_attributes)
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)

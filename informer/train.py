@@ -21,7 +21,7 @@ from pathlib import Path
 from informer.checkpoint.paths import locate
 from informer.config.addresses import is_address
 from informer.config.arguments import split_positional
-from informer.config.compose import choice, given_keys, job_number, run_command
+from informer.config.compose import choice, job_number, overridden_keys, run_command
 from informer.config.schema import TrainConfig
 from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset
@@ -63,7 +63,7 @@ def _act(settings: TrainConfig) -> None:
                 if evaluation is not None:
                     leave_row(folder.path, evaluation)
         else:
-            resume(RunFolder.of(Path(settings.resume)), console, settings, named=given_keys())
+            resume(RunFolder.of(Path(settings.resume)), console, settings, named=overridden_keys())
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
 
@@ -71,7 +71,7 @@ def _act(settings: TrainConfig) -> None:
 def _check_paths(settings: TrainConfig) -> None:
     """Raise an InputError for missing files, and for keys that cannot change with `resume`."""
     if settings.resume is not None:
-        fixed = [key for key in given_keys() if key not in ("resume", *MOVABLE, *LENGTH)]
+        fixed = [key for key in overridden_keys() if key not in ("resume", *MOVABLE, *LENGTH)]
         if fixed:
             raise InputError(
                 f"resume: the configuration comes from the run; omit {', '.join(fixed)} "

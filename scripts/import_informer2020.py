@@ -26,7 +26,7 @@ from informer.console import refuse
 from informer.data.columns import Roles
 from informer.data.pipeline import Data, load_data
 from informer.errors import MOST_SIGNS, InputError, reason_of
-from informer.files import check_inputs_stay
+from informer.files import check_no_input_overwritten
 from informer.models.base import ModelDims
 from informer.runtime import resource
 from informer.training.run_dir import RunFolder
@@ -143,7 +143,7 @@ def convert(pth: Path, run_dir: Path, csv: Path, options: argparse.Namespace) ->
     Raises:
         InputError: their file, the arguments and the data do not match, or there is a run in `run_dir`.
     """
-    check_inputs_stay([pth, csv], [run_dir / checkpoint.BEST], "run_dir")
+    check_no_input_overwritten([pth, csv], [run_dir / checkpoint.BEST], "run_dir")
     RunFolder(run_dir).check_new()
     state = read_state(pth)
     arguments = compat.complete(constructor_arguments(options, state))

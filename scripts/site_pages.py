@@ -93,7 +93,7 @@ def configuration_page() -> str:
     for name, hint in get_type_hints(TrainConfig).items():
         if is_dataclass(hint) and name != "model":
             lines += ["", f"## {name}", "", *_table(f"{name}.", hint)]
-    for family in families.own():
+    for family in families.package_families():
         schema = families.config_class(family)
         lines += ["", f"## model: {family}", "", inspect.cleandoc(schema.__doc__ or ""), "", *_table("model.", schema)]
     return "\n".join(lines) + "\n"

@@ -17,7 +17,7 @@ import pandas as pd
 
 from informer.forecaster import Forecaster
 from informer.watching.findings import Findings
-from informer.watching.observe import findings, watched
+from informer.watching.observe import findings, observe
 
 TRAINED, BEFORE, WITHIN = 1600, 100, 100
 """Rows of training, of a future before its shift, and after it within which it is to be found."""
@@ -57,7 +57,7 @@ def seen(model: Forecaster, values: np.ndarray) -> Findings:
     """Findings for the rows after training."""
     trained = model.trained
     panel = trained.reader.frame(table(values), "frame", ahead=trained.sizes.pred_len)
-    return findings(trained, watched(trained, panel, str(trained.checkpoint.data["trained_until"]), 256))
+    return findings(trained, observe(trained, panel, str(trained.checkpoint.data["trained_until"]), 256))
 
 
 def has_alarm(findings: Findings) -> bool:

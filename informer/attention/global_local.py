@@ -47,8 +47,8 @@ class GlobalLocalAttention(Attention):
         spec: sizes and options of the layer, including tokens.
         local: a mechanism for the rows without the tokens.
         n_tokens: number of tokens, at least 1; they are the first rows of queries, keys and values.
-        separate_features: whether queries, keys and values have separate features for tokens and rows, twice as many as in
-            the spec.
+        separate_features: whether queries, keys and values have separate features for tokens and rows, twice as
+            many as in the spec.
 
     Raises:
         ValueError: `local` defines no pattern, or has summaries of its own.

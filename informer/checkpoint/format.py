@@ -17,7 +17,7 @@ from informer.checkpoint.migrations import FIRST_WITH_DIGEST, FORMAT, format_of,
 from informer.checkpoint.paths import FACTS, locate, resolve_latest
 from informer.config.calendar import Calendar
 from informer.config.conversion import model_of, node_of
-from informer.config.dataset import DatasetConfig, without_places
+from informer.config.dataset import DatasetConfig, without_location
 from informer.config.plain import check_plain
 from informer.config.renames import renamed_keys, renamed_weights
 from informer.errors import InputError
@@ -127,7 +127,7 @@ class Checkpoint:
         Raises:
             InputError: unknown calendar fields, or the package for holidays is missing.
         """
-        dataset = node_of(DatasetConfig, without_places(self.config.get("dataset", {})))
+        dataset = node_of(DatasetConfig, without_location(self.config.get("dataset", {})))
         return dataset.marked(model_of(self.config["model"]).marks)
 
     @property
@@ -186,7 +186,7 @@ def load(path: Path) -> Checkpoint:
     return checkpoint
 
 
-def written_digest(path: Path) -> str | None:
+def saved_digest(path: Path) -> str | None:
     """Digest stored in a checkpoint file, compared with the content; None in files older than the digest.
 
     Raises:

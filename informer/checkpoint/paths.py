@@ -104,7 +104,7 @@ def unfinished_note(path: str | Path) -> str | None:
     return f"{run}: interrupted, or still training: {file.name} is what it has so far; {resume_advice(run)}"
 
 
-def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
+def check_no_run_overwritten(outputs: Iterable[Path], setting: str) -> None:
     """Raise InputError if an output would overwrite a file of a run or could be mistaken for one.
 
     Args:
@@ -117,7 +117,7 @@ def check_run_stays(outputs: Iterable[Path], setting: str) -> None:
             raise InputError(f"{setting}: expected another place, found {output}, a file of a run; choose one")
 
 
-def refit_if_any(path: str | Path) -> Path:
+def forecasting_checkpoint(path: str | Path) -> Path:
     """The checkpoint to forecast with: that of a run fitted on all rows if there is one, else `path`."""
     path = resolve_latest(path)
     return path / REFIT if (path / REFIT).exists() else path

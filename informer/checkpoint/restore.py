@@ -180,7 +180,7 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     return problems
 
 
-def made_for(checkpoint: Checkpoint, dims: ModelDims) -> bool:
+def fits_dims(checkpoint: Checkpoint, dims: ModelDims) -> bool:
     """Whether the network fits data of these sizes; sizes that older files do not contain are not compared."""
     later = {name: () for name in ("regressors", "holidays", "known_codes") if name not in checkpoint.dims}
     return dims_in(checkpoint) == replace(dims, **later)  # type: ignore[arg-type]

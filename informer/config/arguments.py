@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 from informer.config.addresses import PATHS, is_address
-from informer.config.overrides import written
+from informer.config.overrides import to_hydra
 from informer.config.plain import escaped
 from informer.console import refuse
 
@@ -62,7 +62,7 @@ def literal_path(argument: str, texts: Container[str], *, is_sweep: bool) -> str
         return argument
     if (is_quoted or is_sweep) and not _is_there(value):
         return None
-    return f"{key}={written(escaped(value))}"
+    return f"{key}={to_hydra(escaped(value))}"
 
 
 def _is_there(path: str) -> bool:

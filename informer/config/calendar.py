@@ -48,7 +48,7 @@ def field_problems(fields: Sequence[str] | None) -> list[str]:
     return [] if len(set(fields)) == len(fields) else [f"dataset.calendar: a field is given twice in {listed(fields)}"]
 
 
-def places_of(holidays: Any) -> tuple[str, ...]:
+def regions_of(holidays: Any) -> tuple[str, ...]:
     """The value of `dataset.holidays`, one country or several, as a tuple; the elements are not checked."""
     if holidays is None:
         return ()
@@ -57,7 +57,7 @@ def places_of(holidays: Any) -> tuple[str, ...]:
 
 def holiday_problems(holidays: Any) -> list[str]:
     """Problems of `dataset.holidays`: unknown or repeated countries, or the package for holidays is missing."""
-    regions = places_of(holidays)
+    regions = regions_of(holidays)
     if not regions:
         return []
     if not all(isinstance(region, str) for region in regions):

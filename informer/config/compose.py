@@ -25,7 +25,7 @@ from rich.console import Console
 from informer.config import conversion
 from informer.config.arguments import literal_path
 from informer.config.messages import explained, one_line
-from informer.config.overrides import overrides_of, written
+from informer.config.overrides import overrides_of, to_hydra
 from informer.config.plain import escaped
 from informer.config.renames import rename_composed, renamed_overrides
 from informer.console import main_console, refuse, refuse_os_error, say, writable_output
@@ -52,7 +52,7 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
         acting = True
         # handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
         try:
-            notices = _rename(composed, given_keys())
+            notices = _rename(composed, overridden_keys())
             for notice in notices:
                 say(main_console(), notice)
             action(conversion.to_typed(composed))
@@ -144,7 +144,7 @@ def _quoted(argument: str, texts: Container[str]) -> str:
     if not sign or not re.fullmatch(r"[\w.@/+]+", key):
         return argument
     if "${" in value and key.lstrip("+") in texts:
-        return f"{key}={written(escaped(_unquoted(value)))}"
+        return f"{key}={to_hydra(escaped(_unquoted(value)))}"
     if PARSED.fullmatch(value):
         return argument
     try:
@@ -259,7 +259,7 @@ def job_overrides() -> list[str]:
     return list(HydraConfig.get().overrides.task)
 
 
-def given_keys() -> list[str]:
+def overridden_keys() -> list[str]:
     """Keys set on the command line."""
     return [argument.partition("=")[0].lstrip("+~") for argument in job_overrides()]
 

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from informer.config.commands import EvalConfig, ExportConfig, InspectConfig, PredictConfig
-from informer.config.dataset import without_places
+from informer.config.dataset import without_location
 from informer.config.families import config_class, family_of
 from informer.config.forecast import ForecastConfig
 from informer.config.model import ModelConfig
@@ -137,7 +137,7 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
     check_plain(plain, SAVED)
     settings = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
     if isinstance(settings.get("dataset"), Mapping):
-        settings["dataset"] = without_places(settings["dataset"])
+        settings["dataset"] = without_location(settings["dataset"])
     return check(cast(TrainConfig, _merged(_strict(settings.get("model")), settings)))
 
 

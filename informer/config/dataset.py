@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from informer.config.calendar import Calendar, field_problems, holiday_problems, places_of
+from informer.config.calendar import Calendar, field_problems, holiday_problems, regions_of
 from informer.config.file_format import Hints, format_problems, hint_problems, missing_problems, zone_problems
 from informer.config.model import CalendarEmbed
 from informer.config.repairs import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
@@ -64,13 +64,13 @@ class SplitConfig:
     test: int | float | str | None = 0.2
 
 
-PLACES = ("path", "attributes", "file", "packaged", "url", "sha256", "hint", "cache_dir")
+LOCATION_KEYS = ("path", "attributes", "file", "packaged", "url", "sha256", "hint", "cache_dir")
 """Fields of `DatasetConfig` that locate the data; the other fields say how to read them."""
 
 
-def without_places(dataset: Mapping[str, Any]) -> dict[str, Any]:
+def without_location(dataset: Mapping[str, Any]) -> dict[str, Any]:
     """A saved `dataset` node without the fields that locate the data."""
-    return {key: value for key, value in dataset.items() if key not in PLACES}
+    return {key: value for key, value in dataset.items() if key not in LOCATION_KEYS}
 
 
 def is_plain_name(name: str) -> bool:
@@ -171,7 +171,7 @@ class DatasetConfig:
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
-        return Calendar(kind, tuple(self.calendar or ()), places_of(self.holidays))
+        return Calendar(kind, tuple(self.calendar or ()), regions_of(self.holidays))
 
     @property
     def limits(self) -> Limits:

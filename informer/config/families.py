@@ -52,7 +52,7 @@ def load(family: Any) -> None:
     Raises:
         InputError: see `config_class`.
     """
-    if family in own():
+    if family in package_families():
         importlib.import_module(f"informer.models.{family}")
         return
     for module in filter(None, re.split(r"[\s,]+", os.environ.get(VARIABLE, ""))):
@@ -62,7 +62,7 @@ def load(family: Any) -> None:
             raise InputError(f"{VARIABLE}: expected modules that can be imported, found {module} ({error})") from error
     if not isinstance(family, str) or family not in _configs:
         setting = f"model.family (for one outside the package, name its module in {VARIABLE})"
-        raise one_of(setting, family, sorted({*own(), *_configs}))
+        raise one_of(setting, family, sorted({*package_families(), *_configs}))
 
 
 def family_of(node: Any) -> Any:
@@ -70,6 +70,6 @@ def family_of(node: Any) -> Any:
     return node.get("family", "informer") if isinstance(node, Mapping | DictConfig) else "informer"
 
 
-def own() -> list[str]:
+def package_families() -> list[str]:
     """Names of the families in this package."""
     return sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("__init__", "base"))

@@ -10,7 +10,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from informer.config import conversion
 from informer.config.model import InformerConfig, ModelConfig
-from informer.config.overrides import written
+from informer.config.overrides import to_hydra
 from informer.config.schema import SLOTS
 from informer.errors import InputError
 
@@ -57,7 +57,7 @@ def explained(name: str, error: BaseException) -> str:
         return _unknown_key(error, cause, conversion.known_keys(name))
     if isinstance(cause, ValidationError) and cause.full_key:
         expected = conversion.expected_value(name, cause.full_key, _model_class(cause))
-        return f"{cause.full_key}: expected {expected}, found {written(cause.value)}"
+        return f"{cause.full_key}: expected {expected}, found {to_hydra(cause.value)}"
     return one_line(error)
 
 

@@ -15,15 +15,15 @@ def overrides_of(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]
         if isinstance(value, Mapping):
             yield from overrides_of(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}={written(escaped(value))}"
+            yield f"{prefix}{key}={to_hydra(escaped(value))}"
 
 
-def written(value: Any) -> str:
+def to_hydra(value: Any) -> str:
     """A Python value in Hydra's grammar."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(written, value))}]"
+        return f"[{','.join(map(to_hydra, value))}]"
     if isinstance(value, int | float):
         return repr(value)
     # a backslash escapes only before a quote or the end
@@ -31,8 +31,8 @@ def written(value: Any) -> str:
     return f"'{text}'"
 
 
-def unwritten(word: str) -> str:
-    """`key='text'` as `written` quotes it for Hydra, without these quotes; other words unchanged."""
+def unquoted(word: str) -> str:
+    """`key='text'` as `to_hydra` quotes it for Hydra, without these quotes; other words unchanged."""
     match = re.fullmatch(r"([\w.@/+]+=)'((?:[^'\\]|\\.)*)'", word)
     if match is None:
         return word
@@ -47,14 +47,14 @@ def command_line(words: Sequence[str]) -> str:
     )
 
 
-def readable(value: Any) -> str:
+def to_display(value: Any) -> str:
     """A value for display, with quotes only where a list needs them."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, list):
-        return "[" + ",".join(name if _is_plain(name) else written(name) for name in value) + "]"
+        return "[" + ",".join(name if _is_plain(name) else to_hydra(name) for name in value) + "]"
     if value is None or isinstance(value, bool):
-        return written(value)
+        return to_hydra(value)
     return r"\t" if value == "\t" else str(value)
 
 
@@ -66,7 +66,7 @@ def changed_settings(node: str, values: Mapping[str, Any], defaults: Mapping[str
         if isinstance(value, Mapping):
             changed += changed_settings(name, value, defaults[key])
         elif value != defaults[key]:
-            changed.append(f"{name}={readable(value)}")
+            changed.append(f"{name}={to_display(value)}")
     return changed
 
 

@@ -18,7 +18,7 @@ from informer.data.read.categories import Labels, is_text, label
 from informer.data.read.checks import LARGEST, check_doubts
 from informer.data.read.numeric import numbers
 from informer.data.read.remote import local_path, without_query
-from informer.data.read.report import Report, several
+from informer.data.read.report import Report, count_note
 from informer.data.read.table import Table, read_table, shown, table_of_frame, without
 from informer.data.rows import UNKNOWN
 from informer.errors import InputError, listed
@@ -120,7 +120,7 @@ class Attributes:
     ) -> InputError:
         row = int((codes == code).argmax())
         at = table.name if series_col is None or series_col not in table.columns else table.at(row, series_col)
-        more = several(len(unknown), "such series")
+        more = count_note(len(unknown), "such series")
         if self.where is None:
             return InputError(
                 f"{at}: no {listed(added)} of the series {shown(unknown[0])}, which training did not have{more}; add "
@@ -202,7 +202,7 @@ def read_attributes(config: DatasetConfig) -> Attributes | None:
     return attributes_of(table, config, f"{SETTING}={without_query(config.attributes)}")
 
 
-def given_attributes(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
+def attributes_from(attributes: pd.DataFrame | str, config: DatasetConfig) -> Attributes:
     """Like `read_attributes`, for a table in memory or the path or address of a file."""
     if isinstance(attributes, str):
         from_file = read_attributes(replace(config, attributes=attributes))
@@ -239,7 +239,7 @@ def attributes_of(table: Table, config: DatasetConfig, where: str) -> Attributes
         row = int(repeated[0])
         raise InputError(
             f"{table.at(row, key)}: a second row for the series {shown(names[codes[row]])}"
-            f"{several(len(repeated), 'rows repeat a series')}; keep one row per series"
+            f"{count_note(len(repeated), 'rows repeat a series')}; keep one row per series"
         )
     columns = _columns(table, config, key, where)
     report = Report()
@@ -274,7 +274,7 @@ def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str
         row = int(wrong[0])
         raise InputError(
             f"{table.at(row, column)}: expected a number, found {shown(cells.iloc[row])}"
-            f"{several(len(wrong), 'such cells')}; fix the cell, read the column as categories with "
+            f"{count_note(len(wrong), 'such cells')}; fix the cell, read the column as categories with "
             f"dataset.categorical=[{column}], or name the other columns in dataset.static_covariates"
         )
     return values.tolist()

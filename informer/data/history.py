@@ -20,7 +20,7 @@ from informer.data.panel import left_padded
 from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series
 from informer.data.scaler import PanelScaler
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store, with_columns
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError, listed
 
@@ -51,7 +51,7 @@ def history_batch(
         InputError: a series without some columns or enough rows, or a future without some columns, times or numbers.
     """
     check_futures(columns, has_futures=futures is not None)
-    recent = narrowed([_last_rows(history, sizes.seq_len) for history in series], columns.inputs)
+    recent = with_columns([_last_rows(history, sizes.seq_len) for history in series], columns.inputs)
     scalers = [scaler.of(history.name, history.values) for history in recent]
     histories = [_padded(history, sizes.seq_len, pad=pad) for history in recent]
     ahead: Sequence[Future | None] = futures or [None] * len(histories)

@@ -15,7 +15,7 @@ from informer.config.lengths import WindowSizes
 from informer.console import logging_to, say
 from informer.data.attributes import read_attributes
 from informer.data.long import LongTable
-from informer.data.proposals import NOTHING, Proposal, confirm_lines, gap_lines, season_lines, way_out
+from informer.data.proposals import NOTHING, Proposal, confirm_lines, gap_lines, season_lines, unrepairable_advice
 from informer.data.proposed_commands import commands, forecast_lines, inspect_lines
 from informer.data.read.advice import fitting_sizes, repaired_config
 from informer.data.read.categories import CategoryReader
@@ -284,7 +284,7 @@ def _advice(table: Table, name: str, settings: InspectConfig, report: Report) ->
     """Settings for training on a table, and a line about them."""
     repaired = repaired_config(table, settings.dataset, name, confirms=True)
     if repaired is None:
-        return None, f"train:    {way_out(table)}"
+        return None, f"train:    {unrepairable_advice(table)}"
     dataset, series = repaired
     dropped = dropped_columns(report.problems, series)
     if settings.target in dropped:

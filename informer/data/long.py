@@ -14,7 +14,7 @@ from pandas.api.types import is_datetime64_any_dtype
 
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
-from informer.data.read.cells import is_kept_once
+from informer.data.read.cells import is_encoded
 from informer.data.read.checks import are_sound
 from informer.data.read.numeric import are_plain, numbers
 from informer.data.read.source import Series
@@ -90,7 +90,7 @@ def series_codes(table: Table, column: str) -> tuple[Int[np.ndarray, "t"], list[
 
 def _factorized(cells: pd.Series) -> tuple[Int[np.ndarray, "t"], Sequence[object]]:
     """The number of each cell's text in the order of their first rows, and the texts."""
-    if is_kept_once(cells):  # numbered in this order already, unless these are a part of the rows
+    if is_encoded(cells):  # numbered in this order already, unless these are a part of the rows
         codes, texts = np.asarray(cells.array.codes), list(cells.cat.categories)
         firsts = np.maximum.accumulate(codes[np.append(True, codes[1:] != codes[:-1])])
         numbers = np.unique(firsts[firsts >= 0])

@@ -17,7 +17,7 @@ from informer.data.attributes import Attributes, read_attributes
 from informer.data.long import LongTable, SoundSeries
 from informer.data.read.categories import CategoryReader
 from informer.data.read.dialect import Dialect
-from informer.data.read.memory import give_back
+from informer.data.read.memory import release_free
 from informer.data.read.report import Report
 from informer.data.read.source import Series, column_values, series_from_table, table_of_file, with_whole_times
 from informer.data.read.table import Table, name_of
@@ -83,7 +83,7 @@ def _panel(
     for origin, name in tables:
         with report.gathering():
             table, settings = reader.whole(origin, name, config)
-            give_back(8 * table.frame.size)  # the text of its times
+            release_free(8 * table.frame.size)  # the text of its times
             if settings.series_col is not None:
                 _add_long(panel, LongTable.of(table, settings.series_col), settings, least, report)
                 continue
@@ -194,7 +194,7 @@ class _Reader:
         """A file with attributes, parsed times and codes for its categories, and how to read it; `name` as in
         `tables`."""
         table = with_whole_times(origin, config) if isinstance(origin, Table) else table_of_file(origin, config)
-        give_back(8 * table.frame.size)
+        release_free(8 * table.frame.size)
         if table.dialect.uncommon() and table.dialect not in self.dialects:
             log.info("%s: %s", table.name, table.dialect.uncommon())
         self.dialects.add(table.dialect)

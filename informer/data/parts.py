@@ -17,7 +17,7 @@ from informer.errors import InputError
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Cutter:
+class WindowCutter:
     """Cuts the rows of all series into windows.
 
     Args:
@@ -37,7 +37,7 @@ class Cutter:
     @classmethod
     def of(
         cls, panel: Sequence[Series], store: Store, columns: Columns, sizes: WindowSizes, dataset: DatasetConfig
-    ) -> "Cutter":
+    ) -> "WindowCutter":
         """A cutter for the store of these series."""
         observed = observed_rows(panel, columns.positions(columns.targets)) if dataset.keeps_gaps else None
         return cls(store=store, columns=columns, sizes=sizes, dataset=dataset, observed=observed)

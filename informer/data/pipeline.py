@@ -15,7 +15,7 @@ from informer.data.categories import Trained, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.gaps import masks_of
 from informer.data.panel import divide
-from informer.data.parts import Cutter
+from informer.data.parts import WindowCutter
 from informer.data.provenance import Provenance
 from informer.data.read.categories import Labels
 from informer.data.read.frequency import Frequency
@@ -156,7 +156,7 @@ def lay_out(
     store = build_store(
         panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained_series=names
     )
-    windows = Cutter.of(panel, store, source.columns, sizes, dataset)
+    windows = WindowCutter.of(panel, store, source.columns, sizes, dataset)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(
         panel=panel,

@@ -107,7 +107,7 @@ def confirm_lines(table: Table, dataset: DatasetConfig, configured: DatasetConfi
         yield from (f"confirm:  {problem.line}" for problem in report.problems if CONFIRM in problem.settings)
 
 
-def way_out(table: Table) -> str:
+def unrepairable_advice(table: Table) -> str:
     """Advice for a table that no setting can repair."""
     repeated = table.repeated
     if not repeated:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import PLACES, DatasetConfig, Short, SplitConfig
+from informer.config.dataset import LOCATION_KEYS, DatasetConfig, Short, SplitConfig
 from informer.data.read.categories import Labels
 from informer.data.read.source import Series
 
@@ -19,7 +19,7 @@ SERIES = "series"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class RowsFormat:
     """Columns, time zone and step of a table made by `rows_table`."""
 
     series_col: str | None
@@ -65,7 +65,9 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
     return pd.concat(tables, ignore_index=True)
 
 
-def rows_dataset(trained: DatasetConfig, path: Path, rows: Written, split: SplitConfig | None = None) -> DatasetConfig:
+def rows_dataset(
+    trained: DatasetConfig, path: Path, rows: RowsFormat, split: SplitConfig | None = None
+) -> DatasetConfig:
     """Configuration that reads the file of a `rows_table`.
 
     Args:
@@ -77,7 +79,7 @@ def rows_dataset(trained: DatasetConfig, path: Path, rows: Written, split: Split
     usual = DatasetConfig()
     format_names = ("clock_col", "time_format", "separator", "decimal", "thousands", "encoding", "sort", "duplicates")
     repairs = ("fill", "max_gap", "confirm", "exclude", "exclude_files", "memmap", "packaged")
-    base = replace(trained, **{name: getattr(usual, name) for name in (*PLACES, *format_names, *repairs)})
+    base = replace(trained, **{name: getattr(usual, name) for name in (*LOCATION_KEYS, *format_names, *repairs)})
     return replace(
         base,
         path=str(path),

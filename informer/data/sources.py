@@ -14,10 +14,10 @@ from informer.data.panel import read_panel, table_panel
 from informer.data.provenance import Provenance, panel_sha256, provenance_of
 from informer.data.read.categories import CategoryReader, Labels
 from informer.data.read.download import find_files
-from informer.data.read.memory import give_back
+from informer.data.read.memory import release_free
 from informer.data.read.source import Series
 from informer.data.read.table import Table
-from informer.data.store import narrowed
+from informer.data.store import with_columns
 from informer.errors import InputError, listed
 
 
@@ -124,13 +124,13 @@ def _source(
     attributes: Attributes | None,
 ) -> Source:
     available = panel[0].columns
-    give_back(sum(series.values.nbytes for series in panel))
+    release_free(sum(series.values.nbytes for series in panel))
     columns = roles.with_categories([name for name in labels if name in available]).choose(
         available, name=panel[0].name
     )
     check_static(panel, columns.static_covariates, labels)
     return Source(
-        panel=narrowed(panel, columns.inputs, cache),
+        panel=with_columns(panel, columns.inputs, cache),
         columns=columns,
         labels={name: labels[name] for name in columns.inputs if name in labels},
         cache=cache,

@@ -81,7 +81,7 @@ def series_numbers(panel: Sequence[Series], trained_series: Sequence[str]) -> In
     return np.array([numbers.get(series.name, -1) for series in panel])
 
 
-def narrowed(panel: Sequence[Series], names: Sequence[str], cache: Cache | None = None) -> list[Series]:
+def with_columns(panel: Sequence[Series], names: Sequence[str], cache: Cache | None = None) -> list[Series]:
     """The series with only these columns, in this order.
 
     Raises:
@@ -108,7 +108,7 @@ def row_blocks(rows: Rows, *, shared: int = 0) -> Iterator[Rows]:
     return (rows[max(begin - shared, 0) : begin + ROWS] for begin in range(0, len(rows), ROWS))
 
 
-def span(timestamps: pd.DatetimeIndex) -> Span:
+def span_of(timestamps: pd.DatetimeIndex) -> Span:
     """Identifies the timestamps of a series."""
     # text represents any year; nanoseconds end in 2262
     return str(timestamps.tz), timestamps[0].isoformat(), timestamps[-1].isoformat(), len(timestamps)
@@ -154,7 +154,7 @@ def _shared_marks(
     panel: Sequence[Series], calendar: Marks, cache: Cache | None
 ) -> tuple[Float32[np.ndarray, "times m"], Int64[np.ndarray, "s"]]:
     """Marks of each distinct timestamp in the panel, and the index at which those of each series start."""
-    own_spans = [span(series.timestamps) for series in panel]
+    own_spans = [span_of(series.timestamps) for series in panel]
     spans = {key: series.timestamps for key, series in zip(own_spans, panel, strict=True)}
     blocks: list[pd.DatetimeIndex] = []
     firsts: dict[Span, int] = {}
@@ -180,7 +180,7 @@ def _shared_marks(
 
     if cache is None or n_marks == 0:  # an empty file cannot be mapped
         return _filled(marks(), end, n_marks), first_marks
-    name = ["marks", *_key(calendar), frequency.code, [span(block) for block in blocks]]
+    name = ["marks", *_key(calendar), frequency.code, [span_of(block) for block in blocks]]
     return cache.array(name, marks, dtype=np.float32).reshape(-1, n_marks), first_marks
 
 

@@ -16,7 +16,7 @@ from informer.data.future import Future, Futures
 from informer.data.read.given import Given, frame_of, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of
-from informer.errors import InputError, as_given, listed
+from informer.errors import InputError, listed, with_addresses
 from informer.inference.predictor import TrainedModel
 from informer.inference.reader import Reader
 from informer.inference.rolling.forecasts import roll_panel, with_origins
@@ -102,7 +102,7 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     if isinstance(config.get("dataset"), Mapping):  # overrides of single keys; the dataset stays `csv`
         other_settings = {key: value for key, value in config.items() if key != "dataset"}
         config = {f"dataset.{key}": value for key, value in config["dataset"].items()} | other_settings
-    path_setting = {} if path is None else {"dataset.path": as_given(str(path))}
+    path_setting = {} if path is None else {"dataset.path": with_addresses(str(path))}
     return compose("train", {"dataset": "csv", **path_setting, **config})
 
 

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from informer.checkpoint.paths import BY_SERIES, REPORT
-from informer.errors import compared, counted, signed_percent
+from informer.errors import counted, signed_percent, skill_text
 from informer.files import write_atomic
 from informer.inference.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
 from informer.inference.by_series import MOST_WORST, by_series, worst_series
@@ -107,17 +107,17 @@ class Evaluation:
         if winner is Winner.noise:
             low, high = map(signed_percent, self.noise)
             return (
-                f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, {compared(skill)} "
-                f"(95 % interval of the skill {low} to {high})."
+                f"{self.model} is as good as {rival}, the better baseline, within noise: {figures}, "
+                f"{skill_text(skill)} (95 % interval of the skill {low} to {high})."
             )
         if winner is Winner.few:
             return (
-                f"{self.model} against {rival}, the better baseline: {figures}, {compared(skill)}, which "
+                f"{self.model} against {rival}, the better baseline: {figures}, {skill_text(skill)}, which "
                 f"{counted(self.windows, 'test window')} cannot decide: too few."
             )
         if winner is Winner.model:
-            return f"{self.model} beats {rival}, the better baseline: {figures}, {compared(skill)}."
-        more = compared(skill) if math.isfinite(skill) else "which makes no error"
+            return f"{self.model} beats {rival}, the better baseline: {figures}, {skill_text(skill)}."
+        more = skill_text(skill) if math.isfinite(skill) else "which makes no error"
         return f"{self.model} LOSES to {rival}, the better baseline: {figures}, {more}. Prefer {rival} here."
 
     @property

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from informer.checkpoint.format import ATTRIBUTES, Checkpoint, load, to_safetensors
-from informer.checkpoint.paths import check_run_stays, locate, refit_if_any
+from informer.checkpoint.paths import check_no_run_overwritten, forecasting_checkpoint, locate
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportConfig, ExportFormat
 from informer.config.lengths import WindowSizes
@@ -25,7 +25,7 @@ from informer.console import say
 from informer.data.calendar import mark_fields
 from informer.data.read.frequency import Frequency
 from informer.errors import InputError
-from informer.files import check_inputs_stay, write_atomic
+from informer.files import check_no_input_overwritten, write_atomic
 from informer.models.base import INPUTS, ForecastModel, inputs_of
 
 OUTPUT = "forecast"
@@ -47,12 +47,12 @@ def export(settings: ExportConfig, console: Console) -> Path:
     output = Path(settings.output) if settings.output else None
     if output is not None and output.suffix == ".json":
         raise InputError(f"output={output}: has the ending of its description file; choose another")
-    source = locate(refit_if_any(settings.checkpoint))
+    source = locate(forecasting_checkpoint(settings.checkpoint))
     output = output or source.with_suffix(SUFFIXES[settings.format])
     written = (output, output.with_suffix(".json"))
-    check_inputs_stay([source], written, "output")
-    check_run_stays(written, "output")
-    saved = load(refit_if_any(settings.checkpoint))
+    check_no_input_overwritten([source], written, "output")
+    check_no_run_overwritten(written, "output")
+    saved = load(forecasting_checkpoint(settings.checkpoint))
     content, off = exported(saved, settings.format)
     described = json.dumps(description(saved), indent=2, allow_nan=False) + "\n"
     write_atomic(output, content)

@@ -114,7 +114,7 @@ class Calibration:
             raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
         if not self.holds(level):
             raise InputError(
-                f"intervals={level}: expected at least {needed(level)} calibration windows, the model had "
+                f"intervals={level}: expected at least {min_windows(level)} calibration windows, the model had "
                 f"{self.windows}; choose a lower level, or train with a longer validation part (dataset.split.val)"
             )
         return self.half_widths[level - 1]
@@ -140,7 +140,7 @@ def rank(level: int, n: Count) -> Count:
     return -(-(n + 1) * level // 100)
 
 
-def needed(level: int) -> int:
+def min_windows(level: int) -> int:
     """Minimum number of errors for a level."""
     return next(n for n in range(1, 100) if rank(level, n) <= n)
 
@@ -153,7 +153,7 @@ def validation_rows(level: int, pred_len: int, share: float) -> int:
         pred_len: rows of a forecast.
         share: `trainer.calibration`.
     """
-    return math.ceil((needed(level) + pred_len - 1) / share)
+    return math.ceil((min_windows(level) + pred_len - 1) / share)
 
 
 def saved_calibration(checkpoint: Checkpoint) -> Calibration | None:

@@ -14,10 +14,10 @@ import pandas as pd
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import attributes_in
 from informer.config.conversion import node_of
-from informer.config.dataset import DatasetConfig, Short, without_places
+from informer.config.dataset import DatasetConfig, Short, without_location
 from informer.config.input_format import InputFormat
 from informer.config.schema import check
-from informer.data.attributes import KnownAttributes, given_attributes
+from informer.data.attributes import KnownAttributes, attributes_from
 from informer.data.calendar import mark_fields, mark_sizes
 from informer.data.future import Futures, future_of_table
 from informer.data.gaps import NOT_READ, sparse_history
@@ -25,7 +25,7 @@ from informer.data.long import LongTable
 from informer.data.panel import left_padded
 from informer.data.read.categories import coded, unknown
 from informer.data.read.content import cells_of_content
-from informer.data.read.examine import KnownTimes
+from informer.data.read.examine import TimesCache
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
 from informer.data.read.source import (
@@ -56,7 +56,7 @@ class Reader:
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        dataset = node_of(DatasetConfig, without_places(checkpoint.config["dataset"]))
+        dataset = node_of(DatasetConfig, without_location(checkpoint.config["dataset"]))
         self._as_trained = check(
             replace(
                 dataset,
@@ -85,7 +85,7 @@ class Reader:
         self._targets, masked = checkpoint.targets, checkpoint.dims.get("masked")
         self._reads_gaps = masked is not None
         self._unmasked = [name for place, name in enumerate(checkpoint.inputs) if place not in (masked or ())]
-        self._has_warned, self._known_times = False, KnownTimes()
+        self._has_warned, self._known_times = False, TimesCache()
         self._last_future: tuple[object, Futures] | None = None
         self.pads = self._as_trained.short is Short.pad
         """Whether a history shorter than seq_len is padded."""
@@ -101,7 +101,7 @@ class Reader:
             InputError: see `informer.data.attributes.attributes_of`.
         """
         reader = copy.copy(self)
-        reader._attributes = self._attributes.knowing(given_attributes(attributes, self._as_trained))
+        reader._attributes = self._attributes.knowing(attributes_from(attributes, self._as_trained))
         return reader
 
     def frame(

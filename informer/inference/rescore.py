@@ -9,16 +9,16 @@ from torch.utils.tensorboard import SummaryWriter
 
 from informer import checkpoint
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_run_stays
+from informer.checkpoint.paths import BEST, BY_SERIES, REPORT, check_no_run_overwritten
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import EvalConfig, EvalDecoding, Plots
-from informer.config.overrides import command_line, readable
+from informer.config.overrides import command_line, to_display
 from informer.console import logging_to, say
 from informer.data.pipeline import Data
 from informer.data.read.download import list_files
 from informer.data.windows import Windows
 from informer.errors import InputError
-from informer.files import check_inputs_stay, file_stems, make_folder, refuse_link, write_atomic
+from informer.files import check_no_input_overwritten, file_stems, make_folder, refuse_link, write_atomic
 from informer.inference.attention_maps import attention_maps
 from informer.inference.decodings import Decoded, compare_decodings, decodings_csv, decodings_table, with_decoding
 from informer.inference.evaluate import score
@@ -54,12 +54,12 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
         refuse_link(output)
     pictures = {series: f"forecast_{stem}.png" for series, stem in file_stems(settings.plot_series).items()}
     written = [output / name for name in (*REPORT, BY_SERIES, BY_STEP, DECODINGS, *pictures.values())]
-    check_run_stays(written, "output")
+    check_no_run_overwritten(written, "output")
     opened_data = trained_data(saved, device, scratch=output, dataset=settings.dataset, data_dir=settings.data_dir)
     with logging_to(console), opened_data as data:
         check_series(data, settings.plot_series)
         source = data.provenance.path
-        check_inputs_stay([path, *(list_files("dataset", str(source)) or [source])], written, "output")
+        check_no_input_overwritten([path, *(list_files("dataset", str(source)) or [source])], written, "output")
         model = restore_model(saved).to(device)
         calibration = saved_calibration(saved)
         evaluation = score(model, data, batch_size=settings.batch_size, calibration=calibration)
@@ -80,7 +80,7 @@ def evaluate(settings: EvalConfig, console: Console) -> Evaluation:
     for line in [*evaluation.remarks, evaluation.verdict, f"report: {output}"]:
         say(console, line)
     if evaluation.series and not pictures:
-        worst = f"plot_series={readable(evaluation.worst_series)}"
+        worst = f"plot_series={to_display(evaluation.worst_series)}"
         words = ["informer", "eval", f"checkpoint={settings.checkpoint}", worst]
         say(console, f"pictures of the worst: {command_line(words)}")
     return evaluation

@@ -110,7 +110,7 @@ class Forecast:
         decimals: dict[str, int] = {}
         for i, target in enumerate(self.targets):
             history = self.series.values[:, self.series.columns.index(target)]
-            places = places_of(np.concatenate([history, self.values[:, i]]), digits)
+            places = decimals_for(np.concatenate([history, self.values[:, i]]), digits)
             for name in (target, *(f"{target}_{suffix}" for suffix in self.bands)):
                 decimals[name] = places
         return decimals
@@ -127,7 +127,7 @@ class Forecast:
         return frame
 
 
-def places_of(values: Float64[np.ndarray, "n"], digits: int) -> int:
+def decimals_for(values: Float64[np.ndarray, "n"], digits: int) -> int:
     """Decimal places that leave this many digits of the standard deviation, or of the size of a constant column."""
     finite = values[np.isfinite(values)]
     size = (float(np.std(finite)) or float(np.max(np.abs(finite)))) if len(finite) else 0.0

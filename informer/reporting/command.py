@@ -5,14 +5,14 @@ from pathlib import Path
 from rich.console import Console
 
 from informer import checkpoint
-from informer.checkpoint.paths import CONFIG, check_run_stays, resolve_latest, resume_advice
+from informer.checkpoint.paths import CONFIG, check_no_run_overwritten, resolve_latest, resume_advice
 from informer.config.reports import ReportConfig
 from informer.console import logging_to, say
 from informer.data.read.download import SUFFIXES
-from informer.errors import InputError, as_given
-from informer.files import check_inputs_stay, expanded, write_atomic
+from informer.errors import InputError, with_addresses
+from informer.files import check_no_input_overwritten, expanded, write_atomic
 from informer.reporting.content import Content
-from informer.reporting.forecast_content import forecast_content, holds_forecasts
+from informer.reporting.forecast_content import contains_forecasts, forecast_content
 from informer.reporting.page import to_html
 from informer.reporting.run_content import run_content
 
@@ -29,18 +29,18 @@ def report(settings: ReportConfig, console: Console) -> Path:
     output = Path(settings.output) if settings.output else (path if path.is_dir() else path.parent) / PAGE
     inputs = [path for path in path.iterdir() if path.suffix != ".html"] if path.is_dir() else [path]
     named = (settings.history, settings.actuals, settings.dataset.path)
-    check_inputs_stay([*inputs, *(expanded(name) for name in named if name)], [output], "output")
-    check_run_stays([output], "output")
+    check_no_input_overwritten([*inputs, *(expanded(name) for name in named if name)], [output], "output")
+    check_no_run_overwritten([output], "output")
     with logging_to(console, quiet=True):
         page = to_html(_content(path, settings))
-    write_atomic(output, as_given(page))
+    write_atomic(output, with_addresses(page))
     say(console, f"report: {output} ({len(page) / 1e6:.1f} MB)")
     return output
 
 
 def _content(path: Path, settings: ReportConfig) -> Content:
     is_run = path.is_dir() and (path / checkpoint.BEST).exists()  # a run directory may also contain forecasts
-    if holds_forecasts(path) and not is_run:
+    if contains_forecasts(path) and not is_run:
         return forecast_content(path, history=settings.history, actuals=settings.actuals, input_format=settings.dataset)
     if path.is_file() and path.name.lower().endswith(SUFFIXES):
         raise InputError(

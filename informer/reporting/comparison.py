@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from informer.checkpoint.paths import check_run_stays, resolve_latest
+from informer.checkpoint.paths import check_no_run_overwritten, resolve_latest
 from informer.config.reports import CompareConfig
 from informer.console import say
 from informer.files import write_atomic
@@ -19,7 +19,7 @@ def compare(settings: CompareConfig, console: Console) -> Comparison:
         InputError: no run has scores.
     """
     if settings.output:
-        check_run_stays([Path(settings.output)], "output")
+        check_no_run_overwritten([Path(settings.output)], "output")
     comparison = compare_runs(resolve_latest(run) for run in settings.runs)
     console.print(comparison.table())
     for line in comparison.notes:

@@ -285,9 +285,9 @@ def signed(share: float) -> str:
     return signed_percent(share).replace("-", "\u2212")
 
 
-def written(value: object) -> str:
+def setting_text(value: object) -> str:
     """A configuration value as written on the command line."""
     names = {None: "null", True: "true", False: "false"}
     if value is None or isinstance(value, bool):
         return names[value]
-    return f"[{','.join(map(written, value))}]" if isinstance(value, list | tuple) else str(value)
+    return f"[{','.join(map(setting_text, value))}]" if isinstance(value, list | tuple) else str(value)

@@ -9,7 +9,7 @@ from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.paths import CONFIG, LOSSES
 from informer.config.conversion import flat, from_plain
-from informer.config.overrides import command_line, unwritten
+from informer.config.overrides import command_line, unquoted
 from informer.config.plain import read_saved_yaml
 from informer.data.read.frequency import Frequency
 from informer.data.read.step_words import adjective, lasting
@@ -17,7 +17,7 @@ from informer.data.read.table import name_of
 from informer.errors import counted, listed
 from informer.inference.predictor import TrainedModel
 from informer.linear.shares import Shares
-from informer.reporting.content import Content, LossCurves, written
+from informer.reporting.content import Content, LossCurves, setting_text
 from informer.training.saved_frame import NAME
 from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
@@ -42,7 +42,7 @@ def described(folder: Path, source: Path, model: TrainedModel) -> Content:
         columns=model.columns.targets,
         main=model.columns.main or "",
         command=command_of(facts.get("command", [])),
-        settings={key: written(value) for key, value in flat(_settings(run, config)).items()},
+        settings={key: setting_text(value) for key, value in flat(_settings(run, config)).items()},
     )
     versions = facts.get("versions", {})
     content.facts = {
@@ -119,7 +119,7 @@ def command_of(words: Sequence[str]) -> str:
     script, _, command = words[0].rpartition(" ")
     name = Path(words[0]).stem
     start = ["python", "-m", f"informer.{name}"] if not name.startswith("informer") else [name]
-    typed = [unwritten(word) for word in words[1:]]
+    typed = [unquoted(word) for word in words[1:]]
     if "forecast" in (command, name):
         files = [word for word in typed if word.startswith("input=")]
         settings = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]

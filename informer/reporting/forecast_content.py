@@ -23,7 +23,7 @@ HISTORY = 5
 MIN_HISTORY = 200
 
 
-def holds_forecasts(path: Path) -> bool:
+def contains_forecasts(path: Path) -> bool:
     """Whether the path is a file of forecasts, or a folder with such files."""
     return bool(_files(path))
 

@@ -18,7 +18,7 @@ from informer.checkpoint.paths import CONFIG, LAST, METRICS, resolve_latest
 from informer.config.conversion import flat
 from informer.config.plain import read_saved_yaml
 from informer.errors import InputError, counted, listed, printable, signed_percent
-from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, written
+from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, setting_text
 from informer.reporting.differences import HEAD, Difference, find_differences, rows_of, with_short_names
 from informer.training.tracking.mlflow_sink import ARTIFACTS, DATABASE
 
@@ -219,7 +219,7 @@ def _parsed(folder: Path) -> Run:
     scores = saved["scores"][saved["model"]]["scaled"]
     config = read_saved_yaml(folder / CONFIG)
     settings = {
-        key: written(value)
+        key: setting_text(value)
         for key, value in flat(config).items()
         if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
     }

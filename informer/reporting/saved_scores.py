@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from informer.errors import compared, counted
+from informer.errors import counted, skill_text
 from informer.inference.bootstrap import DRAWS, Interval, Winner
 from informer.metrics import METRICS, WQL
 from informer.reporting.content import Card, Content, Coverage, Profile, ScoreRow, Tone, signed
@@ -49,7 +49,7 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
 
 def _verdict(saved: Mapping[str, Any], winner: Winner, skill: float, rival: str) -> str:
     """The verdict for readers who know no model by name."""
-    name, error = NAMES.get(rival, rival), f"its squared error is {compared(skill)}"
+    name, error = NAMES.get(rival, rival), f"its squared error is {skill_text(skill)}"
     if winner is Winner.model:
         return f"The forecast is better than both baselines: {error} than that of {name}."
     if winner is Winner.neither:

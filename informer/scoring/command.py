@@ -8,7 +8,7 @@ from rich.console import Console
 from informer.config.reports import ScoreConfig
 from informer.console import logging_to, say
 from informer.errors import InputError
-from informer.files import check_inputs_stay
+from informer.files import check_no_input_overwritten
 from informer.scoring.scoreboard import WRITTEN, Scoreboard, score_units
 from informer.scoring.tables import Tidy, read_tidy
 from informer.scoring.units import gather_units, step_of
@@ -22,7 +22,7 @@ def score(settings: ScoreConfig, console: Console) -> Scoreboard:
     """
     paths = [Path(name or "") for name in (settings.forecasts, settings.actuals, settings.history)]
     if settings.output:
-        check_inputs_stay(paths, (Path(settings.output, name) for name in WRITTEN), "output")
+        check_no_input_overwritten(paths, (Path(settings.output, name) for name in WRITTEN), "output")
     with logging_to(console, quiet=True):
         forecasts, actuals, history = (read_tidy(path, settings.dataset) for path in paths)
         units = gather_units(forecasts, actuals, history)

@@ -180,7 +180,7 @@ def comparable(settings: TrainConfig, source: Source, seq_lens: Sequence[int]) -
     return replace(source, panel=[series for series in source.panel if series.name in names])
 
 
-def given_values(settings: TrainConfig) -> dict[str, Any]:
+def fixed_values(settings: TrainConfig) -> dict[str, Any]:
     """Values of the searched keys that the user has set."""
     return {
         key: value for key, value in flat(to_plain(settings)).items() if key in set(SEARCHED) - set(settings.search)

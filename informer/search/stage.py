@@ -17,19 +17,19 @@ from informer.checkpoint.format import ATTRIBUTES, Checkpoint
 from informer.checkpoint.paths import LAST, LOG, SEARCH
 from informer.checkpoint.restore import attributes_in
 from informer.config.lengths import WindowSizes
-from informer.config.overrides import readable
+from informer.config.overrides import to_display
 from informer.config.schema import TrainConfig
 from informer.console import say
 from informer.data.recorded import find_again, own_cache
 from informer.data.sources import Source
-from informer.errors import InputError, as_given
+from informer.errors import InputError, with_addresses
 from informer.inference.evaluation import Evaluation
 from informer.runtime import provenance, seed_everything
 from informer.search.budget import Budget
 from informer.search.engines import trial_engine
 from informer.search.record import Record, Trial
 from informer.search.search import Search
-from informer.search.space import Values, cheapest, comparable, given_values, least_sizes, lengths, with_values
+from informer.search.space import Values, cheapest, comparable, fixed_values, least_sizes, lengths, with_values
 from informer.search.trials import TrialRunner
 from informer.training.continuing import check_goes_on, extended, resumable
 from informer.training.run import RunContext, prepare, run_context, train_and_score
@@ -209,7 +209,7 @@ def search_first(
     seq_lens = lengths(settings, source)
     check_attention(with_values(settings, cheapest(settings, seq_lens[-1])))
     common = comparable(settings, source, seq_lens)
-    data: dict[str, Any] = {"path": as_given(str(source.provenance.path)), "sha256": source.provenance.sha256}
+    data: dict[str, Any] = {"path": with_addresses(str(source.provenance.path)), "sha256": source.provenance.sha256}
     data |= {ATTRIBUTES: source.attributes.columns} if source.attributes else {}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})
     context.start_log_file(folder.path / LOG)
@@ -249,7 +249,7 @@ def _announce(settings: TrainConfig, seq_lens: list[int]) -> None:
     minutes = settings.trainer.time_budget_minutes
     within = "without a bound" if minutes is None else f"within {minutes:.3g} minutes, the run that follows included"
     log.info(f"search on the validation part, {within} (trainer.time_budget_minutes): seq_len of {seq_lens}")
-    if fixed := given_values(settings):
+    if fixed := fixed_values(settings):
         log.info(f"kept as given: {_phrase(fixed)}")
 
 
@@ -269,7 +269,7 @@ def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) ->
         "budget_minutes": search.settings.trainer.time_budget_minutes,
         "seconds": round(budget.spent, 1),
         "trials": len(search.record.trials),
-        "given": given_values(search.settings),
+        "given": fixed_values(search.settings),
         "chosen": _searched(search.settings, chosen),
         "linear_alone": not trial.steps,
         "val_loss": trial.val_loss,
@@ -280,7 +280,7 @@ def _found(search: Search, trial: Trial, chosen: TrainConfig, budget: Budget) ->
 
 
 def _searched(settings: TrainConfig, chosen: TrainConfig) -> Values:
-    values = given_values(chosen)  # `chosen` has no open keys, so this returns all searched keys
+    values = fixed_values(chosen)  # `chosen` has no open keys, so this returns all searched keys
     return {key: value for key, value in values.items() if key in settings.search}
 
 
@@ -293,4 +293,4 @@ def _conclude(search: Search, trial: Trial, chosen: TrainConfig, console: Consol
 
 
 def _phrase(values: Values) -> str:
-    return " ".join(f"{key}={readable(value)}" for key, value in values.items())
+    return " ".join(f"{key}={to_display(value)}" for key, value in values.items())

@@ -7,7 +7,7 @@ import socket
 import uvicorn
 from rich.console import Console
 
-from informer.checkpoint.paths import refit_if_any
+from informer.checkpoint.paths import forecasting_checkpoint
 from informer.config.serving import ServeConfig
 from informer.console import logging_to, say
 from informer.errors import InputError
@@ -26,7 +26,9 @@ def serve(settings: ServeConfig, console: Console) -> None:
         InputError: no readable checkpoint, or the address cannot be used.
     """
     with logging_to(console, quiet=True):
-        app = build_app(Service(TrainedModel.load(refit_if_any(settings.checkpoint), device=settings.device), settings))
+        app = build_app(
+            Service(TrainedModel.load(forecasting_checkpoint(settings.checkpoint), device=settings.device), settings)
+        )
         with listening(settings.host, settings.port) as listener:
             server = uvicorn.Server(
                 uvicorn.Config(

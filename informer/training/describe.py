@@ -17,7 +17,7 @@ from informer.config.overrides import changed_settings, command_line
 from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.data.read.dialect import known_marks
-from informer.errors import as_given, counted, listed
+from informer.errors import counted, listed, with_addresses
 from informer.inference.intervals import validation_rows
 from informer.models.base import ForecastModel
 from informer.training.precision import resolve_precision
@@ -113,7 +113,7 @@ def better_command(settings: TrainConfig) -> str:
 def data_facts(data: Data) -> dict[str, Any]:
     """Source, format and size of the data, in plain containers."""
     path = str(data.provenance.path)
-    where = as_given(path)  # an address, if `path` is the copy of one
+    where = with_addresses(path)  # an address, if `path` is the copy of one
     return {
         "path": where,
         "absolute": str(data.provenance.path.absolute()) if where == path else where,

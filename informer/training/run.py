@@ -19,7 +19,7 @@ from informer import checkpoint, progress
 from informer.build import build_data, dims_of, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LOG, LOSSES
-from informer.checkpoint.restore import made_for
+from informer.checkpoint.restore import fits_dims
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
@@ -169,7 +169,7 @@ def _score_and_save(
 
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
-    if not made_for(last, dims_of(data)):
+    if not fits_dims(last, dims_of(data)):
         raise InputError(f"resume: expected data that fit the network of {checkpoint.LAST}, found others")
     if data.provenance.sha256 != last.data["sha256"]:
         raise InputError(

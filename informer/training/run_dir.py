@@ -28,7 +28,7 @@ from informer.checkpoint.paths import (
     resolve_latest,
 )  # fmt: skip
 from informer.config import conversion
-from informer.config.dataset import PLACES
+from informer.config.dataset import LOCATION_KEYS
 from informer.config.plain import read_saved_yaml
 from informer.config.schema import TrainConfig
 from informer.config.training import TrainerConfig
@@ -207,10 +207,10 @@ class RunFolder:
 
     def finish(self) -> None:
         """Record the digests of the final checkpoints, read from their files."""
-        from informer.checkpoint.format import written_digest  # imports torch
+        from informer.checkpoint.format import saved_digest  # imports torch
         from informer.checkpoint.safe_load import read
 
-        digests = {name: written_digest(self.path / name) for name in (BEST, LAST)}
+        digests = {name: saved_digest(self.path / name) for name in (BEST, LAST)}
         if (self.path / KEPT).exists():
             digests[KEPT] = read(self.path / KEPT)["digest"]
         self._write_facts(self.facts() | {"digests": digests})
@@ -281,7 +281,7 @@ class RunFolder:
 
 
 MOVING = (
-    *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in PLACES)),
+    *("device", "data_dir", "run_dir", "resume", "init_from", *(f"dataset.{name}" for name in LOCATION_KEYS)),
     *(*LENGTH, "trainer.save_every_minutes", "trainer.eval_batch_size"),
 )
 """Keys in which config.yaml may differ from the checkpoints of its run: paths, device and length."""

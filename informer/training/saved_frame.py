@@ -18,7 +18,7 @@ NAME = "frame"
 """Name of the table in messages, of its series and, with an ending, of the file."""
 
 
-def kept_path(table: pd.DataFrame, run_dir: Path) -> Path:
+def saved_path(table: pd.DataFrame, run_dir: Path) -> Path:
     """Path of a CSV file, or of a parquet file if times have a time zone: text would store only their UTC offset."""
     zones = [dtype.tz for dtype in table.dtypes if isinstance(dtype, pd.DatetimeTZDtype)]
     in_zone = any(not isinstance(zone, timezone) and str(zone) != "UTC" for zone in zones)
@@ -26,7 +26,7 @@ def kept_path(table: pd.DataFrame, run_dir: Path) -> Path:
 
 
 @contextmanager
-def kept_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
+def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
     """Write the table to `path` in a new run directory; it is removed if the run fails before it starts.
 
     Raises:

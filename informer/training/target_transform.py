@@ -21,7 +21,7 @@ from informer.config.schema import TrainConfig
 from informer.data.columns import Columns
 from informer.data.scaler import POWERS
 from informer.data.sources import Source
-from informer.data.store import narrowed
+from informer.data.store import with_columns
 from informer.inference.baselines import NonNegative, fit_ridge
 from informer.inference.evaluate import evaluate, training_scale
 from informer.linear.blocks import folds, starts_of
@@ -75,7 +75,7 @@ def with_transform(settings: TrainConfig, source: Source, device: torch.device) 
     if len(targets) * sum(map(len, panel)) > MOST_VALUES:
         return plain, f"scaler.transform=none: not chosen with more than {MOST_VALUES:,} values; try sqrt for counts"
     columns = Columns(inputs=targets, targets=targets)
-    sample = replace(source, panel=narrowed(panel, targets), columns=columns, labels={}, cache=None)
+    sample = replace(source, panel=with_columns(panel, targets), columns=columns, labels={}, cache=None)
     scores = {transform: _scores(_with(settings, transform), sample, device) for transform in POWERS}
     chosen, note = choose(scores)
     return _with(settings, chosen), note

@@ -160,7 +160,7 @@ def save(folder: Path, state: UpdateState) -> None:
     write_atomic(folder / KEPT, buffer.getvalue())
 
 
-def written_digest(folder: Path) -> str | None:
+def saved_digest(folder: Path) -> str | None:
     """The digest in `kept.pt`; None without such a file."""
     return _read(folder / KEPT)["digest"] if (folder / KEPT).exists() else None
 

@@ -13,8 +13,8 @@ from rich.console import Console
 from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.facts import read_facts
-from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, written_digest
-from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, refit_if_any, resolve_latest
+from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, saved_digest
+from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, forecasting_checkpoint, resolve_latest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.dataset import SplitConfig, SplitKind
@@ -25,7 +25,7 @@ from informer.data.categories import Trained
 from informer.data.pipeline import Data
 from informer.data.read.download import files_sha256
 from informer.data.read.source import Series
-from informer.data.rows import Written, rows_dataset, rows_table, series_column
+from informer.data.rows import RowsFormat, rows_dataset, rows_table, series_column
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError, counted
 from informer.files import expanded, write_atomic
@@ -43,7 +43,7 @@ from informer.training.linear_skip import calibration_errors, is_closed_form
 from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
 from informer.training.update_state import UNTIL, UpdateState
-from informer.updating.fitting import Later, LinearPart, later_errors, recent, windows_of
+from informer.updating.fitting import Later, LinearPart, later_errors, newest_errors, windows_of
 from informer.updating.joined_rows import Rows, input_dataset, joined, read_rows
 from informer.updating.tuning import last_rate, tuned
 
@@ -140,16 +140,16 @@ def read_older(settings: UpdateConfig) -> Older:
     if state is None or (state.fit is None and needs_moments):
         return _from_data(settings, path, saved, trained)
     check_inputs(state, model, saved)
-    dataset = rows_dataset(trained.dataset, path / ROWS, written(saved, trained))
+    dataset = rows_dataset(trained.dataset, path / ROWS, rows_format(saved, trained))
     rows = read_rows(trained, dataset, saved)
     rows = update_state.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
     return Older(path, saved, trained, rows, state)
 
 
-def written(checkpoint: Checkpoint, trained: TrainConfig) -> Written:
+def rows_format(checkpoint: Checkpoint, trained: TrainConfig) -> RowsFormat:
     """Format of the rows that a run saves."""
     time_col = checkpoint.data["time_col"]
-    return Written(
+    return RowsFormat(
         series_col=series_column(checkpoint.series, trained.dataset.series_col, [time_col, *checkpoint.inputs]),
         time_col=time_col,
         timezone=trained.dataset.timezone or checkpoint.data.get("timezone"),
@@ -198,7 +198,7 @@ def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFo
         )
     share, times = max(older.settings.pred_len, new // TEST_SHARE), rows.panel[0].timestamps
     split = SplitConfig(kind=SplitKind.dates, train=str(times[-2 * share]), val=str(times[-share]), test=None)
-    dataset = rows_dataset(older.settings.dataset, folder.path / ROWS, written(older.saved, older.settings), split)
+    dataset = rows_dataset(older.settings.dataset, folder.path / ROWS, rows_format(older.saved, older.settings), split)
     dataset = replace(dataset, fill=settings.dataset.fill, max_gap=settings.dataset.max_gap)
     return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
 
@@ -216,8 +216,8 @@ def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
     before = read_facts(older.path).get("parent", {})
     return {
         "run": str(older.path),
-        "digest": written_digest(older.path / BEST),
-        "kept": update_state.written_digest(older.path),
+        "digest": saved_digest(older.path / BEST),
+        "kept": update_state.saved_digest(older.path),
         "data_sha256": older.saved.data["sha256"],
         "updates": 1 + before.get("updates", 0),
         "input": where,
@@ -242,7 +242,9 @@ def _fit_and_score(
         lr = settings.lr or last_rate(older.settings, training or {}, n_windows)
         training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
     errors = (
-        recent(older.kept.errors, later_errors(model, new_settings, later, linear_part, is_tuned=bool(settings.steps)))
+        newest_errors(
+            older.kept.errors, later_errors(model, new_settings, later, linear_part, is_tuned=bool(settings.steps))
+        )
         if new_settings.trainer.calibration
         else None
     )
@@ -289,7 +291,9 @@ def _baseline_note(data: Data) -> str:
 
 def _before(older: Older, settings: TrainConfig, data: Data) -> str:
     """The scores, on the same windows, of the model that made forecasts before the update."""
-    model: ForecastModel = restore_model(checkpoint.load(refit_if_any(older.path))).to(data.train.starts.device)
+    model: ForecastModel = restore_model(checkpoint.load(forecasting_checkpoint(older.path))).to(
+        data.train.starts.device
+    )
     forecast = partial(model_forecast, model)
     errors = evaluate(
         forecast, data.test, mase_scale=training_scale(data), batch_size=settings.trainer.eval_batch_size

@@ -161,7 +161,7 @@ def _starts(runs: Sequence[Run]) -> torch.Tensor:
     return torch.from_numpy(np.concatenate([np.arange(run.first, run.stop) for run in runs]))
 
 
-def recent(older: Residuals | None, later: Residuals | None) -> Residuals | None:
+def newest_errors(older: Residuals | None, later: Residuals | None) -> Residuals | None:
     """The later errors, preceded by the most recent older ones up to MOST_WINDOWS in total."""
     present = [errors for errors in (older, later) if errors is not None]
     if len(present) < 2 or older is None or later is None or older.lag != later.lag:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from informer import checkpoint
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.paths import ROWS, check_run_stays, locate, refit_if_any, resolve_latest
+from informer.checkpoint.paths import ROWS, check_no_run_overwritten, forecasting_checkpoint, locate, resolve_latest
 from informer.config import conversion
 from informer.config.overrides import command_line
 from informer.config.updating import WatchConfig
@@ -16,15 +16,15 @@ from informer.console import logging_to, say
 from informer.data.read.source import Series
 from informer.data.rows import rows_dataset
 from informer.errors import InputError
-from informer.files import check_inputs_stay, make_folder, write_atomic
+from informer.files import check_no_input_overwritten, make_folder, write_atomic
 from informer.inference.predictor import TrainedModel
 from informer.reporting.page import to_html
 from informer.training.update_state import UNTIL
-from informer.updating.command import written
+from informer.updating.command import rows_format
 from informer.updating.joined_rows import input_dataset, joined, read_rows
 from informer.watching.content import to_content, to_json
 from informer.watching.findings import Verdict
-from informer.watching.observe import findings, watched
+from informer.watching.observe import findings, observe
 
 log = logging.getLogger("informer.watch")
 
@@ -41,11 +41,11 @@ def watch(settings: WatchConfig, console: Console) -> Verdict:
     saved, until = forecasting(settings.checkpoint)
     output = Path(settings.output) if settings.output else path.parent / "watch"
     names = [output / JSON, output / PAGE]
-    check_inputs_stay([path, Path(where)], names, "output")
-    check_run_stays(names, "output")
+    check_no_input_overwritten([path, Path(where)], names, "output")
+    check_no_run_overwritten(names, "output")
     with logging_to(console, quiet=True):
         model = TrainedModel(saved, device=settings.device)
-        results = findings(model, watched(model, _panel(settings, saved, path.parent), until, settings.batch_size))
+        results = findings(model, observe(model, _panel(settings, saved, path.parent), until, settings.batch_size))
     verdict, reason = results.decide()
     make_folder(output)
     facts = {"checkpoint": settings.checkpoint, "input": where, "trained_until": until}
@@ -67,7 +67,7 @@ def forecasting(name: str) -> tuple[Checkpoint, str]:
     Raises:
         InputError: neither records it.
     """
-    for path, entry in ((refit_if_any(name), UNTIL), (resolve_latest(name), "trained_until")):
+    for path, entry in ((forecasting_checkpoint(name), UNTIL), (resolve_latest(name), "trained_until")):
         saved = checkpoint.load(path)
         until = saved.data.get(entry)
         if isinstance(until, str):
@@ -91,7 +91,7 @@ def _panel(settings: WatchConfig, saved: Checkpoint, run: Path) -> Sequence[Seri
     newer = read_rows(trained, dataset, saved)
     if not (run / ROWS).exists():
         return newer
-    saved_rows = rows_dataset(trained.dataset, run / ROWS, written(saved, trained))
+    saved_rows = rows_dataset(trained.dataset, run / ROWS, rows_format(saved, trained))
     older = read_rows(trained, saved_rows, saved)
     if all(new.timestamps[-1] <= old.timestamps[-1] for old, new in zip(older, newer, strict=True)):
         return older  # no new rows: monitor the run's own test part, if it was not fitted on it

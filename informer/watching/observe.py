@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float64
 
 from informer.data.read.source import Series, column_values
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference.baselines import bounded
@@ -60,7 +60,7 @@ class Watched:
 
 
 @torch.inference_mode()
-def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size: int) -> list[Watched]:
+def observe(model: TrainedModel, panel: Sequence[Series], until: str, batch_size: int) -> list[Watched]:
     """Forecast each series from every origin, and score model and baselines.
 
     Args:
@@ -76,7 +76,7 @@ def watched(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     firsts = [_first(model, series, until) for series in panel]
     pairs = list(zip(panel, firsts, strict=True))
     before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
-    baselines = bounded(baselines_before(model, narrowed(before, model.columns.inputs)), model.model)
+    baselines = bounded(baselines_before(model, with_columns(before, model.columns.inputs)), model.model)
     level = LEVEL if model.calibration is not None and model.calibration.holds(LEVEL) else None
     half = None if level is None or model.calibration is None else model.calibration.half_width(level)
     series_watched = []
@@ -125,7 +125,7 @@ def _first(model: TrainedModel, series: Series, until: str) -> int:
 
 
 def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
-    panel = narrowed([series], model.columns.inputs)
+    panel = with_columns([series], model.columns.inputs)
     scaler = model.scaler.of(series.name, panel[0].values[: model.sizes.seq_len])
     store = build_store(
         panel, scalers=[scaler], calendar=model.calendar, device=model.device, trained_series=model.checkpoint.series

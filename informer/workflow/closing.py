@@ -10,13 +10,13 @@ import pandas as pd
 from informer.config.conversion import flat
 from informer.config.dataset import DatasetConfig
 from informer.config.forecast import ForecastConfig
-from informer.config.overrides import command_line, readable
+from informer.config.overrides import command_line, to_display
 from informer.config.schema import TrainConfig
 from informer.data.history import future_index
 from informer.data.read.frequency import Frequency
 from informer.data.read.step_words import adjective, lasting
 from informer.data.seasonality import WEAKEST
-from informer.errors import compared, counted, listed
+from informer.errors import counted, listed, skill_text
 from informer.inference.bootstrap import Winner
 from informer.inference.evaluation import Evaluation
 from informer.inference.intervals import validation_rows
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[str, str]]:
-    """Label and text of each line that follows `found_line` and `season_line`."""
+    """Label and text of each line that follows `data_line` and `season_line`."""
     plan = outcome.plan
     notes = [
         *plan.notes,
@@ -89,11 +89,11 @@ def resume_lines(run: RunFolder, path: str, levels: Sequence[int]) -> Iterator[t
 
 
 def _predict_command(run: Path, path: str, levels: Sequence[int], *arguments: str) -> str:
-    intervals = [f"intervals={readable(list(levels))}"] if levels else []
+    intervals = [f"intervals={to_display(list(levels))}"] if levels else []
     return _command("predict", f"checkpoint={run}", f"input={path}", *arguments, *intervals)
 
 
-def found_line(plan: Plan) -> str:
+def data_line(plan: Plan) -> str:
     """Rows, step, series, time span and columns."""
     panel, series = plan.subject.panel, plan.subject.panel[0]
     rows = f"{sum(map(len, panel)):,} {adjective(series.frequency)} rows"
@@ -156,7 +156,7 @@ def _quality(evaluation: Evaluation) -> str:
     skill, rival, winner = evaluation.skill, evaluation.best_baseline, evaluation.winner
     if not math.isfinite(skill):
         return evaluation.verdict.removesuffix(".")
-    than = f"MSE {compared(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
+    than = f"MSE {skill_text(skill)} {'than' if skill > -1 else 'as'} {rival}'s"
     if winner is Winner.neither:
         return f"as good as {rival}" + (f" ({than})" if abs(skill) >= SHOWN else "")
     if winner is Winner.noise:
@@ -208,7 +208,7 @@ def repeat_command(plan: Plan, settings: ForecastConfig) -> str:
     usual = ForecastConfig()
     for name in ("intervals", "model_name", "seed", "device"):
         value = getattr(settings, name)
-        words += [f"{name.removesuffix('_name')}={readable(value)}"] if value != getattr(usual, name) else []
+        words += [f"{name.removesuffix('_name')}={to_display(value)}"] if value != getattr(usual, name) else []
     return _command("forecast", *words, *dataset_words(plan))
 
 
@@ -216,7 +216,9 @@ def dataset_words(plan: Plan) -> list[str]:
     """Settings of the data that differ from the defaults, except its path."""
     values, usual = (flat(asdict(config)) for config in (plan.settings.dataset, DatasetConfig()))
     return [
-        f"dataset.{key}={readable(value)}" for key, value in values.items() if value != usual.get(key) and key != "path"
+        f"dataset.{key}={to_display(value)}"
+        for key, value in values.items()
+        if value != usual.get(key) and key != "path"
     ]
 
 

@@ -15,7 +15,7 @@ from informer.data.read.source import Series
 from informer.data.seasonality import Season
 from informer.data.split import cut_rows, shortage
 from informer.data.survey import seasons_of
-from informer.errors import InputError, as_given, listed
+from informer.errors import InputError, listed, with_addresses
 from informer.workflow.subjects import Subject
 
 MOST_HORIZON = 96
@@ -170,7 +170,7 @@ def _left_out(subject: Subject, columns: Sequence[str]) -> Iterator[str]:
     """Notes on columns that are not used, and on rows at the end without a target."""
     if subject.unused:
         words = f"{'column' if len(subject.unused) == 1 else 'columns'} {listed(subject.unused, 3)} not used"
-        yield f"{words} (informer inspect {as_given(subject.path)} says how)"
+        yield f"{words} (informer inspect {with_addresses(subject.path)} says how)"
     if n_empty := max(_empty_end(series, columns) for series in subject.panel):
         yield (
             f"the last {n_empty} rows have no {listed(columns, 3)}: the forecast begins after them; to forecast these "

@@ -19,7 +19,7 @@ from informer.config.reports import ReportConfig
 from informer.console import say
 from informer.data.read.remote import is_remote
 from informer.data.scaler import PanelScaler
-from informer.errors import InputError, ReportError, as_given, counted, printable
+from informer.errors import InputError, ReportError, counted, printable, with_addresses
 from informer.inference.intervals import saved_calibration
 from informer.inference.jobs.run import predict
 from informer.linear.shares import Shares
@@ -28,7 +28,7 @@ from informer.reporting.command import report
 from informer.search.stage import train
 from informer.training.run_dir import RunFolder
 from informer.training.signals import Interrupted
-from informer.workflow.closing import FORECASTS, Outcome, closing_lines, found_line, resume_lines, season_line
+from informer.workflow.closing import FORECASTS, Outcome, closing_lines, data_line, resume_lines, season_line
 from informer.workflow.display import Display, displayed
 from informer.workflow.plan import Plan, for_training, plan
 from informer.workflow.subjects import Failure, Subject, find_subjects
@@ -47,7 +47,7 @@ def forecast(settings: ForecastConfig, console: Console) -> tuple[list[Outcome],
         Interrupted: Ctrl-C or SIGTERM; the state was saved.
     """
     with displayed(console, settings.budget) as display:
-        display.update(Status(doing=f"reading {as_given(settings.input or '')}"))
+        display.update(Status(doing=f"reading {with_addresses(settings.input or '')}"))
         subjects, failures = find_subjects(settings)
         reading = display.elapsed / 60
         outcomes: list[Outcome] = []
@@ -146,7 +146,7 @@ def _announce(planned: Plan, console: Console, *, several: bool) -> None:
     """Print the properties of the data before training starts."""
     if several:
         say(console, f"\n{planned.subject.name}")
-    _line(console, "Found", found_line(planned))
+    _line(console, "Found", data_line(planned))
     _line(console, "Season", season_line(planned))
     for line in planned.subject.repairs:
         _line(console, "Repaired", line)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from informer.config.dataset import DatasetConfig
 from informer.config.forecast import ForecastConfig, Repair
-from informer.config.overrides import readable
+from informer.config.overrides import to_display
 from informer.data.panel import series_names
 from informer.data.read.download import list_files
 from informer.data.read.source import Series
 from informer.data.survey import Survey, survey_file, with_repairs
-from informer.errors import InputError, ReportError, as_given, counted, listed
+from informer.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.files import expanded
 
 MOST_LINES = 20
@@ -108,7 +108,7 @@ def _alone(survey: Survey, name: str) -> Subject:
     return Subject(
         path=str(survey.path),
         name=name,
-        dataset=replace(survey.dataset, path=as_given(str(survey.path))),
+        dataset=replace(survey.dataset, path=with_addresses(str(survey.path))),
         panel=survey.panel,
         n_files=1,
         written=survey.written,
@@ -127,8 +127,8 @@ def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) ->
     dataset = with_repairs(surveys[0].dataset, [survey.dataset for survey in surveys])
     return Subject(
         path=pattern,
-        name=Path(as_given(pattern).rstrip("/*?.")).name or "files",
-        dataset=replace(dataset, path=as_given(pattern), exclude_files=[*dataset.exclude_files, *excluded]),
+        name=Path(with_addresses(pattern).rstrip("/*?.")).name or "files",
+        dataset=replace(dataset, path=with_addresses(pattern), exclude_files=[*dataset.exclude_files, *excluded]),
         panel=panel,
         n_files=len(surveys),
         written=surveys[0].written,
@@ -158,4 +158,4 @@ def repair_settings(dataset: DatasetConfig) -> list[str]:
     """The repairs of a configuration as command-line overrides."""
     usual = DatasetConfig()
     changed = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(usual, name)}
-    return [f"dataset.{name}={readable(value)}" for name, value in changed.items()]
+    return [f"dataset.{name}={to_display(value)}" for name, value in changed.items()]

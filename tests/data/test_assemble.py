@@ -10,7 +10,7 @@ import pyarrow
 import pytest
 
 from informer.data.read import assemble, memory, timestamps
-from informer.data.read.cells import is_kept_once, written
+from informer.data.read.cells import decoded, is_encoded
 from informer.data.read.numeric import has_numbers, has_words, numbers
 from informer.data.read.table import Table, read_table
 from informer.data.read.timestamps import parse_timestamps
@@ -57,7 +57,7 @@ def test_the_cells_are_those_of_the_whole_file(case: str, tmp_path: Path) -> Non
     table = table_of({"date": DATES, "x": CASES[case], "y": [i / 4 for i in range(N)]}, tmp_path)
     expected = pd.read_csv(tmp_path / "long.csv", low_memory=False)
     for column in expected:
-        pd.testing.assert_series_equal(written(table.frame[column]), expected[column])
+        pd.testing.assert_series_equal(decoded(table.frame[column]), expected[column])
     assert list(table.columns) == list(expected.columns)
 
 
@@ -75,14 +75,14 @@ def test_more_texts_than_short_codes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     names = ["", *np.repeat([f"store {i}" for i in range(33_000)], 3)]
     ids = [names[0], *(["a", "b"] * 5_000), *names[1:]]
     table = table_of({"id": ids, "y": list(range(len(ids)))}, tmp_path)
-    assert is_kept_once(table.frame["id"])
-    assert written(table.frame["id"]).fillna("").tolist() == ids
+    assert is_encoded(table.frame["id"])
+    assert decoded(table.frame["id"]).fillna("").tolist() == ids
 
 
 def test_names_keep_their_spelling(tmp_path: Path) -> None:
     names = ["001", "001", "NA", "2"] * 10
     table = table_of({"id": names, "date": DATES, "y": list(range(N))}, tmp_path, as_text=("id",))
-    assert is_kept_once(table.frame["id"])
+    assert is_encoded(table.frame["id"])
     assert table.frame["id"].tolist() == names
 
 
@@ -106,7 +106,7 @@ def test_times_that_repeat_are_read_once(tmp_path: Path) -> None:
     """Red when a text kept once is read as another time, or an empty or unreadable cell as one."""
     times = [*(["2024-01-31 13:00", "2024-01-31 14:00"] * 19), "", "soon"]
     table = table_of({"date": times, "y": list(range(N))}, tmp_path)
-    assert is_kept_once(table.frame["date"])
+    assert is_encoded(table.frame["date"])
     expected = pd.to_datetime(pd.Series(times), format="%Y-%m-%d %H:%M", errors="coerce")
     assert parse_timestamps(table, "date", "ISO8601").equals(pd.DatetimeIndex(expected))
 
@@ -153,7 +153,7 @@ def test_text_kept_once_is_looked_at_like_other_text(tmp_path: Path) -> None:
     cells = ["1,5", "2,5", "n/a?"] * 13 + ["1,5"]
     (tmp_path / "a.csv").write_text("date;y\n" + "\n".join(f"{d};{c}" for d, c in zip(DATES, cells, strict=True)))
     table = read_table(tmp_path / "a.csv")
-    assert is_kept_once(table.frame["y"])
+    assert is_encoded(table.frame["y"])
     assert has_numbers(table, "y")
     assert has_words(table, "y")
     values, text = numbers(table, ["y"])
@@ -165,7 +165,7 @@ def test_only_much_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None
     """Red if each of many small files costs the milliseconds of a call, or a large one leaves its memory in use."""
     calls: list[int] = []
     monkeypatch.setattr(memory, "_c_library", lambda: SimpleNamespace(malloc_trim=calls.append))
-    memory.give_back(memory.LARGE - 1)
+    memory.release_free(memory.LARGE - 1)
     assert calls == []
-    memory.give_back(memory.LARGE)
+    memory.release_free(memory.LARGE)
     assert calls == [0]

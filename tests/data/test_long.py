@@ -11,7 +11,7 @@ from informer.config.dataset import DatasetConfig, Short
 from informer.data import panel
 from informer.data.long import LongTable, series_codes
 from informer.data.panel import table_panel
-from informer.data.read.cells import kept_once
+from informer.data.read.cells import dictionary_encoded
 from informer.data.read.source import Series, series_from_table
 from informer.data.read.table import Table, table_of_frame
 from informer.errors import InputError, ReportError
@@ -100,7 +100,7 @@ def test_short_series_are_refused_by_name() -> None:
 )
 def test_texts_kept_once_are_numbered_by_their_first_rows(codes: list[int]) -> None:
     """As pandas numbers them; red if the numbers of a whole file are taken for those of some of its rows."""
-    cells = kept_once(np.array(codes, dtype=np.int32), ["b", "a", "c"])
+    cells = dictionary_encoded(np.array(codes, dtype=np.int32), ["b", "a", "c"])
     frame = pd.DataFrame({"id": cells, "y": 0.0})
     numbers, names = series_codes(Table("t.csv", frame, first_row=2), "id")
     expected, texts = pd.factorize(cells.astype(str))
@@ -111,7 +111,7 @@ def test_texts_kept_once_are_numbered_by_their_first_rows(codes: list[int]) -> N
 
 def test_a_text_kept_once_that_is_empty() -> None:
     """Red if the empty cell, whose number is -1, counts as a series."""
-    cells = kept_once(np.array([0, -1, 1], dtype=np.int32), ["b", "a"])
+    cells = dictionary_encoded(np.array([0, -1, 1], dtype=np.int32), ["b", "a"])
     table = Table("t.csv", pd.DataFrame({"id": cells, "y": 0.0}), first_row=2)
     with pytest.raises(InputError, match="row 3, column 'id': expected the name of a series, found an empty cell"):
         series_codes(table, "id")

@@ -15,7 +15,7 @@ from informer.config.lengths import WindowSizes
 from informer.config.repairs import Fill
 from informer.data.history import future_index
 from informer.data.panel import read_panel
-from informer.data.read.examine import KnownTimes
+from informer.data.read.examine import TimesCache
 from informer.data.read.source import inspect_table, read_series, series_from_table
 from informer.data.read.table import table_of_frame
 from informer.errors import InputError
@@ -241,7 +241,7 @@ def test_times_of_the_last_file_are_taken_for_the_same_cells_only() -> None:
     """Red if the times of another file, or of another zone, are taken."""
     frame = made(30).astype({"date": "str"})
     later = frame.assign(date=pd.date_range("2021-01-13", periods=30, freq="h").astype("str"))
-    known = KnownTimes()
+    known = TimesCache()
     for own, zone in ((frame, None), (frame, None), (later, None), (later, "Europe/Berlin"), (frame, None)):
         config = DatasetConfig(timezone=zone)
         series = series_from_table(table_of_frame(own, "f"), config, "f", history=10, times_cache=known)
@@ -258,7 +258,7 @@ def test_times_that_were_checked_before_are_not_taken_for_others() -> None:
     gap, twice = frame.drop(index=20), pd.concat([frame, frame.tail(1)], ignore_index=True)
     empty = frame.assign(a=[*frame["a"][:-1], np.nan])
     configs = [DatasetConfig(), DatasetConfig(frequency="30min"), DatasetConfig(fill=Fill.linear)]
-    known, n_problems = KnownTimes(), 0
+    known, n_problems = TimesCache(), 0
     for config in configs:
         for history in (10, 5, None):
             for own in (frame, frame, empty, gap, gap, twice, empty, frame):

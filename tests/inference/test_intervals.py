@@ -18,7 +18,7 @@ from informer.checkpoint.format import to_safetensors
 from informer.data.windows import Windows
 from informer.errors import InputError
 from informer.inference import intervals as conformal
-from informer.inference.intervals import Calibration, Residuals, Variation, needed, validation_rows
+from informer.inference.intervals import Calibration, Residuals, Variation, min_windows, validation_rows
 from informer.runtime import resource
 
 
@@ -57,7 +57,8 @@ def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
 
 def test_the_fewest_windows_of_a_level() -> None:
     """(n + 1) (1 - level) >= 1."""
-    assert {level: needed(level) for level in (1, 50, 80, 90, 95, 99)} == {1: 1, 50: 1, 80: 4, 90: 9, 95: 19, 99: 99}
+    expected = {1: 1, 50: 1, 80: 4, 90: 9, 95: 19, 99: 99}
+    assert {level: min_windows(level) for level in expected} == expected
 
 
 def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
@@ -268,5 +269,5 @@ def test_the_number_of_validation_rows_that_is_named_is_enough_and_no_less(level
         later = range(n - int(n * 0.5), n)
         return sum(first + pred_len <= n for first in later)
 
-    assert windows(rows) >= needed(level)
-    assert windows(rows - 2) < needed(level)
+    assert windows(rows) >= min_windows(level)
+    assert windows(rows - 2) < min_windows(level)

@@ -14,7 +14,7 @@ from entry_points import Trained, call
 
 from informer import Forecaster
 from informer.config.arguments import split_positional
-from informer.config.overrides import written
+from informer.config.overrides import to_hydra
 from informer.reporting.differences import NO_VALUE, find_differences, rows_of
 from informer.reporting.runs import compare_runs
 
@@ -218,4 +218,4 @@ def test_paths_are_told_from_keys(folder: Path) -> None:
     (folder / "odd=name").mkdir()
     found = split_positional(["one", "key=1", "odd=name", "--cfg", "job", "--multirun", "two", "-m", "three"])
     assert found == (["one", "odd=name", "two", "three"], ["key=1", "--cfg", "job", "--multirun", "-m"])
-    assert written(["a", "b'c", "d\\"]) == r"['a','b\'c','d\\']"
+    assert to_hydra(["a", "b'c", "d\\"]) == r"['a','b\'c','d\\']"

@@ -15,7 +15,7 @@ from conftest import COLUMN, HOSTILE
 from entry_points import call
 
 from informer.config.input_format import InputFormat
-from informer.config.overrides import unwritten, written
+from informer.config.overrides import to_hydra, unquoted
 from informer.data.pipeline import Data
 from informer.inference.predictor import TrainedModel
 from informer.inference.trained_data import trained_data
@@ -404,4 +404,4 @@ def test_the_command_on_the_page_is_as_typed(words: list[str], typed: str) -> No
 
 @pytest.mark.parametrize("path", ["a.csv", "it's.csv", "a\\", "a\\'b", "b\\\\", "''", "[x]", "a=b,c"])
 def test_quotes_for_hydra_are_taken_off_again(path: str) -> None:
-    assert unwritten(f"input={written(path)}") == f"input={path}"
+    assert unquoted(f"input={to_hydra(path)}") == f"input={path}"

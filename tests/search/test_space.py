@@ -15,7 +15,7 @@ from informer.errors import InputError
 from informer.search.space import (
     cheapest,
     comparable,
-    given_values,
+    fixed_values,
     least_sizes,
     lengths,
     networks,
@@ -45,7 +45,7 @@ def test_every_key_of_a_search_is_open_in_the_yaml() -> None:
     """Red if the yaml and the list of keys differ, or a value set by the user is searched."""
     assert sorted(composed("model=auto").search) == sorted(SEARCHED)
     given = composed("model=auto", "seq_len=96", "model.d_model=32", "trainer.max_steps=null")
-    assert given_values(given) == {"seq_len": 96, "model.d_model": 32, "trainer.max_steps": None}
+    assert fixed_values(given) == {"seq_len": 96, "model.d_model": 32, "trainer.max_steps": None}
     assert composed("model=informer_plus").search == []
 
 

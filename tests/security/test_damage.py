@@ -18,7 +18,7 @@ from informer import Forecaster, checkpoint
 from informer.checkpoint.digest import content_digest
 from informer.checkpoint.format import Checkpoint, to_safetensors
 from informer.errors import InputError
-from informer.training.update_state import written_digest
+from informer.training.update_state import saved_digest
 
 STORED = Path(__file__).with_name("format_2")
 N_FLIPS = 150
@@ -157,7 +157,7 @@ def run(trained: Trained, folder: Path) -> Path:
 def test_the_digests_are_noted_in_the_run(run: Path) -> None:
     noted = json.loads((run / "run.json").read_text())["digests"]
     expected = {name: checkpoint.load(run / name).digest for name in ("best.pt", "last.pt")}
-    assert noted == expected | {"kept.pt": written_digest(run)}
+    assert noted == expected | {"kept.pt": saved_digest(run)}
 
 
 def test_a_checkpoint_of_another_run_in_a_run_directory(run: Path, other: Path) -> None:

@@ -17,7 +17,7 @@ from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
 from forgery import content_of, write_forged
 
 from informer.config import conversion
-from informer.config.dataset import PLACES, DatasetConfig
+from informer.config.dataset import LOCATION_KEYS, DatasetConfig
 from informer.data.read import download
 
 Tree = Callable[[Path], dict[str, bytes | None]]
@@ -177,8 +177,8 @@ def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Serv
 
 def test_every_field_of_a_dataset_is_of_one_kind() -> None:
     """Red if a new field is neither a place, which a checkpoint has no say in, nor a way of reading."""
-    assert {field.name for field in fields(DatasetConfig)} == READING | set(PLACES)
-    assert not READING & set(PLACES)
+    assert {field.name for field in fields(DatasetConfig)} == READING | set(LOCATION_KEYS)
+    assert not READING & set(LOCATION_KEYS)
 
 
 def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from informer.data.read.cells import kept_once
-from informer.data.read.memory import give_back
+from informer.data.read.cells import dictionary_encoded
+from informer.data.read.memory import release_free
 
 ROWS = 1 << 16
 """Rows of a chunk."""
@@ -53,7 +53,7 @@ def assembled(chunks: Iterable[pd.DataFrame]) -> pd.DataFrame:
     for number, chunk in enumerate(chain([first, second], remaining), start=1):
         columns.add(chunk)
         if number % CHUNKS == 0:
-            give_back(columns.numbers.filled_bytes)
+            release_free(columns.numbers.filled_bytes)
     return columns.frame()
 
 
@@ -107,7 +107,7 @@ class _Repeated:
         self.codes.add(np.array(numbers, dtype=self.codes.array.dtype)[codes])
 
     def column(self) -> pd.Series:
-        return kept_once(self.codes.filled(), list(self.known))
+        return dictionary_encoded(self.codes.filled(), list(self.known))
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Int64
 from pandas.api.types import is_integer_dtype
 
-from informer.data.read.cells import written
+from informer.data.read.cells import decoded
 from informer.data.read.table import Table, shown
 from informer.errors import InputError
 
@@ -163,7 +163,7 @@ def _part(column: str) -> str | None:
 
 def _numbers(table: Table, part: str, column: str) -> Int64[np.ndarray, "t"]:
     """The cells of a part as whole numbers; names of months and Q1 to Q4 are numbers too."""
-    cells, allowed = written(table.frame[column]), RANGES[part]
+    cells, allowed = decoded(table.frame[column]), RANGES[part]
     if isinstance(cells.dtype, pd.StringDtype) or cells.dtype == object:
         names = {"month": _MONTHS, "quarter": _QUARTERS}.get(part, {})
         lower = cells.astype(str).str.strip().str.lower()

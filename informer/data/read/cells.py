@@ -18,41 +18,41 @@ EMPTY_WORDS |= {"-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 PIECE = 1 << 16
 """Number of cells whose lengths are computed at once."""
 
-KEPT_ONCE = "texts of a file"
-"""Marks the columns made by `kept_once`."""
+ENCODED = "texts of a file"
+"""Marks the columns made by `dictionary_encoded`."""
 
 
-def kept_once(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
+def dictionary_encoded(codes: np.ndarray, texts: Sequence[str]) -> pd.Series:
     """A dictionary-encoded text column; of pandas' categorical type, but not a categorical variable.
 
     Args:
         codes: index in `texts` of each cell; -1 for an empty cell.
         texts: the distinct texts.
     """
-    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts, name=KEPT_ONCE)))
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts, name=ENCODED)))
 
 
-def is_kept_once(cells: pd.Series) -> bool:
-    """Whether a column is from `kept_once`."""
-    return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == KEPT_ONCE
+def is_encoded(cells: pd.Series) -> bool:
+    """Whether a column is from `dictionary_encoded`."""
+    return isinstance(cells.dtype, pd.CategoricalDtype) and cells.dtype.categories.name == ENCODED
 
 
 def codes_of(cells: pd.Series) -> tuple[np.ndarray, pd.Index]:
-    """Codes of a column of `kept_once` (-1 for an empty cell), and their texts; only texts that occur."""
+    """Codes of a column of `dictionary_encoded` (-1 for an empty cell), and their texts; only texts that occur."""
     codes = np.asarray(cells.array.codes)  # not cells.cat.codes, which copies them
     if np.count_nonzero(pd.unique(codes) >= 0) == len(cells.cat.categories):
         return codes, cells.cat.categories
     return pd.factorize(cells)  # a part of a file's rows
 
 
-def written(cells: pd.Series) -> pd.Series:
-    """Decode a column of `kept_once` to plain text; others are unchanged."""
-    return cells.astype(str) if is_kept_once(cells) else cells
+def decoded(cells: pd.Series) -> pd.Series:
+    """Decode a column of `dictionary_encoded` to plain text; others are unchanged."""
+    return cells.astype(str) if is_encoded(cells) else cells
 
 
 def distinct(cells: pd.Series) -> pd.Series:
-    """The distinct texts of a column of `kept_once`; others are unchanged."""
-    return pd.Series(cells.unique()).astype(str) if is_kept_once(cells) else cells
+    """The distinct texts of a column of `dictionary_encoded`; others are unchanged."""
+    return pd.Series(cells.unique()).astype(str) if is_encoded(cells) else cells
 
 
 def row_numbers(index: pd.Index, first: int) -> np.ndarray:
@@ -78,7 +78,9 @@ def _longest(cells: pd.Series) -> float:
     return max((float(length) for length in lengths if pd.notna(length)), default=0.0)
 
 
-def as_written(as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()) -> dict[str, Any]:
+def read_csv_options(
+    as_text: Sequence[str], names: Sequence[str], missing_values: Sequence[str] = ()
+) -> dict[str, Any]:
     """Arguments of `pandas.read_csv` that keep the text of the columns `as_text` unchanged, and read `missing_values`
     as empty cells of the others."""
     text_columns = [name for name in as_text if name in names]
@@ -96,8 +98,8 @@ def without_words(frame: pd.DataFrame, words: Sequence[str], unchanged: Collecti
     changed: dict[str, pd.Series] = {}
     for column in [column for column in frame.columns if column not in unchanged]:
         cells = frame[column]
-        if is_kept_once(cells) or is_string_dtype(cells) or is_object_dtype(cells):
-            cells = written(cells)
+        if is_encoded(cells) or is_string_dtype(cells) or is_object_dtype(cells):
+            cells = decoded(cells)
             missing = cells.isin([*words, *listed_numbers])
         elif listed_numbers and is_numeric_dtype(cells) and not is_bool_dtype(cells):
             missing = cells.isin(listed_numbers)

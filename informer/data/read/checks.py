@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64, Int
 
 from informer.data.read.frequency import Frequency
 from informer.data.read.number_marks import are_smoother_as_thousands, grouping_advice
-from informer.data.read.report import Report, several
+from informer.data.read.report import Report, count_note
 from informer.data.read.rows import Rows
 from informer.data.read.table import Table, shown
 from informer.data.read.zone import changing_zone, leaves_hours_out, zone_advice
@@ -41,7 +41,7 @@ def check_times(name: str, unread: pd.Series, time_format: str | None, report: R
         expected = f" like {time_format}" if time_format not in (None, "ISO8601") else ""
         report.add(
             f"{name}, row {unread.index[0]}, column {unread.name!r}: expected a date{expected}, "
-            f"found {shown(unread.iloc[0])}{several(len(unread), 'such cells')}; "
+            f"found {shown(unread.iloc[0])}{count_note(len(unread), 'such cells')}; "
             "fix the cell, or set dataset.time_format"
         )
 
@@ -55,7 +55,7 @@ def check_order(rows: Rows, report: Report) -> None:
         row = int(repeated.argmax())
         report.add(
             f"{rows.at(row)}: duplicate timestamp {rows.timestamps[row]}"
-            f"{several(int(repeated.sum()), 'rows repeat a time')}; "
+            f"{count_note(int(repeated.sum()), 'rows repeat a time')}; "
             "keep one row per time, or set dataset.duplicates=first or mean, or, for a file of several series, "
             "dataset.series_col",
             "dataset.duplicates=first",
@@ -66,7 +66,7 @@ def check_order(rows: Rows, report: Report) -> None:
         before, row = int(once[back[0]]), int(once[back[0] + 1])
         report.add(
             f"{rows.at(row)}: expected a time after {rows.timestamps[before]}, found {rows.timestamps[row]}"
-            f"{several(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true",
+            f"{count_note(len(back), 'rows go back in time')}; sort the rows by time, or set dataset.sort=true",
             "dataset.sort=true",
         )
 
@@ -94,8 +94,8 @@ def choose_step(rows: Rows, expected: str | None) -> Frequency:
 
     Args:
         rows: sorted by time.
-        expected: the step set by the user. If only its anchor (weekday, start or end of the month) differs, the file's is
-            used.
+        expected: the step set by the user. If only its anchor (weekday, start or end of the month) differs, the file's
+            is used.
 
     Raises:
         InputError: the rows follow another step than expected, or are too few to determine one.
@@ -143,7 +143,7 @@ def check_steps(rows: Rows, frequency: Frequency, unread: Int[np.ndarray, "k"], 
         )
     if len(uneven):
         report.add(
-            f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{several(len(uneven), 'steps of another length')}; "
+            f"{_unexpected(rows, frequency, int(uneven[0]) + 1)}{count_note(len(uneven), 'steps of another length')}; "
             "write rows at equal steps, or set dataset.frequency"
         )
 
@@ -183,7 +183,7 @@ def _check_column(rows: Rows, position: int, text: pd.Series, advice: str | None
             words = missing_words(text, len(rows)) if bad is worded else []
             setting = f"dataset.missing_values=[{','.join(words)}]"
             report.add(
-                f"{rows.at(row, column)}: expected {expected}, found {cell}{several(int(bad.sum()), 'such cells')}; "
+                f"{rows.at(row, column)}: expected {expected}, found {cell}{count_note(int(bad.sum()), 'such cells')}; "
                 f"{f'fix the cell, if it means a missing value set {setting}' if words else _decimal_advice(cell)}, "
                 f"{leave_out}",
                 *([setting] if words else []),
@@ -192,7 +192,7 @@ def _check_column(rows: Rows, position: int, text: pd.Series, advice: str | None
     if empty.any() and advice is not None:
         report.add(
             f"{rows.at(int(empty.argmax()), column)}: expected a number, found an empty cell or NaN"
-            f"{several(int(empty.sum()), 'such cells')}; {advice}, {leave_out}",
+            f"{count_note(int(empty.sum()), 'such cells')}; {advice}, {leave_out}",
             "dataset.fill=linear",
             column=column,
         )

@@ -7,7 +7,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from informer.data.read.calendar_columns import NAMES as PARTS
-from informer.data.read.cells import distinct, is_kept_once, written
+from informer.data.read.cells import decoded, distinct, is_encoded
 from informer.data.read.date_text import date_formats, has_clock
 from informer.data.read.table import Table
 
@@ -31,10 +31,10 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
         excluded: columns with other roles.
     """
     dates = table.frame[time_col]
-    if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_kept_once(dates)):
+    if not len(dates) or not (isinstance(dates.dtype, pd.StringDtype) or is_encoded(dates)):
         return None
     first = str(dates.array[0])
-    if not date_formats(first.strip()) or has_clock(first) or not (written(dates) == written(dates).shift()).any():
+    if not date_formats(first.strip()) or has_clock(first) or not (decoded(dates) == decoded(dates).shift()).any():
         return None
     following = table.columns[table.columns.index(time_col) + 1 :][:1]
     candidates = [column for column in table.columns if column.strip().lower() in NAMES and column != time_col]
@@ -44,7 +44,7 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
     hours = (
         column
         for column in table.columns
-        if column not in excluded and _has_hours(table.frame[column], column, written(dates))
+        if column not in excluded and _has_hours(table.frame[column], column, decoded(dates))
     )
     return next(clocks, None) or next(hours, None)
 

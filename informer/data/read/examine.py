@@ -28,7 +28,7 @@ MOST_KEPT = 100_000
 
 
 @dataclass(slots=True)
-class KnownTimes:
+class TimesCache:
     """Cache of the last time column, since the files of a dataset often have the same one."""
 
     _last: tuple[pd.Series, tuple[str | None, ...], tuple[str | None, pd.DatetimeIndex]] | None = None
@@ -85,7 +85,7 @@ class ReadSpec:
     frequency: str | None
     repairs: Repairs
     history: int | None
-    known: KnownTimes = field(default_factory=KnownTimes)
+    known: TimesCache = field(default_factory=TimesCache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ LARGE = 1 << 26
 """Bytes of numbers from which on it is worth the milliseconds that it takes."""
 
 
-def give_back(n_bytes: int) -> None:
+def release_free(n_bytes: int) -> None:
     """Give back what is free after `n_bytes` of numbers were read; does nothing for few of them."""
     if n_bytes < LARGE:
         return

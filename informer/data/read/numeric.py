@@ -15,7 +15,7 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
-from informer.data.read.cells import distinct, is_kept_once
+from informer.data.read.cells import distinct, is_encoded
 from informer.data.read.dialect import Dialect
 from informer.data.read.number_marks import without_thousands
 from informer.data.read.table import Table
@@ -120,7 +120,7 @@ def _is_plain_type(dtype: object) -> bool:
 def _to_numbers(cells: pd.Series, dialect: Dialect) -> Float64[np.ndarray, "t"]:
     if _is_plain(cells):
         return cells.to_numpy(dtype=np.float64)
-    if is_kept_once(cells):
+    if is_encoded(cells):
         codes, texts = pd.factorize(cells)
         return np.append(_to_numbers(pd.Series(texts.astype(str)), dialect), np.nan)[codes]
     if is_bool_dtype(cells):

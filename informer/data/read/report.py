@@ -80,6 +80,6 @@ def grouped(problems: Sequence[Problem]) -> list[str]:
     return lines
 
 
-def several(n: int, noun: str) -> str:
+def count_note(n: int, noun: str) -> str:
     """ " (3 such cells)" for n = 3; empty for n = 1. Follows a sentence about the first."""
     return f" ({n} {noun})" if n > 1 else ""

@@ -20,7 +20,7 @@ from informer.data.read.cells import without_words
 from informer.data.read.checks import check_doubts, constant_columns
 from informer.data.read.clock_column import find_clock_column, joined
 from informer.data.read.dialect import COMMON, Dialect
-from informer.data.read.examine import Examined, KnownTimes, ReadSpec, examine
+from informer.data.read.examine import Examined, ReadSpec, TimesCache, examine
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
 from informer.data.read.table import Table, name_of, read_table, without
@@ -157,7 +157,7 @@ def series_from_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
-    times_cache: KnownTimes | None = None,
+    times_cache: TimesCache | None = None,
 ) -> Series:
     """Check the cells of a file or frame, and return its series; warnings and repairs are logged.
 
@@ -191,7 +191,7 @@ def inspect_table(
     sizes: WindowSizes | None = None,
     history: int | None = None,
     trained_format: str | None = None,
-    times_cache: KnownTimes | None = None,
+    times_cache: TimesCache | None = None,
 ) -> tuple[Series | None, Report]:
     """The series, None if it cannot be read, and all problems, warnings and repairs; see `series_from_table`."""
     report = Report()
@@ -210,7 +210,7 @@ def inspect_table(
             frequency=config.frequency,
             repairs=config.repairs,
             history=history,
-            known=times_cache or KnownTimes(),
+            known=times_cache or TimesCache(),
         )
         examined = examine(table, time_col, columns, spec, report)
         if examined is None:

@@ -22,7 +22,7 @@ from informer.config.repairs import Limits
 from informer.data.read import assemble
 from informer.data.read.assemble import MixedColumnError, assembled, without_blank_end
 from informer.data.read.broken_rows import find_broken_row, rows_before
-from informer.data.read.cells import as_written, check_lengths, row_numbers
+from informer.data.read.cells import check_lengths, read_csv_options, row_numbers
 from informer.data.read.dialect import COMMON, Dialect, find_dialect, find_encoding
 from informer.data.read.failures import read_errors
 from informer.data.read.header import check_is_text, read_header
@@ -198,7 +198,7 @@ def _decoded_table(
     check_is_text(path, head, text)
     dialect = find_dialect(text, hints) if known is None else replace(known, encoding=hints.encoding or known.encoding)
     names, by_number = read_header(path.name, text, dialect.separator)
-    frame = _parse(content, dialect, **by_number, **as_written(as_text, names, hints.missing_values))
+    frame = _parse(content, dialect, **by_number, **read_csv_options(as_text, names, hints.missing_values))
     # lookups in an index of Arrow strings are slow
     frame.columns = pd.Index(names, dtype=object) if by_number else frame.columns.astype(object)
     repeated = tuple(name for name in _repeated(names) if name in frame.columns)  # without dropped empty columns

@@ -6,7 +6,7 @@ import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from informer.data.read.calendar_columns import are_years, calendar_parts, month_columns
-from informer.data.read.cells import distinct, written
+from informer.data.read.cells import decoded, distinct
 from informer.data.read.date_text import date_formats
 from informer.data.read.table import Table, shown
 from informer.errors import InputError, listed
@@ -81,7 +81,7 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
         numbers = {column: frame[column].nunique() for column in columns}
         columns = [column for column in columns if numbers[column] == max(numbers.values())]
     first, *others = columns
-    differing = [column for column in others if not written(table.frame[column]).equals(written(table.frame[first]))]
+    differing = [column for column in others if not decoded(table.frame[column]).equals(decoded(table.frame[first]))]
     if differing:
         settings = " or ".join(f"dataset.time_col={column}" for column in (first, *differing))
         raise InputError(
@@ -93,7 +93,7 @@ def _most_distinct(table: Table, columns: list[str]) -> str:
 def _refines(cells: pd.Series, others: pd.Series) -> bool:
     """Whether cells have the days of the others, and more distinct times, with times of day that repeat: the times at
     which rows were written do not."""
-    cells, others = (written(column.iloc[:HEAD]) for column in (cells, others))
+    cells, others = (decoded(column.iloc[:HEAD]) for column in (cells, others))
     if cells.nunique() <= others.nunique():
         return False
     parts, days = (column.astype(str).str.strip().str.extract(r"^([^ T]*)(.*)") for column in (cells, others))

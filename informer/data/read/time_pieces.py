@@ -38,7 +38,7 @@ def joined(pieces: Iterator[pd.DatetimeIndex], n: int) -> pd.DatetimeIndex:
     return together
 
 
-def taken(times: pd.DatetimeIndex, codes: Int[np.ndarray, "t"]) -> pd.DatetimeIndex:
+def times_of_codes(times: pd.DatetimeIndex, codes: Int[np.ndarray, "t"]) -> pd.DatetimeIndex:
     """The time of each code; in pieces, since numpy makes its own copy of indices that are not 64 bits long."""
     of_code, counts = times.asi8, np.empty(len(codes), dtype=np.int64)
     for begin in range(0, len(codes), PIECE):

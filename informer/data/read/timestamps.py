@@ -12,11 +12,11 @@ from pandas.api.types import is_datetime64_any_dtype, is_float_dtype, is_integer
 
 from informer.config.file_format import EPOCHS, EXCEL, ISO, QUARTER, WEEK, format_problems
 from informer.data.read.calendar_columns import YEARS, are_years
-from informer.data.read.cells import codes_of, is_kept_once, written
+from informer.data.read.cells import codes_of, decoded, is_encoded
 from informer.data.read.date_order import settle
 from informer.data.read.date_text import date_formats
 from informer.data.read.table import Table, shown
-from informer.data.read.time_pieces import joined, taken
+from informer.data.read.time_pieces import joined, times_of_codes
 from informer.data.read.zone import in_zone, with_offsets
 from informer.errors import InputError
 
@@ -45,7 +45,7 @@ _WORD = re.compile(r"\s*(?:[A-Za-z]+|[+-].*)\s*$")
 
 
 def find_format(table: Table, column: str, configured: str | None, *, trained_format: str | None = None) -> str | None:
-    """The format of a column's dates (see `parse_timestamps`), as configured or detected; None for timestamps or no rows.
+    """The format of a column's dates (see `parse_timestamps`), configured or detected; None for timestamps or no rows.
 
     Args:
         table, column: the column.
@@ -202,7 +202,7 @@ def _parse(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
 def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex:
     cells = table.frame[column]
     codes, texts = None, cells
-    if is_kept_once(cells):
+    if is_encoded(cells):
         codes, once = codes_of(cells)
         texts = pd.Series([*once.astype(str), None], dtype="str")  # the last for empty cells (code -1)
     begins = range(0, max(len(texts), 1), PIECE)
@@ -212,8 +212,8 @@ def _parse_text(table: Table, column: str, time_format: str) -> pd.DatetimeIndex
     except ValueError:
         if time_format != ISO and "%z" not in time_format:
             raise
-        return with_offsets(written(cells).astype(str), time_format, table, column)
-    return times if codes is None else taken(times, codes)
+        return with_offsets(decoded(cells).astype(str), time_format, table, column)
+    return times if codes is None else times_of_codes(times, codes)
 
 
 def _times_of(cells: pd.Series, time_format: str) -> pd.DatetimeIndex:

@@ -20,7 +20,7 @@ from informer.data.history import check_futures
 from informer.data.read.download import file_sha256
 from informer.data.read.source import Series
 from informer.errors import InputError, is_out_of_memory
-from informer.files import check_inputs_stay, expanded
+from informer.files import check_no_input_overwritten, expanded
 from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.summary import ERROR, Journal, Row, fingerprint
 from informer.inference.jobs.transfer import SUMMARY
@@ -108,7 +108,7 @@ class Job:
         futures = [self.future] if isinstance(self.future, Path) else [*(self.future or {}).values()]
         futures += [] if self.attributes is None else [self.attributes]
         outputs = [output for source in sources for output in self.files_of(source)]
-        check_inputs_stay(
+        check_no_input_overwritten(
             [self.checkpoint, *(source.path for source in sources), *futures],
             (self.writer.folder / output for output in dict.fromkeys((*outputs, *((SUMMARY,) if self.many else ())))),
             "output",

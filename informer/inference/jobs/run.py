@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from informer.inference.rolling.refits import Refit
 
 from informer import checkpoint
-from informer.checkpoint.paths import refit_if_any
+from informer.checkpoint.paths import forecasting_checkpoint
 from informer.config.commands import Format, Mode, PredictConfig
 from informer.config.engines import EngineName
 from informer.console import logging_to, say
@@ -72,7 +72,7 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
 
 def located(settings: PredictConfig) -> Path:
     """Path of the checkpoint: the one refitted on all rows if there is one, except for rolling forecasts."""
-    return Path(settings.checkpoint) if settings.mode is Mode.rolling else refit_if_any(settings.checkpoint)
+    return Path(settings.checkpoint) if settings.mode is Mode.rolling else forecasting_checkpoint(settings.checkpoint)
 
 
 def _engine(settings: PredictConfig, model: TrainedModel) -> Engine:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import final
 
-from informer.errors import InputError, as_given
+from informer.errors import InputError, with_addresses
 from informer.files import remove_temporary, write_atomic, writing
 from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.transfer import SUMMARY
@@ -121,7 +121,7 @@ class Journal:
     def finish(self, sources: Iterable[InputFile]) -> list[Row]:
         """Write the summary with one row per file, in the order of `sources`; returns the rows."""
         rows = [self._rows[str(source.path)] for source in sources]
-        write_atomic(self._folder / SUMMARY, _encoded(as_given(self._text(rows, header=True))))
+        write_atomic(self._folder / SUMMARY, _encoded(with_addresses(self._text(rows, header=True))))
         (self._folder / JOURNAL).unlink()
         return rows
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from informer.config.commands import Format
 from informer.data.gaps import observed_rows, seen_before
 from informer.data.read.source import Series, column_values
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.errors import InputError, counted
 from informer.files import replacing, write_atomic
@@ -194,7 +194,7 @@ def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int
 def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Windows:
     sizes = model.sizes
     model.warn_about_new([series.name])
-    panel = narrowed([series], model.columns.inputs)
+    panel = with_columns([series], model.columns.inputs)
     store = build_store(
         panel,
         # a series without a scaler from training is scaled by its history at the first origin

@@ -14,7 +14,7 @@ import torch
 
 from informer.checkpoint.format import COMBINED
 from informer.data.read.source import Series
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.errors import InputError, listed
 from informer.inference.predictor import TrainedModel
@@ -62,7 +62,7 @@ class Refits:
     def __init__(self, model: TrainedModel, panel: Sequence[Series], refit: Refit) -> None:
         self.model, self.every, self.count = copy(model), refit.every, 0
         self.model.model = deepcopy(model.model)
-        self._panel = narrowed(_ordered(panel, model.checkpoint.series), model.columns.inputs)
+        self._panel = with_columns(_ordered(panel, model.checkpoint.series), model.columns.inputs)
         self._store = build_store(
             self._panel,
             scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in self._panel],

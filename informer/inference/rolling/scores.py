@@ -14,7 +14,7 @@ from torch import Tensor
 from informer.checkpoint.restore import dims_in
 from informer.config.lengths import WindowSizes
 from informer.data.read.source import Series
-from informer.data.store import build_store, narrowed
+from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.errors import InputError, counted, listed
 from informer.inference.baselines import FittedBaseline, RidgeForecast, RidgeRefit, bounded, fit_ridge
@@ -168,7 +168,7 @@ class RollingScores:
             replace(series, timestamps=series.timestamps[:end], values=series.values[:end])
             for series, end in zip(panel, (first + model.sizes.first for first in firsts), strict=True)
         ]
-        narrow_training = narrowed(training, model.columns.inputs)
+        narrow_training = with_columns(training, model.columns.inputs)
         early, later = _windows_before(model, narrow_training)
         self._baselines = _fitted(model, narrow_training, early, later)
         clipped, season = bounded(self._baselines, model.model), narrow_training[0].frequency.season

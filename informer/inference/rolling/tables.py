@@ -9,7 +9,7 @@ import pandas as pd
 
 from informer.config.commands import Format
 from informer.data.read.source import Series, column_values
-from informer.inference.result import places_of
+from informer.inference.result import decimals_for
 
 ACTUAL = "actual"
 Places = Mapping[str, Mapping[str, int]]
@@ -38,7 +38,7 @@ def decimal_places(panel: Sequence[Series], targets: Sequence[str], digits: int 
         return {}
     return {
         series.name: {
-            target: places_of(column, digits)
+            target: decimals_for(column, digits)
             for target, column in zip(targets, column_values(series, targets).T, strict=True)
         }
         for series in panel

@@ -312,7 +312,7 @@ function startAttention() {
   report.attention.forEach((layer, i) => {
     const option = document.createElement("option");
     option.value = i;
-    option.textContent = `${layer.place} (${layer.lengths[0]} × ${layer.lengths[1]})`;
+    option.textContent = `${layer.layer_name} (${layer.lengths[0]} × ${layer.lengths[1]})`;
     $("layer").append(option);
   });
   $("layer").onchange = () => { if (visible.has("chart-attention")) drawAttention(); };
