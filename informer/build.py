@@ -195,7 +195,7 @@ def dims_of(data: Data) -> ModelDims:
         pred_len=data.sizes.pred_len,
         targets=tuple(positions(data.targets)),
         known=(*known_positions, *(n + i for i, place in enumerate(masked) if place in known_positions)),
-        n_series=max(len(data.known), 1),
+        n_series=max(len(data.trained_series), 1),
         categories=(*(len(data.categories.get(name, ())) for name in data.inputs), *(0 for _ in masked))
         if data.categories
         else (),

@@ -52,7 +52,7 @@ def _act(settings: TrainConfig) -> None:
     announce()
     try:
         named = settings.run_dir
-        if settings.resume is None and named is not None and is_elastic() and RunFolder(Path(named)).holds_a_run:
+        if settings.resume is None and named is not None and is_elastic() and RunFolder(Path(named)).contains_run:
             resume(RunFolder.of(Path(named)), console)
         elif settings.resume is None:
             place = (

@@ -15,13 +15,13 @@ class Units(NamedTuple):
     Args:
         center, scale: center and scale of the scaler, per window and target.
         power: exponent p of the transform that values had before they were scaled; None: no transform.
-        plain: scale of the values without the transform; None with `power=None`, where it is `scale`.
+        untransformed_scale: scale of the values without the transform; None with `power=None`, where it is `scale`.
     """
 
     center: Float64[Tensor, "b n"]
     scale: Float64[Tensor, "b n"]
     power: Float64[Tensor, "b n"] | None = None
-    plain: Float64[Tensor, "b n"] | None = None
+    untransformed_scale: Float64[Tensor, "b n"] | None = None
 
     def unscaled(self, scaled: Float[Tensor, "b h n"]) -> Float64[Tensor, "b h n"]:
         """Values before scaling, still transformed."""
@@ -37,8 +37,8 @@ class Units(NamedTuple):
 
     def standard(self, scaled: Float[Tensor, "b h n"]) -> Float[Tensor, "b h n"]:
         """Values whose differences are in scaled units without the transform, so that errors of models with and without
-        one compare. Unchanged if there is no transform; otherwise data units divided by `plain`."""
-        return scaled if self.plain is None else self.original(scaled) / self.plain[:, None]
+        one compare. Unchanged if there is no transform; otherwise data units divided by `untransformed_scale`."""
+        return scaled if self.untransformed_scale is None else self.original(scaled) / self.untransformed_scale[:, None]
 
     def split(self, n_windows: int) -> Iterator["Units"]:
         """Units of consecutive windows, `n_windows` at a time."""
@@ -47,7 +47,7 @@ class Units(NamedTuple):
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> "Units":
         """Units with every part changed by the same function."""
-        power, plain = (None if tensor is None else change(tensor) for tensor in (self.power, self.plain))
+        power, plain = (None if tensor is None else change(tensor) for tensor in (self.power, self.untransformed_scale))
         return Units(change(self.center), change(self.scale), power, plain)
 
 

@@ -88,8 +88,8 @@ def main() -> None:
         names = list(model.columns.inputs)
         sources = write_inputs(inputs, names, model.checkpoint.frequency, options.files, options.rows)
         job = Job(
-            checkpoint=checkpoint.locate(options.checkpoint), written=InputFormat(), future=None, horizon=None,
-            levels=(), writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, many=True,
+            checkpoint=checkpoint.locate(options.checkpoint), input_format=InputFormat(), future=None, horizon=None,
+            levels=(), writer=Writer(folder=out, format=Format.csv, plots=False), batch_size=64, has_many_inputs=True,
         )  # fmt: skip
         journal = Journal(out, job.digest(), [], resume=False)
         pandas_seconds = job_seconds = 0.0

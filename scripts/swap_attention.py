@@ -110,7 +110,7 @@ def swap(saved: Checkpoint, data: Data, name: str, options: SwapOptions) -> list
     seed_everything(settings.seed)
     model = new_network(settings, data)
     transfer = begin_with(model, settings, data, saved)
-    rows, fresh = [], len(transfer.fresh)
+    rows, fresh = [], len(transfer.new)
     for steps, seconds in zip(options.steps, trained_by(settings, model, data, options.steps), strict=True):
         test_scores = scores_of(model, data, settings.trainer.eval_batch_size)
         scores = {"mse": test_scores["mse"], "mae": test_scores["mae"]}

@@ -45,7 +45,7 @@ def test_the_error_right_after_the_swap_is_that_of_init_from(
         transfer = begin_with(model, settings, data, saved)
         errors = score(model, data, batch_size=64).errors["informer"].scaled.overall()
     assert float(rows["linformer", 0]["mse"]) == pytest.approx(errors["mse"], rel=1e-6)
-    assert int(rows["linformer", 0]["fresh"]) == len(transfer.fresh) == 4
+    assert int(rows["linformer", 0]["fresh"]) == len(transfer.new) == 4
     assert rows["linformer", 2]["mse"] != rows["linformer", 0]["mse"]
     own = call("eval", f"checkpoint={trained.run_dir}", "output=own")
     assert own.status == 0

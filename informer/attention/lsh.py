@@ -26,7 +26,7 @@ class Blocks(NamedTuple):
     """Block number of each query [n l]."""
     key: Tensor
     """Block number of each key [n l]."""
-    place: Tensor
+    position: Tensor
     """Position of each key within its block [n l]."""
 
 
@@ -96,7 +96,7 @@ def cut_tiles(blocks: Blocks, n_buckets: int, m: int, *, causal: bool) -> tuple[
 
     # With an empty block before the first and after the last.
     table = torch.full((n, (n_blocks + 2) * m), length, device=device)
-    table = table.scatter(1, (blocks.key + 1) * m + blocks.place, position).unflatten(1, (-1, m))
+    table = table.scatter(1, (blocks.key + 1) * m + blocks.position, position).unflatten(1, (-1, m))
 
     order = (blocks.query * length + position).sort(dim=1).values
     edges = _search(order, torch.arange(n_blocks + 1, device=device) * length)

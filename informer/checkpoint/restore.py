@@ -189,7 +189,7 @@ def fits_dims(checkpoint: Checkpoint, dims: ModelDims) -> bool:
 def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     Frequency.parse(checkpoint.frequency)
     scaler = PanelScaler.from_state(checkpoint.scaler)
-    scalers = [*scaler.own.values(), *([scaler.shared] if scaler.shared else [])]
+    scalers = [*scaler.by_series.values(), *([scaler.shared] if scaler.shared else [])]
     pairs = [
         ("columns read", len(checkpoint.inputs), dims.enc_in - dims.n_masks),
         ("columns forecast", len(checkpoint.targets), dims.c_out),

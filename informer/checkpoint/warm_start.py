@@ -15,16 +15,16 @@ from informer.models.base import SLOT_OF, ForecastModel
 class Transfer(NamedTuple):
     """Names of the tensors copied, of those left at their new values, and of checkpoint tensors not used."""
 
-    kept: list[str]
-    fresh: list[str]
+    copied: list[str]
+    new: list[str]
     left_out: list[str]
     swapped: list[str]
     """Slots whose mechanism or its parameters differ."""
 
     def __str__(self) -> str:
-        lists = {"other attention": self.swapped, "fresh": self.fresh, "left out": self.left_out}
+        lists = {"other attention": self.swapped, "fresh": self.new, "left out": self.left_out}
         details = "".join(f"; {reason}: {', '.join(names)}" for reason, names in lists.items() if names)
-        return f"{counted(len(self.kept), 'tensor')} kept, {len(self.fresh)} fresh{details}"
+        return f"{counted(len(self.copied), 'tensor')} kept, {len(self.new)} fresh{details}"
 
 
 def warm_start(

@@ -34,7 +34,7 @@ class InputFormat:
     max_line_mb: float | None = None
     max_cell: int | None = None
 
-    def over(self, dataset: DatasetConfig) -> DatasetConfig:
+    def applied_to(self, dataset: DatasetConfig) -> DatasetConfig:
         """`dataset` with the values set here; limits that are not set here get their defaults."""
         default = DatasetConfig()
         usual = {name: getattr(default, name) for name in ("max_file_mb", "max_line_mb", "max_cell")}
@@ -43,4 +43,4 @@ class InputFormat:
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
-        return self.over(DatasetConfig()).problems()
+        return self.applied_to(DatasetConfig()).problems()

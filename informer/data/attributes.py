@@ -54,7 +54,7 @@ class Attributes:
             columns = [*columns, *without(self.columns, columns)]
         return replace(config, static_covariates=static, columns=columns)
 
-    def over(self, recorded: "Attributes | None") -> "Attributes":
+    def with_recorded(self, recorded: "Attributes | None") -> "Attributes":
         """These attributes, and the recorded ones for series that are not among them.
 
         Raises:
@@ -175,16 +175,16 @@ class KnownAttributes:
         self._recorded, self._labels = recorded, labels
         self._read: dict[str, Attributes] = {}
 
-    def knowing(self, attributes: Attributes) -> "KnownAttributes":
+    def with_attributes(self, attributes: Attributes) -> "KnownAttributes":
         """A copy with additional attributes, which have priority."""
-        return KnownAttributes(attributes.over(self._recorded), self._labels)
+        return KnownAttributes(attributes.with_recorded(self._recorded), self._labels)
 
     def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
         """See `Attributes.joined`; a file that `config` names is read once and has priority."""
         attributes, path = self._recorded, config.attributes
         if path is not None:
             if path not in self._read and (from_file := read_attributes(config)) is not None:
-                self._read[path] = from_file.over(self._recorded)
+                self._read[path] = from_file.with_recorded(self._recorded)
             attributes = self._read[path]
         return table if attributes is None else attributes.joined(table, config.series_col, name, self._labels)
 

@@ -69,7 +69,7 @@ class Futures:
 
     name: str
     shared: Future | None = None
-    own: Mapping[str, Future] = field(default_factory=dict)
+    by_series: Mapping[str, Future] = field(default_factory=dict)
 
     def of(self, series: Series) -> Future:
         """The future covariates of a series.
@@ -79,9 +79,9 @@ class Futures:
         """
         if self.shared is not None:
             return self.shared
-        if series.name not in self.own:
+        if series.name not in self.by_series:
             raise InputError(f"{self.name}: expected future covariates of the series {series.name}, found none")
-        return self.own[series.name]
+        return self.by_series[series.name]
 
 
 def future_of_table(table: Table, config: DatasetConfig, trained_format: str | None = None) -> Future:

@@ -28,14 +28,14 @@ class LongTable:
     """The rows of a table by series, in the order in which the series begin.
 
     Args:
-        whole: the table without the column of series names.
+        all_rows: the table without the column of series names.
         series_col: that column.
         names: names of the series.
         order: row numbers grouped by series; None if the table is already grouped.
         ends: end of each series in `order`.
     """
 
-    whole: Table
+    all_rows: Table
     series_col: str
     names: Sequence[str]
     order: Int[np.ndarray, "t"] | None
@@ -62,8 +62,8 @@ class LongTable:
     def table(self, k: int) -> Table:
         """Rows of series number `k` as a table."""
         rows = self.rows(k)
-        frame = self.whole.frame.iloc[rows if self.order is None else self.order[rows]]
-        return replace(self.whole, name=f"{self.whole.name}, {self.series_col} {self.names[k]}", frame=frame)
+        frame = self.all_rows.frame.iloc[rows if self.order is None else self.order[rows]]
+        return replace(self.all_rows, name=f"{self.all_rows.name}, {self.series_col} {self.names[k]}", frame=frame)
 
     def tables(self) -> Iterator[tuple[Table, str]]:
         """The table and the name of each series."""
@@ -105,13 +105,13 @@ class SoundSeries:
     """Series that need no repairs, as arrays in the order of a `LongTable`.
 
     Args:
-        long: the table.
+        long_table: the table.
         config: how to read its series.
         first: one of its series, read and checked; the others must have its columns and step.
         times, values: timestamps and values of all rows.
     """
 
-    long: LongTable
+    long_table: LongTable
     config: DatasetConfig
     first: Series
     times: pd.DatetimeIndex
@@ -120,7 +120,7 @@ class SoundSeries:
     @classmethod
     def of(cls, long: LongTable, config: DatasetConfig, first: Series) -> "SoundSeries | None":
         """The series of a table; None if there is something to report, or cells are not numbers."""
-        table, columns = long.whole, first.columns
+        table, columns = long.all_rows, first.columns
         if config.time_col != first.time_col or table.doubts or table.repeated:
             return None
         cells = table.frame[first.time_col]
@@ -143,7 +143,7 @@ class SoundSeries:
         Raises:
             InputError: the series is too short for `sizes`.
         """
-        rows, first, name = self.long.rows(k), self.first, self.long.names[k]
+        rows, first, name = self.long_table.rows(k), self.first, self.long_table.names[k]
         values, times = self.values[rows], self.times[rows]
         constant = values.min(axis=0) == values.max(axis=0)
         may_be = [*self.config.categorical, *self.config.static_covariates]
@@ -158,4 +158,4 @@ class SoundSeries:
         if sizes is not None:
             split_rows(times, first.frequency, self.config.split, sizes=sizes, name=name)
         series = replace(first, name=name, timestamps=times, values=values, n_rows=len(times), repairs=())
-        return replace(series, dialect=self.long.whole.dialect, time_format=self.config.time_format)
+        return replace(series, dialect=self.long_table.all_rows.dialect, time_format=self.config.time_format)

@@ -44,7 +44,7 @@ class Data:
         splits: target rows of each series' parts.
         train, val, test: windows of the parts.
         calibration: windows of the later validation rows, which `val` then does not contain; None if there are none.
-        known: names of the training series, in the order of their numbers; empty for a single series.
+        trained_series: names of the training series, in the order of their numbers; empty for a single series.
         provenance: files and checksum.
         choices: cached choices of the linear forecast for these rows.
         masked: positions of the inputs that have a mask column; None: no values may be missing.
@@ -64,7 +64,7 @@ class Data:
     val: Windows
     test: Windows
     calibration: Windows | None
-    known: tuple[str, ...]
+    trained_series: tuple[str, ...]
     provenance: Provenance
     choices: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
     masked: tuple[int, ...] | None = None
@@ -172,7 +172,7 @@ def lay_out(
         val=windows("val", val),
         test=windows("test", [split.test for split in splits]),
         calibration=windows.or_none(later),
-        known=tuple(names),
+        trained_series=tuple(names),
         provenance=source.provenance,
         masked=masked,
         attributes=source.attributes and source.attributes.of([series.name for series in source.panel]),
@@ -201,7 +201,7 @@ def _scalers(
         ]
         targets = source.columns.positions(source.columns.targets)
         fitted = PanelScaler.fit(scaler, training, codes=codes, static=static, targets=targets)
-        scalers = [scaler for scaler in (fitted.shared, *fitted.own.values()) if scaler is not None]
+        scalers = [scaler for scaler in (fitted.shared, *fitted.by_series.values()) if scaler is not None]
         if unknown := sorted({source.columns.inputs[position] for scaler in scalers for position in scaler.unknown}):
             raise InputError(
                 f"dataset.fill=mask: no value is observed of {listed(unknown)} in the training rows; leave it out with "

@@ -19,14 +19,14 @@ ROOTS = {0.5: "square root", 0.25: "fourth root"}
 class Scaler:
     """(sign(x) |x|^power - center) / scale per column, along the last axis. A constant column has scale 1.
 
-    `power` is None without a transform; `plain` is the scale of the values without it.
+    `power` is None without a transform; `untransformed_scale` is the scale of the values without it.
     """
 
     kind: ScalerKind
     center: Float64[np.ndarray, "c"]
     scale: Float64[np.ndarray, "c"]
     power: Float64[np.ndarray, "c"] | None = None
-    plain: Float64[np.ndarray, "c"] | None = None
+    untransformed_scale: Float64[np.ndarray, "c"] | None = None
 
     @classmethod
     def fit(cls, kind: ScalerKind, tables: Sequence[Table], power: Float64[np.ndarray, "c"] | None = None) -> "Scaler":
@@ -35,7 +35,7 @@ class Scaler:
         if power is None:
             return plain
         scaler = cls._fit(kind, [_powered(table, power) for table in tables])
-        return replace(scaler, power=power, plain=plain.scale)
+        return replace(scaler, power=power, untransformed_scale=plain.scale)
 
     @classmethod
     def _fit(cls, kind: ScalerKind, tables: Sequence[Table]) -> "Scaler":
@@ -86,7 +86,7 @@ class Scaler:
 
     def standard(self, values: Float64[np.ndarray, "*t c"]) -> Float64[np.ndarray, "*t c"]:
         """Data units to scaled units without the transform, up to a constant; see `Units.standard`."""
-        return self.transform(values) if self.plain is None else values / self.plain
+        return self.transform(values) if self.untransformed_scale is None else values / self.untransformed_scale
 
     def without(self, columns: Sequence[int]) -> "Scaler":
         """A copy that does not scale these columns."""
@@ -98,15 +98,15 @@ class Scaler:
         """A copy that scales these columns as `scaler` does."""
         center, scale, positions = self.center.copy(), self.scale.copy(), list(columns)
         center[positions], scale[positions] = scaler.center[positions], scaler.scale[positions]
-        plain = self.plain
-        if plain is not None and scaler.plain is not None:
+        plain = self.untransformed_scale
+        if plain is not None and scaler.untransformed_scale is not None:
             plain = plain.copy()
-            plain[positions] = scaler.plain[positions]
-        return replace(self, center=center, scale=scale, plain=plain)
+            plain[positions] = scaler.untransformed_scale[positions]
+        return replace(self, center=center, scale=scale, untransformed_scale=plain)
 
     def state(self) -> dict[str, Any]:
         """Plain lists for a checkpoint."""
-        arrays = {"center": self.center, "scale": self.scale, "power": self.power, "plain": self.plain}
+        arrays = {"center": self.center, "scale": self.scale, "power": self.power, "plain": self.untransformed_scale}
         return {
             "kind": self.kind.value,
             **{name: array.tolist() for name, array in arrays.items() if array is not None},
@@ -145,14 +145,14 @@ class PanelScaler:
     Args:
         kind: kind of every scaler.
         shared: the scaler for all series; None if each series has its own.
-        own: the scalers of the training series, by name.
+        by_series: the scalers of the training series, by name.
         codes: positions of the categorical columns, whose codes are not scaled.
         static: positions of the columns that are constant within a series; they use the scale of all series together.
     """
 
     kind: ScalerKind
     shared: Scaler | None = None
-    own: Mapping[str, Scaler] = field(default_factory=dict)
+    by_series: Mapping[str, Scaler] = field(default_factory=dict)
     codes: Sequence[int] = ()
     static: Sequence[int] = ()
 
@@ -180,21 +180,21 @@ class PanelScaler:
         if static or any(scaler.unknown for scaler in scalers.values()):
             overall = Scaler.fit(config.kind, tables, power)
             scalers = {name: scaler.taking([*static, *scaler.unknown], overall) for name, scaler in scalers.items()}
-        return cls(kind=config.kind, own=scalers, codes=codes, static=static)
+        return cls(kind=config.kind, by_series=scalers, codes=codes, static=static)
 
     def of(self, name: str, rows: Table) -> Scaler:
         """The scaler of a series: the shared one, its own from training, or a new one fitted on `rows`."""
         if self.shared is not None:
             return self.shared
-        if name in self.own:
-            return self.own[name]
-        first = next(iter(self.own.values()))
+        if name in self.by_series:
+            return self.by_series[name]
+        first = next(iter(self.by_series.values()))
         scaler = Scaler.fit(self.kind, [rows], first.power).without(self.codes)
         return scaler.taking([*self.static, *scaler.unknown], first)
 
     def root(self, column: int) -> str:
         """Name of the root of a column that is scaled instead of its values; empty if it is the values."""
-        scaler = self.shared or next(iter(self.own.values()))
+        scaler = self.shared or next(iter(self.by_series.values()))
         return "" if scaler.power is None else ROOTS.get(float(scaler.power[column]), "")
 
     def roots(self, columns: Iterable[int]) -> list[str]:
@@ -203,14 +203,14 @@ class PanelScaler:
 
     def is_new(self, name: str) -> bool:
         """Whether training had no scaler for this series."""
-        return self.shared is None and name not in self.own
+        return self.shared is None and name not in self.by_series
 
     def state(self) -> dict[str, Any]:
         """Plain containers for a checkpoint."""
         return {
             "kind": self.kind.value,
             "shared": self.shared and self.shared.state(),
-            "own": {name: scaler.state() for name, scaler in self.own.items()},
+            "own": {name: scaler.state() for name, scaler in self.by_series.items()},
             **{
                 name: list(positions)
                 for name, positions in (("codes", self.codes), ("static", self.static))
@@ -237,14 +237,14 @@ class PanelScaler:
         restored = cls(
             kind=kind,
             shared=None if shared is None else Scaler.from_state(shared),
-            own={str(name): Scaler.from_state(entry) for name, entry in scalers.items()},
+            by_series={str(name): Scaler.from_state(entry) for name, entry in scalers.items()},
             codes=codes,
             static=static,
         )
-        n_columns = len((restored.shared or next(iter(restored.own.values()))).center)
+        n_columns = len((restored.shared or next(iter(restored.by_series.values()))).center)
         if not all(0 <= position < n_columns for position in (*codes, *static)):
             raise InputError(f"checkpoint: scaler: expected places below {n_columns}, found {[*codes, *static]}")
-        for scaler in [*([restored.shared] if restored.shared else []), *restored.own.values()]:
+        for scaler in [*([restored.shared] if restored.shared else []), *restored.by_series.values()]:
             # the number of columns is checked elsewhere
             positions = [position for position in codes if position < scaler.center.size]
             if (scaler.center[positions] != 0).any() or (scaler.scale[positions] != 1).any():

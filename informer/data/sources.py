@@ -81,7 +81,7 @@ def _attributed(
 ) -> tuple[DatasetConfig, Roles, Attributes | None]:
     """The configuration with the columns of the attributes, the roles of all columns, and the attributes."""
     roles, from_file = replace(roles, target=roles.target or dataset.target), read_attributes(dataset)
-    attributes = recorded if from_file is None else from_file.over(recorded)
+    attributes = recorded if from_file is None else from_file.with_recorded(recorded)
     if attributes is None:
         return dataset, roles, None
     dataset = attributes.named_in(dataset)

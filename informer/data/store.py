@@ -66,8 +66,11 @@ def build_store(
 
 def _transform_parts(scalers: Sequence[Scaler]) -> dict[str, np.ndarray]:
     """Power and plain scale of each series; empty if values are not transformed."""
-    transforms = [(scaler.power, scaler.plain) for scaler in scalers if scaler.power is not None]
-    return {name: np.stack(rows) for name, rows in zip(("power", "plain"), zip(*transforms, strict=True), strict=False)}
+    transforms = [(scaler.power, scaler.untransformed_scale) for scaler in scalers if scaler.power is not None]
+    return {
+        name: np.stack(rows)
+        for name, rows in zip(("power", "untransformed_scale"), zip(*transforms, strict=True), strict=False)
+    }
 
 
 def _placed(tensor: Tensor, device: torch.device) -> Tensor:

@@ -26,7 +26,7 @@ class Survey:
 
     Args:
         path: the file.
-        written: description of its format, empty if it is common.
+        format_note: description of its format, empty if it is common.
         dataset: settings that read its series, including the repairs it needs.
         panel: the series read with these settings; empty if no settings can repair the file.
         problems: one line for each problem before repairs.
@@ -37,7 +37,7 @@ class Survey:
     """
 
     path: Path
-    written: str
+    format_note: str
     dataset: DatasetConfig
     panel: Sequence[Series]
     problems: Sequence[str]
@@ -104,7 +104,7 @@ def _survey(
 ) -> Survey:
     return Survey(
         path=path,
-        written=table.dialect.uncommon(),
+        format_note=table.dialect.uncommon(),
         dataset=dataset,
         panel=panel,
         problems=grouped(problems),

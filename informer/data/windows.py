@@ -24,8 +24,8 @@ from informer.units import Units
 class Batch(NamedTuple):
     """Scaled model inputs and targets. `target` has no rows if the future is unknown. Missing values are NaN.
 
-    `center`, `scale`, `power` and `plain` convert the targets of each window back to data units, see `Units`; `series`
-    is the number of each window's training series, -1 for a new one.
+    `center`, `scale`, `power` and `untransformed_scale` convert the targets of each window back to data units, see
+    `Units`; `series` is the number of each window's training series, -1 for a new one.
     """
 
     enc_x: Float[Tensor, "b seq c"]
@@ -37,12 +37,12 @@ class Batch(NamedTuple):
     scale: Float64[Tensor, "b n"]
     series: Int[Tensor, "b"]
     power: Float64[Tensor, "b n"] | None = None
-    plain: Float64[Tensor, "b n"] | None = None
+    untransformed_scale: Float64[Tensor, "b n"] | None = None
 
     @property
     def units(self) -> Units:
         """Units of the targets."""
-        return Units(self.center, self.scale, self.power, self.plain)
+        return Units(self.center, self.scale, self.power, self.untransformed_scale)
 
     def in_units(self, scaled: Float[Tensor, "b pred n"]) -> Float64[Tensor, "b pred n"]:
         """Targets of this batch in data units."""
@@ -59,7 +59,7 @@ class Store:
         values: scaled columns.
         marks: calendar marks of the timestamps, shared by series with the same timestamps.
         first_rows, first_marks: where each series starts in `values` (increasing) and in `marks`.
-        center, scale, power, plain: scaling of each series and column, see `Units`.
+        center, scale, power, untransformed_scale: scaling of each series and column, see `Units`.
         numbers: number of each series in training; -1 for a new one.
         has_gaps: whether values are missing (NaN).
     """
@@ -73,7 +73,7 @@ class Store:
     numbers: Int[Tensor, "s"]
     has_gaps: bool = False
     power: Float64[Tensor, "s c"] | None = None
-    plain: Float64[Tensor, "s c"] | None = None
+    untransformed_scale: Float64[Tensor, "s c"] | None = None
 
 
 class Windows:
@@ -102,7 +102,7 @@ class Windows:
         self.starts = starts.to(device)
         self._targets = _columns(targets, store.center)
         self._hidden = torch.tensor([i not in set(future) for i in range(store.values.shape[1])], device=device)
-        units = Units(store.center, store.scale, store.power, store.plain)
+        units = Units(store.center, store.scale, store.power, store.untransformed_scale)
         self._units = units.mapped(partial(_pick, columns=self._targets))
         self._mark_shift = store.first_marks - store.first_rows
         offsets = torch.arange(sizes.rows, device=device)

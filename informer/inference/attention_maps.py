@@ -27,12 +27,12 @@ class AttentionMap:
     """One layer on some windows.
 
     Args:
-        place: name of the layer, such as `encoder 1.2`; see `ForecastModel.attention_layers`.
+        layer_name: name of the layer, such as `encoder 1.2`; see `ForecastModel.attention_layers`.
         lengths: number of queries and of keys.
         weights: on the CPU; see `thinned`.
     """
 
-    place: str
+    layer_name: str
     lengths: tuple[int, int]
     weights: Float[Tensor, "w h rows columns"]
 
@@ -80,7 +80,7 @@ def _map(place: str, attention: Attention, inputs: list[tuple[Tensor, Tensor]]) 
         thinned(torch.cat([attention.weights(q[i : i + 1], k[i : i + 1]).float() for q, k in inputs], dim=2)).cpu()
         for i in range(len(q))
     ]
-    return AttentionMap(place=place, lengths=lengths, weights=torch.cat(weights))
+    return AttentionMap(layer_name=place, lengths=lengths, weights=torch.cat(weights))
 
 
 def thinned(weights: Float[Tensor, "w h l s"]) -> Float[Tensor, "w h rows columns"]:

@@ -32,7 +32,7 @@ class Interval(NamedTuple):
     high: float
 
     @property
-    def holds_zero(self) -> bool:
+    def contains_zero(self) -> bool:
         """Whether the difference may be due to chance."""
         return self.low <= 0.0 <= self.high
 
@@ -58,7 +58,7 @@ class Winner(Enum):
             return cls.unknown
         if abs(skill) < LEAST_SKILL:
             return cls.neither
-        if math.isfinite(skill) and interval.holds_zero:
+        if math.isfinite(skill) and interval.contains_zero:
             return cls.noise
         if math.isnan(interval.low) and 1 - CLEAR < skill < 1 - 1 / CLEAR:
             return cls.few

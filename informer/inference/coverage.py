@@ -66,7 +66,7 @@ class IntervalScores:
         self, quantiles: Sequence[float], calibration: Calibration | None, intervals: Sequence[int] = REPORTED_LEVELS
     ) -> None:
         self._levels, self._calibration = quantiles, calibration
-        calibrated = [level for level in intervals if calibration is not None and calibration.holds(level)]
+        calibrated = [level for level in intervals if calibration is not None and calibration.supports(level)]
         self._conformal = {level: Means() for level in calibrated}
         self._central = {pair: Means() for pair in central_pairs(quantiles)}
         self._quantiles = {level: Means() for level in quantiles}

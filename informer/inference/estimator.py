@@ -120,7 +120,7 @@ def reader_with(reader: Reader, attributes: Given | None) -> Reader:
         InputError: see `Reader.knowing`.
     """
     parsed = known_attributes(attributes)
-    return reader if parsed is None else reader.knowing(parsed)
+    return reader if parsed is None else reader.with_attributes(parsed)
 
 
 def panel_of(

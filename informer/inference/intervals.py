@@ -56,16 +56,16 @@ class Variation:
     Args:
         lag: rows of a season; 1 if the history does not contain two seasons.
         power: 0: the same widths for all windows; 1: widths proportional to the variation.
-        usual: median variation of each target over the calibration windows, scaled.
+        median: median variation of each target over the calibration windows, scaled.
     """
 
     lag: int
     power: float
-    usual: Float[Tensor, "n"]
+    median: Float[Tensor, "n"]
 
     def unit(self, differences: Float[Tensor, "b n"]) -> Float[Tensor, "b 1 n"]:
         """Units of windows with these `differences`; 1 where none is observed."""
-        usual = self.usual.to(differences)
+        usual = self.median.to(differences)
         relative = (differences + LEAST * usual) / ((1 + LEAST) * usual)
         return torch.where((usual > 0) & ~differences.isnan(), relative, 1.0)[:, None] ** self.power
 
@@ -112,14 +112,14 @@ class Calibration:
         """
         if not isinstance(level, Integral) or level not in LEVELS:
             raise InputError(f"intervals: expected whole percentages from 1 to 99, found {level}")
-        if not self.holds(level):
+        if not self.supports(level):
             raise InputError(
                 f"intervals={level}: expected at least {min_windows(level)} calibration windows, the model had "
                 f"{self.windows}; choose a lower level, or train with a longer validation part (dataset.split.val)"
             )
         return self.half_widths[level - 1]
 
-    def holds(self, level: int) -> bool:
+    def supports(self, level: int) -> bool:
         """Whether there are enough windows for this level."""
         return rank(level, self.windows) <= self.windows
 
@@ -129,7 +129,7 @@ class Calibration:
         if self.variation is None:
             return state
         lag, power = torch.tensor(self.variation.lag), torch.tensor(self.variation.power)
-        return state | {"lag": lag, "power": power, "usual": self.variation.usual}
+        return state | {"lag": lag, "power": power, "usual": self.variation.median}
 
 
 Count = TypeVar("Count", int, Tensor)
@@ -231,7 +231,7 @@ class Residuals:
         assert calibration.variation is not None, "see `_calibration`"
         unit, size = calibration.variation.unit(self.differences), self.errors.nanmean(dim=(0, 1))
         total = 0.0
-        for level in filter(calibration.holds, CHOSEN_AT):
+        for level in filter(calibration.supports, CHOSEN_AT):
             half = calibration.half_width(level) * unit
             score = half + (self.errors - half).clamp(min=0) / (1 - level / 100)
             total += float((score.nanmean(dim=(0, 1)) / torch.where(size > 0, size, 1.0)).mean())

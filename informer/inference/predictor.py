@@ -176,7 +176,7 @@ class TrainedModel:
             self._has_warned = True
             log.warning(
                 f"scaler.per_series: training had no series named {listed(new)}, scaled by its own "
-                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.own))}"
+                f"seq_len={self.sizes.seq_len} rows of history; it had {listed(list(self.scaler.by_series))}"
             )
 
     def half_widths(self, levels: Sequence[int]) -> dict[int, Float64[np.ndarray, "pred_len n"]]:

@@ -94,14 +94,14 @@ class Reader:
         self.most_series: int | None = None
         """Maximum number of series in a table; None: unlimited."""
 
-    def knowing(self, attributes: pd.DataFrame | str) -> "Reader":
+    def with_attributes(self, attributes: pd.DataFrame | str) -> "Reader":
         """A reader that also knows the attributes of series in a table or file with one row for each.
 
         Raises:
             InputError: see `informer.data.attributes.attributes_of`.
         """
         reader = copy.copy(self)
-        reader._attributes = self._attributes.knowing(attributes_from(attributes, self._as_trained))
+        reader._attributes = self._attributes.with_attributes(attributes_from(attributes, self._as_trained))
         return reader
 
     def frame(
@@ -252,12 +252,12 @@ class Reader:
             key: future_of_table(piece, config, self._time_format)
             for piece, key in LongTable.of(table, config.series_col).tables()
         }
-        return Futures(name=table.name, own=by_series)
+        return Futures(name=table.name, by_series=by_series)
 
     def _reading(self, columns: Sequence[str], input_format: InputFormat | None = None) -> DatasetConfig:
         """Settings for a table with these columns: those of the training data, overridden by `input_format`."""
         time_col = self._time_col if self._time_col in columns else None
-        config = (input_format or InputFormat()).over(replace(self._as_trained, time_col=time_col))
+        config = (input_format or InputFormat()).applied_to(replace(self._as_trained, time_col=time_col))
         if config.keeps_gaps and not self._reads_gaps:
             raise InputError(NOT_READ)
         return config

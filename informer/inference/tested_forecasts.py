@@ -42,7 +42,7 @@ def figure_on_test_part(model: TrainedModel, data: Data, name: str) -> Figure:
         raise InputError(f"plot_series={name}: the test part has no window of this series")
     batch = data.test.batch(windows)
     output = model_output(model.model, batch)
-    levels = [level for level in LEVELS if model.calibration is not None and model.calibration.holds(level)]
+    levels = [level for level in LEVELS if model.calibration is not None and model.calibration.supports(level)]
     ends = model.bands(batch, output, model.halves(batch, model.half_widths(levels)))
     row = int(data.test.starts[windows[0]]) - int(data.test.store.first_rows[place]) + data.sizes.first
     values = np.concatenate(list(model.rows(batch, output)))

@@ -46,7 +46,7 @@ def trained_data(
     """
     trained = from_plain(checkpoint.config)
     where = replace(
-        (dataset or EvalDataset()).over(trained.dataset),
+        (dataset or EvalDataset()).applied_to(trained.dataset),
         columns=checkpoint.inputs,
         categorical=list(checkpoint.categories),
     )

@@ -148,12 +148,12 @@ class AttentionPicture:
     """Weights of one layer on one window.
 
     Args:
-        place: name of the layer, such as `encoder 1.2`.
+        layer_name: name of the layer, such as `encoder 1.2`.
         lengths: number of queries and of keys.
         heads: one matrix per head, thinned if long.
     """
 
-    place: str
+    layer_name: str
     lengths: tuple[int, int]
     heads: Sequence[Sequence[Sequence[float]]]
 

@@ -154,7 +154,7 @@ def _add_windows(content: Content, model: TrainedModel, data: Data, batch_size: 
         model, data, baselines=baselines, mse=mse, name=content.model, series_windows=test_pass.series_windows
     )
     content.times, content.tracks, content.series, content.shown = (
-        tracks.times, tracks.tracks, tracks.table, tracks.why
+        tracks.times, tracks.tracks, tracks.table, tracks.reason
     )  # fmt: skip
     of = "all" if len(indices) == len(data.test) else f"{len(indices):,} evenly spaced of"
     note = f"Measured on {of} {len(data.test):,} test windows."
@@ -208,8 +208,10 @@ def _add_attention(content: Content, model: TrainedModel, data: Data) -> None:
         heads = each.weights[0]
         n_maps += len(heads)
         if n_maps > MAX_MAPS:
-            log.warning(f"report: attention maps from {each.place} on are omitted; {MAX_MAPS} are shown")
+            log.warning(f"report: attention maps from {each.layer_name} on are omitted; {MAX_MAPS} are shown")
             return
         cells = min(heads.shape[1], MAP_CELLS), min(heads.shape[2], MAP_CELLS)
         small = torch.nn.functional.adaptive_max_pool2d(heads[None].float(), cells)[0]
-        content.attention.append(AttentionPicture(place=each.place, lengths=each.lengths, heads=small.tolist()))
+        content.attention.append(
+            AttentionPicture(layer_name=each.layer_name, lengths=each.lengths, heads=small.tolist())
+        )

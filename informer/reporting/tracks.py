@@ -30,7 +30,7 @@ class Choice:
     """Selected pairs (series, column), as indices in the panel and the targets, and the reason as text."""
 
     pairs: Sequence[tuple[int, int]]
-    why: str
+    reason: str
 
 
 def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> Choice:
@@ -43,7 +43,7 @@ def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> 
     what = "series" if mse.shape[1] == 1 else "columns" if mse.shape[0] == 1 else "pairs of series and column"
     if len(ordered) <= max_tracks:
         everything = f"all {len(ordered)} {what}" if len(ordered) > 1 else ""
-        return Choice(pairs=ordered, why=everything and f"The page shows {everything}.")
+        return Choice(pairs=ordered, reason=everything and f"The page shows {everything}.")
     third = max_tracks // 3
     middle = ordered[third:-third]
     spread = [middle[int(i)] for i in np.linspace(0, len(middle) - 1, max_tracks - 2 * third)]
@@ -56,7 +56,7 @@ def choose(mse: Float64[np.ndarray, "s n"], max_tracks: int, main: int = -1) -> 
         f"largest error, the {third} with the smallest, and {len(chosen) - 2 * third} spread evenly between them. "
         "The table below lists the scores of all."
     )
-    return Choice(pairs=[pair for pair in ordered if pair in chosen], why=why)
+    return Choice(pairs=[pair for pair in ordered if pair in chosen], reason=why)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,13 +67,13 @@ class Tracks:
         times: timestamps of the tracks.
         tracks: tracks, worst first.
         table: scores of every pair, worst first.
-        why: see `Choice`.
+        reason: see `Choice`.
     """
 
     times: list[Sequence[str]] = field(default_factory=list)
     tracks: list[Track] = field(default_factory=list)
     table: list[SeriesScore] = field(default_factory=list)
-    why: str = ""
+    reason: str = ""
 
 
 def gather_tracks(
@@ -98,7 +98,7 @@ def gather_tracks(
     lines = 1 + len(baselines) + 2 * len(_levels(model)) + 2 * len(model.quantiles)
     choice, n_origins = _that_fit(mse[name], lines * data.sizes.pred_len, data)
     skill = _skill(mse, name)
-    gathered = Tracks(why=choice.why)
+    gathered = Tracks(reason=choice.reason)
     by_series: dict[int, list[int]] = {}
     for s, c in choice.pairs:
         by_series.setdefault(s, []).append(c)
@@ -197,7 +197,7 @@ def _ahead(model: TrainedModel, data: Data, s: int, end: int, name: str) -> Call
 
 
 def _levels(model: TrainedModel) -> list[int]:
-    return [level for level in LEVELS if model.calibration is not None and model.calibration.holds(level)]
+    return [level for level in LEVELS if model.calibration is not None and model.calibration.supports(level)]
 
 
 def _origins(data: Data, s: int, max_origins: int) -> Int[Tensor, "o"]:

@@ -50,7 +50,7 @@ class Difference:
         if math.isnan(self.interval.low):
             return f"{name}: {100 * self.skill:+.1f} % skill against {self.baseline}; too few values for an interval"
         ends = f"{100 * self.interval.low:+.1f} % to {100 * self.interval.high:+.1f} %"
-        verdict = "may be due to chance" if self.interval.holds_zero else "better" if self.skill > 0 else "worse"
+        verdict = "may be due to chance" if self.interval.contains_zero else "better" if self.skill > 0 else "worse"
         return f"{name}: {100 * self.skill:+.1f} % skill against {self.baseline}, 95 % interval {ends}: {verdict}"
 
 

@@ -63,7 +63,7 @@ def read_tidy(path: Path, input_format: InputFormat | None = None) -> Tidy:
     Raises:
         InputError: the layout is not recognised, or a cell is not a number.
     """
-    config = (input_format or InputFormat()).over(DatasetConfig())
+    config = (input_format or InputFormat()).applied_to(DatasetConfig())
     table = table_of_file(path, config)
     if not len(table.frame):
         raise table.without_rows()

@@ -127,7 +127,7 @@ class Service:
             "seq_len": model.sizes.seq_len,
             "pred_len": model.sizes.pred_len,
             "quantiles": list(model.quantiles),
-            "intervals": [] if calibration is None else [level for level in LEVELS if calibration.holds(level)],
+            "intervals": [] if calibration is None else [level for level in LEVELS if calibration.supports(level)],
             "limits": {
                 name: getattr(settings, name)
                 for name in ("max_mb", "max_series", "max_horizon", "max_requests", "timeout", "batch_size")

@@ -90,7 +90,7 @@ def resumable(folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if not folder.holds_a_run or folder.is_finished:
+        if not folder.contains_run or folder.is_finished:
             raise
         interrupted = Interrupted(signal.SIGINT)
         log.info(f"{interrupted}; continue with: informer train resume={folder.path}")

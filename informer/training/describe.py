@@ -167,7 +167,7 @@ def checkpoint_facts(settings: TrainConfig, data: Data) -> dict[str, Any]:
         "frequency": data.frequency.code,
         "scaler": data.scaler.state(),
         "data": data_facts(data)
-        | {NAMES: list(data.known), "non_negative": non_negative(settings, data)}
+        | {NAMES: list(data.trained_series), "non_negative": non_negative(settings, data)}
         | ({STATIC: list(data.columns.static_covariates)} if data.columns.static_covariates else {})
         | ({CATEGORIES: {name: list(labels) for name, labels in data.categories.items()}} if data.categories else {})
         | ({ATTRIBUTES: data.attributes.to_plain()} if data.attributes else {}),

@@ -31,7 +31,7 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
     Raises:
         InputError: see `build_model`; or `series_embedding` for a single series.
     """
-    if isinstance(settings.model, InformerConfig) and settings.model.series_embedding and not data.known:
+    if isinstance(settings.model, InformerConfig) and settings.model.series_embedding and not data.trained_series:
         raise InputError("model.series_embedding: expected several series (dataset.series_col), found one")
     return build_model(settings.model, dims_of(data), **_slots(settings), quantiles=settings.loss.quantiles)
 
@@ -51,7 +51,7 @@ def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: C
         mark_sizes=dims_of(data).mark_sizes,
         same_calendar=mark_fields(data.frequency, data.calendar) == older_marks,
         slots=_slots(settings),
-        trained=Trained(data.known, data.categories, data.masked),
+        trained=Trained(data.trained_series, data.categories, data.masked),
     )
 
 

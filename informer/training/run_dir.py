@@ -102,7 +102,7 @@ class RunFolder:
         """Raise an InputError if the folder contains a run, or a file that a run would overwrite."""
         if process_rank() > 0:
             return
-        if self.holds_a_run:
+        if self.contains_run:
             raise InputError(
                 f"run_dir={self.path}: expected a new folder, found a run in it; choose another, or resume={self.path}"
             )
@@ -123,7 +123,7 @@ class RunFolder:
         path = resolve_latest(path)
         place = (path if path.is_dir() else path.parent).resolve()  # follows a link `latest`
         folder = cls(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place)
-        if not path.exists() or not folder.holds_a_run:
+        if not path.exists() or not folder.contains_run:
             raise InputError(f"resume={path}: expected a run directory or its {LAST}, found no run there")
         if "parent" in folder.facts():
             raise InputError(
@@ -133,7 +133,7 @@ class RunFolder:
         return folder
 
     @property
-    def holds_a_run(self) -> bool:
+    def contains_run(self) -> bool:
         """Whether the folder contains a run."""
         return (self.path / CONFIG).exists()
 

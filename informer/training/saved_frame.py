@@ -39,7 +39,7 @@ def saved_table(table: pd.DataFrame, path: Path) -> Iterator[Provenance]:
     try:
         yield Provenance(path, hashlib.sha256(content).hexdigest())
     except InputError:
-        if not RunFolder(path.parent).holds_a_run:
+        if not RunFolder(path.parent).contains_run:
             path.unlink()
         raise
 

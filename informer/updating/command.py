@@ -59,17 +59,17 @@ class Older:
 
     Args:
         path: its folder.
-        saved: its scored checkpoint.
+        checkpoint: its scored checkpoint.
         settings: its configuration.
         rows: its last rows.
-        kept: its saved moments and calibration errors, to which later ones are added.
+        state: its saved moments and calibration errors, to which later ones are added.
     """
 
     path: Path
-    saved: Checkpoint
+    checkpoint: Checkpoint
     settings: TrainConfig
     rows: list[Series]
-    kept: UpdateState
+    state: UpdateState
 
 
 def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evaluation:
@@ -87,8 +87,8 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
     with folder.claimed("output"), logging_to(console) as keep_log_in:
         folder.check_new()
         older = read_older(settings)
-        dataset = input_dataset(older.settings.dataset, settings.input or "", settings.dataset, older.saved)
-        saved, where = older.saved, settings.input or ""
+        dataset = input_dataset(older.settings.dataset, settings.input or "", settings.dataset, older.checkpoint)
+        saved, where = older.checkpoint, settings.input or ""
         newer = read_rows(older.settings, dataset, saved)
         fix = None if settings.dataset.fill else "add them, or set dataset.fill=ffill|linear|zero"
         rows = joined(older.rows, newer, fix=fix, where=where)
@@ -100,7 +100,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
         facts = {"seed": new_settings.seed, "data": data_facts(data), "parent": _parent(older, rows, where)}
         folder.begin(new_settings, provenance() | facts)
         with folder.as_latest():
-            evaluation = _fit_and_score(settings, older, new_settings, Later(data, rows.known), folder, console)
+            evaluation = _fit_and_score(settings, older, new_settings, Later(data, rows.n_old), folder, console)
         folder.finish()
         log.info(f"updated in {time.monotonic() - began:.1f} s: {folder.path}")
         log.info(f"next: informer predict checkpoint={folder.path} input=FILE.csv output=forecasts")
@@ -109,7 +109,7 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
 
 def _rows_again(settings: TrainConfig, older: Older, rows: Rows, folder: RunFolder, device: torch.device) -> Data:
     """Write the rows to the folder of the new run, and read them as every later command does."""
-    saved, path = older.saved, folder.path / ROWS
+    saved, path = older.checkpoint, folder.path / ROWS
     table = rows_table(rows.panel, saved.categories, settings.dataset.series_col)
     write_atomic(path, table.to_csv(index=False))
     try:
@@ -198,7 +198,9 @@ def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFo
         )
     share, times = max(older.settings.pred_len, new // TEST_SHARE), rows.panel[0].timestamps
     split = SplitConfig(kind=SplitKind.dates, train=str(times[-2 * share]), val=str(times[-share]), test=None)
-    dataset = rows_dataset(older.settings.dataset, folder.path / ROWS, rows_format(older.saved, older.settings), split)
+    dataset = rows_dataset(
+        older.settings.dataset, folder.path / ROWS, rows_format(older.checkpoint, older.settings), split
+    )
     dataset = replace(dataset, fill=settings.dataset.fill, max_gap=settings.dataset.max_gap)
     return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
 
@@ -218,7 +220,7 @@ def _parent(older: Older, rows: Rows, where: str) -> dict[str, Any]:
         "run": str(older.path),
         "digest": saved_digest(older.path / BEST),
         "kept": update_state.saved_digest(older.path),
-        "data_sha256": older.saved.data["sha256"],
+        "data_sha256": older.checkpoint.data["sha256"],
         "updates": 1 + before.get("updates", 0),
         "input": where,
         "input_sha256": files_sha256([expanded(where)]),
@@ -231,10 +233,10 @@ def _fit_and_score(
     settings: UpdateConfig, older: Older, new_settings: TrainConfig, later: Later, folder: RunFolder, console: Console
 ) -> Evaluation:
     """Fit, calibrate, score and save."""
-    saved, data = older.saved, later.data
+    saved, data = older.checkpoint, later.data
     model = restore_model(saved).to(data.train.starts.device)
     shares = Shares.from_plain(saved.data[COMBINED]) if COMBINED in saved.data else Shares()
-    linear_part, training = LinearPart.of(older.kept, shares, data), _training(older)
+    linear_part, training = LinearPart.of(older.state, shares, data), _training(older)
     if linear_part is not None:
         linear_part.give(model, linear_part.sums(later.runs_before_test))
     if settings.steps:
@@ -243,7 +245,7 @@ def _fit_and_score(
         training = tuned(model, new_settings, data, training, steps=settings.steps, lr=lr, console=console)
     errors = (
         newest_errors(
-            older.kept.errors, later_errors(model, new_settings, later, linear_part, is_tuned=bool(settings.steps))
+            older.state.errors, later_errors(model, new_settings, later, linear_part, is_tuned=bool(settings.steps))
         )
         if new_settings.trainer.calibration
         else None
@@ -259,8 +261,8 @@ def _fit_and_score(
     evaluation = replace(
         evaluation, notes=(*evaluation.notes, _baseline_note(data), _before(older, new_settings, data))
     )
-    kept_fit = older.kept.fit if linear_part is None else _refit(best, model, linear_part, later, folder)
-    update_state.save(folder.path, UpdateState(kept_fit, older.kept.repeated, errors))
+    kept_fit = older.state.fit if linear_part is None else _refit(best, model, linear_part, later, folder)
+    update_state.save(folder.path, UpdateState(kept_fit, older.state.repeated, errors))
     evaluation.save(folder.path)
     console.print(evaluation.table())
     for line in [*evaluation.remarks, evaluation.verdict]:
@@ -275,7 +277,7 @@ def _refit(best: Checkpoint, model: ForecastModel, linear_part: LinearPart, late
     facts = best.data | {REFITTED: int(sums.pooled.windows), UNTIL: update_state.last_time(later.data)}
     checkpoint.save(folder.path / REFIT, replace(best, weights=model.state_dict(), data=facts))
     log.info(f"linear maps: {windows_of(later.runs)} windows added to those of the older run, none fitted twice")
-    return replace(linear_part.kept, sums=sums)
+    return replace(linear_part.kept_fit, sums=sums)
 
 
 def _training(older: Older) -> dict[str, Any] | None:

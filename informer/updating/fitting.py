@@ -33,11 +33,11 @@ class Later:
 
     Args:
         data: older and later rows.
-        known: number of older rows of each series.
+        n_old: number of older rows of each series.
     """
 
     data: Data
-    known: Sequence[int]
+    n_old: Sequence[int]
 
     @property
     def firsts(self) -> list[int]:
@@ -57,7 +57,7 @@ class Later:
     def until(self, stops: Sequence[int]) -> list[Run]:
         """Windows that end before these rows of each series."""
         rows, runs = self.data.sizes.rows, []
-        for number, (first, n_known, stop) in enumerate(zip(self.firsts, self.known, stops, strict=True)):
+        for number, (first, n_known, stop) in enumerate(zip(self.firsts, self.n_old, stops, strict=True)):
             begin, end = first + max(n_known - rows + 1, 0), first + stop - rows + 1
             if begin < end:
                 runs.append(Run(number, begin, end))
@@ -67,7 +67,7 @@ class Later:
         """Those of `windows` whose whole horizon is in later rows."""
         starts = windows.starts
         series = windows.series(torch.arange(len(windows)))
-        least = torch.tensor([first + n_known for first, n_known in zip(self.firsts, self.known, strict=True)])
+        least = torch.tensor([first + n_known for first, n_known in zip(self.firsts, self.n_old, strict=True)])
         return windows.at(starts[starts + self.data.sizes.first >= least.to(starts.device)[series]])
 
 
@@ -76,12 +76,12 @@ class LinearPart:
     """The linear maps of a model, fitted from the saved moments of a run and later windows.
 
     Args:
-        kept: fit of the older run.
+        kept_fit: fit of the older run.
         fit: fit on the later rows.
         shares, repeated: weights of the forecast combination, and the rows its seasonal naive repeats.
     """
 
-    kept: KeptFit
+    kept_fit: KeptFit
     fit: LinearFit
     shares: Shares
     repeated: Sequence[int] | None
@@ -96,17 +96,17 @@ class LinearPart:
 
     def sums(self, runs: Sequence[Run]) -> Sums:
         """Moments of the older windows plus those of `runs`."""
-        return self.kept.sums + self.fit.sums(self.kept.strengths, runs)
+        return self.kept_fit.sums + self.fit.sums(self.kept_fit.strengths, runs)
 
     def without(self, sums: Sums, runs: Sequence[Run]) -> Sums:
         """`sums` minus the moments of `runs`."""
-        return sums - self.fit.sums(self.kept.strengths, runs)
+        return sums - self.fit.sums(self.kept_fit.strengths, runs)
 
     def give(self, model: ForecastModel, sums: Sums) -> None:
         """Set the model's maps to those fitted from these moments."""
         maps = maps_of(model)
         assert maps is not None, "only runs with linear maps save moments"
-        fold(self.fit.fit_from(self.kept.strengths, sums), maps)
+        fold(self.fit.fit_from(self.kept_fit.strengths, sums), maps)
         repeated = None if self.repeated is None else torch.tensor(self.repeated)
         apply(maps, self.shares, repeated)  # the weight of the network is in the checkpoint already
 

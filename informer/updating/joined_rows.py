@@ -31,14 +31,14 @@ class Rows:
 
     Args:
         panel: in the order of training, with category codes.
-        known: number of rows of each series that the older run had.
+        n_old: number of rows of each series that the older run had.
         changed: number of common rows with different values.
         compared: number of common rows.
         not_compared: number of rows of the newer file before the saved ones.
     """
 
     panel: list[Series]
-    known: list[int]
+    n_old: list[int]
     changed: int = 0
     compared: int = 0
     not_compared: int = 0
@@ -46,7 +46,7 @@ class Rows:
     @property
     def new(self) -> list[int]:
         """Number of later rows of each series."""
-        return [len(series) - n_known for series, n_known in zip(self.panel, self.known, strict=True)]
+        return [len(series) - n_known for series, n_known in zip(self.panel, self.n_old, strict=True)]
 
 
 def read_rows(settings: TrainConfig, dataset: DatasetConfig, checkpoint: Checkpoint) -> list[Series]:
@@ -80,7 +80,7 @@ def input_dataset(
         frequency=checkpoint.frequency,
         timezone=trained.timezone or checkpoint.data.get("timezone"),
     )
-    return input_format.over(as_trained)
+    return input_format.applied_to(as_trained)
 
 
 def joined(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None, where: str) -> Rows:
@@ -116,7 +116,7 @@ def joined(older: Sequence[Series], newer: Sequence[Series], *, fix: str | None,
         times = pd.DatetimeIndex(old.timestamps.append(new.timestamps[after:]))
         panel.append(replace(old, timestamps=times, values=np.concatenate([old.values, new.values[after:]])))
     n_known = [len(series) for series in older]
-    return Rows(panel=panel, known=n_known, changed=changed, compared=compared, not_compared=not_compared)
+    return Rows(panel=panel, n_old=n_known, changed=changed, compared=compared, not_compared=not_compared)
 
 
 def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: str) -> None:

@@ -77,7 +77,7 @@ def observe(model: TrainedModel, panel: Sequence[Series], until: str, batch_size
     pairs = list(zip(panel, firsts, strict=True))
     before = [replace(series, timestamps=series.timestamps[:n], values=series.values[:n]) for series, n in pairs]
     baselines = bounded(baselines_before(model, with_columns(before, model.columns.inputs)), model.model)
-    level = LEVEL if model.calibration is not None and model.calibration.holds(LEVEL) else None
+    level = LEVEL if model.calibration is not None and model.calibration.supports(LEVEL) else None
     half = None if level is None or model.calibration is None else model.calibration.half_width(level)
     series_watched = []
     for series, first in pairs:
@@ -139,7 +139,7 @@ def findings(model: TrainedModel, series: Sequence[Watched]) -> Findings:
     name, horizon, times = model.model.family, model.sizes.pred_len, _origin_times(series)
     errors = {key: _over_time(times, series, [member.errors[key] for member in series]) for key in series[0].errors}
     inside = [block for member in series for block in member.inside[::horizon]]
-    has_intervals = model.calibration is not None and model.calibration.holds(LEVEL)
+    has_intervals = model.calibration is not None and model.calibration.supports(LEVEL)
     return Findings(
         model=name,
         errors=errors,

@@ -109,7 +109,7 @@ def data_line(plan: Plan) -> str:
         if target is None
         else f"{target} from {counted(len(series.columns), 'column')}"
     )
-    written = f"; {plan.subject.written}" if plan.subject.written else ""
+    written = f"; {plan.subject.format_note}" if plan.subject.format_note else ""
     return f"{rows}{several}, {_span(first, last)}; {'columns' if target is None else 'target'} {names}{written}"
 
 

@@ -126,7 +126,7 @@ def _explained_how_to_continue(
     try:
         yield
     except (Interrupted, KeyboardInterrupt) as stopped:
-        if not folder.holds_a_run:
+        if not folder.contains_run:
             raise
         interrupted = stopped if isinstance(stopped, Interrupted) else Interrupted(signal.SIGINT)
         say(console, f"{interrupted}; saved")
@@ -155,7 +155,7 @@ def _announce(planned: Plan, console: Console, *, several: bool) -> None:
 def _levels(run: Path, requested: Sequence[int]) -> list[int]:
     """The interval levels for which the model was calibrated."""
     calibration = saved_calibration(checkpoint.load(run))
-    return [level for level in requested if calibration is not None and calibration.holds(level)]
+    return [level for level in requested if calibration is not None and calibration.supports(level)]
 
 
 def _predict(planned: Plan, run: Path, levels: Sequence[int], settings: ForecastConfig) -> tuple[Path, int]:

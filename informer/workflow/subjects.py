@@ -30,7 +30,7 @@ class Subject:
         dataset: settings for reading it, with the repairs it needs, and its address if it is remote.
         panel: its series.
         n_files: number of files.
-        written: format of the first file, if unusual.
+        format_note: format of the first file, if unusual.
         unused: text columns of the first file that are not used.
         repairs: descriptions of the repairs.
     """
@@ -40,7 +40,7 @@ class Subject:
     dataset: DatasetConfig
     panel: Sequence[Series]
     n_files: int
-    written: str
+    format_note: str
     unused: Sequence[str]
     repairs: Sequence[str]
 
@@ -111,7 +111,7 @@ def _alone(survey: Survey, name: str) -> Subject:
         dataset=replace(survey.dataset, path=with_addresses(str(survey.path))),
         panel=survey.panel,
         n_files=1,
-        written=survey.written,
+        format_note=survey.format_note,
         unused=survey.unused,
         repairs=survey.repairs,
     )
@@ -131,7 +131,7 @@ def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) ->
         dataset=replace(dataset, path=with_addresses(pattern), exclude_files=[*dataset.exclude_files, *excluded]),
         panel=panel,
         n_files=len(surveys),
-        written=surveys[0].written,
+        format_note=surveys[0].format_note,
         unused=surveys[0].unused,
         repairs=[line for survey in surveys for line in survey.repairs],
     )

@@ -71,7 +71,7 @@ def check(older: Checkpoint, slots: dict[str, Any], kept_inside: set[str]) -> Tr
         is_kept = not name.startswith(inner) or name in kept_inside
         expected: Tensor = older.weights[name] if is_kept else fresh[name]
         assert torch.equal(value, expected), name
-        assert (name in transfer.kept, name in transfer.fresh) == (is_kept, not is_kept), name
+        assert (name in transfer.copied, name in transfer.new) == (is_kept, not is_kept), name
     assert set(transfer.left_out) == set(older.weights) - set(found)
     assert transfer.swapped == [slot for slot in SLOTS if slots[slot] != older.config[slot]]
     return transfer
@@ -82,16 +82,16 @@ def test_every_mechanism_takes_the_place_of_full(slot: str, name: str) -> None:
     """Red if a mechanism with parameters is an error, or the weights of another slot are not loaded."""
     slots = nodes(**{slot: name})
     transfer = check(saved(nodes()), slots, set())
-    assert all(name.startswith(tuple(INNER[slot])) for name in transfer.fresh)
+    assert all(name.startswith(tuple(INNER[slot])) for name in transfer.new)
     learnt = {name for name, _ in network(slots, 0).named_parameters(remove_duplicate=False)}
-    assert (learnt & set(transfer.fresh)) == learnt - set(saved(nodes()).weights)
+    assert (learnt & set(transfer.new)) == learnt - set(saved(nodes()).weights)
     assert not transfer.left_out
 
 
 @pytest.mark.parametrize(("slot", "name"), PLACES)
 def test_full_takes_the_place_of_every_mechanism(slot: str, name: str) -> None:
     transfer = check(saved(nodes(**{slot: name})), nodes(), set())
-    assert not transfer.fresh
+    assert not transfer.new
 
 
 @pytest.mark.parametrize(("slot", "name"), PLACES)
@@ -101,7 +101,7 @@ def test_the_same_mechanism_keeps_everything(slot: str, name: str) -> None:
     older = saved(slots)
     older.config[slot] = {"_target_": older.config[slot]["_target_"]} if name not in TWINS else older.config[slot]
     _, transfer = swapped(older, slots)
-    assert (transfer.fresh, transfer.left_out, transfer.swapped) == ([], [], [])
+    assert (transfer.new, transfer.left_out, transfer.swapped) == ([], [], [])
 
 
 TWINS = ("dot", "performer_trig", "sparse_strided", "synthesizer_dense", "sparse_fixed")

@@ -132,8 +132,8 @@ def test_a_series_without_a_value_has_the_scale_of_all() -> None:
     training = {"a": rng.normal(5, 3, (40, 2)), "b": rng.normal(1, 2, (30, 2))}
     training["b"][:, 1] = np.nan
     found = PanelScaler.fit(ScalerConfig(per_series=True), training)
-    assert found.own["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
-    assert found.own["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
+    assert found.by_series["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
+    assert found.by_series["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
     assert np.isfinite(PanelScaler.from_state(found.state()).of("new", np.full((5, 2), np.nan)).center).all()
 
 

@@ -33,7 +33,7 @@ def test_only_targets_without_negative_values_are_transformed(transform: Transfo
     rooted = np.column_stack([ROOTS[transform](VALUES[:, 0]), VALUES[:, 1:]])
     np.testing.assert_allclose(scaler.transform(VALUES), StandardScaler().fit_transform(rooted), atol=1e-12)
     np.testing.assert_allclose(scaler.inverse(scaler.transform(VALUES)), VALUES, atol=1e-12)
-    np.testing.assert_allclose(scaler.plain, VALUES.std(axis=0))
+    np.testing.assert_allclose(scaler.untransformed_scale, VALUES.std(axis=0))
 
 
 def test_values_below_zero_after_training_come_back() -> None:
@@ -61,7 +61,7 @@ def test_series_have_their_own_scales_and_one_transform() -> None:
         expected = (roots - roots.mean()) / roots.std()
         np.testing.assert_allclose(panel.of(name, rows).transform(rows)[:, 0], expected, atol=1e-12)
     parts["c"] = -parts["c"]
-    assert all(scaler.power is None for scaler in fitted(Transform.sqrt, **parts).own.values())
+    assert all(scaler.power is None for scaler in fitted(Transform.sqrt, **parts).by_series.values())
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_errors_are_those_of_the_data_in_units_of_their_spread() -> None:
     scaler = fitted(Transform.sqrt).of("x", VALUES)
     actual, forecast = VALUES[:6], VALUES[6:12] + 1.0
     scaled = [torch.from_numpy(scaler.transform(part))[None] for part in (forecast, actual)]
-    parts = (scaler.center, scaler.scale, scaler.power, scaler.plain)
+    parts = (scaler.center, scaler.scale, scaler.power, scaler.untransformed_scale)
     errors = Errors(MaseScale(torch.ones(3), torch.ones(3)))
     errors.add(*scaled, Units(*(torch.from_numpy(part)[None] for part in parts)))
     assert errors.original.overall()["mae"] == pytest.approx(np.abs(forecast - actual).mean())

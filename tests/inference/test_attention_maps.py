@@ -51,7 +51,7 @@ def softmax_rows(
 
 def test_first_layers_against_their_projections(model: Informer, batch: Batch) -> None:
     """Red if a map is of another layer, head or window, or of training mode."""
-    maps = {each.place: each for each in attention_maps(model.train(), batch)}
+    maps = {each.layer_name: each for each in attention_maps(model.train(), batch)}
     sizes = {"encoder 1.1": (14, 14), "encoder 1.2": (7, 7), "encoder 2.1": (7, 7), "decoder 1": (9, 9)}
     sizes["cross 1"] = (4, 14)
     assert {place: each.lengths for place, each in maps.items()} == sizes
@@ -92,7 +92,7 @@ def test_layers_too_large_for_memory_are_left_out_and_told(
     monkeypatch.setattr(module, "MAX_WEIGHTS", 3 * 9 * 9)
     with caplog.at_level(logging.WARNING):
         maps = attention_maps(model, batch)
-    assert [each.place for each in maps] == ["encoder 1.2", "encoder 2.1", "decoder 1", "cross 1"]
+    assert [each.layer_name for each in maps] == ["encoder 1.2", "encoder 2.1", "decoder 1", "cross 1"]
     assert caplog.messages == ["encoder 1.1: 3 maps of 14 x 14 do not fit into memory and are skipped"]
 
 

@@ -46,13 +46,13 @@ def forecast_bytes(forecaster: Forecaster, checkpoint: Path, path: Path, named: 
     """Content of the file that a job writes for one file."""
     job = Job(
         checkpoint=checkpoint,
-        written=InputFormat(**named),
+        input_format=InputFormat(**named),
         future=None,
         horizon=None,
         levels=(),
         writer=Writer(folder=path.parent / "out", format=Format.csv, plots=False),
         batch_size=1,
-        many=False,
+        has_many_inputs=False,
     )
     (row,), _ = forecast_files(forecaster.trained, job, [InputFile(path, "table")])
     assert row.status == "ok", row.message

@@ -114,9 +114,9 @@ def test_extended_moments_are_those_of_all_windows(runs: Path) -> None:
     before = model.model.state_dict()["own"].clone()
     for stop in (SEQ + PRED + 10, 200, 201, 201, ROWS):
         refits.until(panel[0].timestamps[stop - 1])
-        layout = Layout(SEQ, PRED, refit.kept.features, refit.kept.season, refit.kept.repeated)
+        layout = Layout(SEQ, PRED, refit.kept_fit.features, refit.kept_fit.season, refit.kept_fit.repeated)
         assert refits.sums is not None
-        found, expected = fit_shared(refits.sums.pooled, layout, refit.kept.strengths[0]), ridge(values[:stop])
+        found, expected = fit_shared(refits.sums.pooled, layout, refit.kept_fit.strengths[0]), ridge(values[:stop])
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
         whole = expected + (1 - expected.sum(axis=0)) / SEQ
         np.testing.assert_allclose(refits.model.model.state_dict()["own"][0], whole, atol=1e-6)
@@ -181,7 +181,7 @@ def test_series_share_a_map_of_all_rows_before(runs: Path, folder: Path) -> None
     refits, products = Refits(model, panel, refit), np.zeros((SEQ + PRED, SEQ + PRED))
     refits.until(pd.Timestamp(parts["a"]["date"][260]))
     refits.until(pd.Timestamp(parts["a"]["date"][310]))
-    for name, weight in zip("ab", refit.kept.weights, strict=True):
+    for name, weight in zip("ab", refit.kept_fit.weights, strict=True):
         values = scaled(parts[name]["price"].to_numpy())[cut[name].index]
         rows = np.lib.stride_tricks.sliding_window_view(values[cut[name].index <= 310], SEQ + PRED)
         products += weight * rows.T @ rows

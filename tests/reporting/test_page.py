@@ -111,7 +111,7 @@ def test_few_pairs_are_all_held_and_of_many_the_worst_best_and_some_between() ->
     assert errors == sorted(errors, reverse=True)
     assert errors[:16] == [9999.0 - i for i in range(16)]
     assert errors[-16:] == [5015.0 - i for i in range(16)]
-    assert "48 of 5,000 series" in many.why
+    assert "48 of 5,000 series" in many.reason
 
 
 def test_the_target_is_held_whatever_its_error() -> None:

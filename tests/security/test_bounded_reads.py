@@ -203,5 +203,5 @@ def test_whatever_a_file_does_the_others_are_forecast(
 def test_a_model_does_not_raise_the_limits() -> None:
     """They are the user's; a checkpoint may be from anyone."""
     of_model = DatasetConfig(max_file_mb=1e9, max_line_mb=1e9, max_cell=1)
-    assert InputFormat().over(of_model).limits == LIMITS
-    assert InputFormat(max_line_mb=3.0).over(of_model).limits == Limits(line_mb=3.0)
+    assert InputFormat().applied_to(of_model).limits == LIMITS
+    assert InputFormat(max_line_mb=3.0).applied_to(of_model).limits == Limits(line_mb=3.0)

@@ -76,7 +76,7 @@ class ReadSpec:
         frequency: the expected step; None: inferred.
         repairs: repairs before the checks.
         history: number of rows needed from the end; of older rows only the times are read and checked. None: all rows.
-        known: cache of time columns.
+        times_cache: cache of time columns.
     """
 
     time_format: str | None
@@ -85,7 +85,7 @@ class ReadSpec:
     frequency: str | None
     repairs: Repairs
     history: int | None
-    known: TimesCache = field(default_factory=TimesCache)
+    times_cache: TimesCache = field(default_factory=TimesCache)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec,
     n = len(table.frame) if spec.history is None or spec.repairs else min(spec.history, len(table.frame))
     with report.gathering():
         # from all rows, since the last ones may be ambiguous
-        time_format, times = spec.known.times_of(table, time_col, spec)
+        time_format, times = spec.times_cache.times_of(table, time_col, spec)
         rows, text = read_cells(table, time_col, columns, times[len(times) - n :])
-        if (step := spec.known.step_of(times, spec)) is not None:
+        if (step := spec.times_cache.step_of(times, spec)) is not None:
             check_cells(rows, text, spec.repairs.for_cells, report)
             return Examined(rows, step, time_format, len(rows))
         unread = table.cells(time_col, np.flatnonzero(times.isna()))
@@ -121,7 +121,7 @@ def examine(table: Table, time_col: str, columns: Sequence[str], spec: ReadSpec,
         all_rows = Rows(table.name, time_col, (), times, np.empty((len(times), 0)), lines)
         examined = _examine_rows(rows, all_rows, unread, text, spec, time_format, report)
         if examined.frequency is not None and not (spec.repairs or report.problems):
-            spec.known.keep_step(times, spec, examined.frequency)
+            spec.times_cache.keep_step(times, spec, examined.frequency)
         return examined
     rows, text = read_cells(table, time_col, columns, timeless(n))
     check_cells(rows, text, spec.repairs.for_cells, report)

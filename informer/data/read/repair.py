@@ -85,7 +85,7 @@ def _merged(rows: Rows, repairs: Repairs, report: Report) -> Rows:
     # sort=False: groups in the order of their first rows, like `kept`
     means = pd.DataFrame(rows.values).groupby(rows.timestamps, sort=False).mean()
     values = means.to_numpy(copy=True)
-    codes = rows.places(repairs.categorical)
+    codes = rows.positions(repairs.categorical)
     values[:, codes] = merged.values[:, codes]
     return replace(merged, values=values)
 
@@ -138,7 +138,7 @@ def _kept(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Repo
     empty = np.isnan(rows.values)
     if not empty.any():
         return rows
-    values, codes, static = rows.values.copy(), rows.places(repairs.categorical), rows.places(repairs.static)
+    values, codes, static = rows.values.copy(), rows.positions(repairs.categorical), rows.positions(repairs.static)
     values[:, static] = pd.DataFrame(values[:, static]).ffill().bfill()
     values[:, codes] = np.nan_to_num(values[:, codes])
     gaps = np.isnan(values) & ~new[:, None]
@@ -161,7 +161,7 @@ def _filled(rows: Rows, new: Bool[np.ndarray, "t"], repairs: Repairs, report: Re
         Fill.linear: lambda: frame.interpolate(limit_area="inside"),
         Fill.zero: lambda: frame.fillna(0.0),
     }[fill]()
-    codes = rows.places(repairs.categorical)
+    codes = rows.positions(repairs.categorical)
     filled.iloc[:, codes] = frame.iloc[:, codes].ffill()
     values = np.where(_in_long_run(empty, repairs.max_gap), np.nan, filled.to_numpy())
     was_filled = empty & ~np.isnan(values) & ~new[:, None]

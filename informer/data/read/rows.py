@@ -38,7 +38,7 @@ class Rows:
         """The last n rows, or all if there are fewer."""
         return self if len(self) <= n else self.take(slice(-n, None))
 
-    def places(self, names: Sequence[str]) -> list[int]:
+    def positions(self, names: Sequence[str]) -> list[int]:
         """Indices of the columns with these names."""
         return [position for position, column in enumerate(self.columns) if column in names]
 

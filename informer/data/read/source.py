@@ -210,7 +210,7 @@ def inspect_table(
             frequency=config.frequency,
             repairs=config.repairs,
             history=history,
-            known=times_cache or TimesCache(),
+            times_cache=times_cache or TimesCache(),
         )
         examined = examine(table, time_col, columns, spec, report)
         if examined is None:

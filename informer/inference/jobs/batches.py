@@ -42,7 +42,7 @@ class Job:
 
     Args:
         checkpoint: file of the model.
-        written: format of the files, if different from the training data.
+        input_format: format of the files, if different from the training data.
         future: file of future covariates for all files, or one per file by name; None if the model has none, or the
             files contain them.
         horizon: rows to forecast; None: pred_len.
@@ -51,11 +51,11 @@ class Job:
         levels: interval levels in percent.
         writer: writes the forecasts.
         batch_size: series per batch of the model.
-        many: whether the input is a folder or pattern.
+        has_many_inputs: whether the input is a folder or pattern.
     """
 
     checkpoint: Path
-    written: InputFormat
+    input_format: InputFormat
     future: Path | Mapping[str, Path] | None
     horizon: int | None
     rolling: "Rolling | None" = None
@@ -63,12 +63,12 @@ class Job:
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int
-    many: bool
+    has_many_inputs: bool
 
     @property
     def attributes(self) -> Path | None:
         """The file of attributes of the series, if any."""
-        return None if self.written.attributes is None else expanded(self.written.attributes)
+        return None if self.input_format.attributes is None else expanded(self.input_format.attributes)
 
     def check(self, model: TrainedModel) -> None:
         """Raise an InputError if no file can be forecast with these settings."""
@@ -80,18 +80,18 @@ class Job:
 
     def shared_future(self, model: TrainedModel) -> Futures | None:
         """Future covariates shared by all files, if any."""
-        return model.reader.future_file(self.future, self.written) if isinstance(self.future, Path) else None
+        return model.reader.future_file(self.future, self.input_format) if isinstance(self.future, Path) else None
 
     def own_future(self, model: TrainedModel, source: InputFile) -> Futures | None:
         """Future covariates of one file, if each file has its own."""
         path = self.future[source.name] if isinstance(self.future, Mapping) else None
-        return None if path is None else model.reader.future_file(path, self.written)
+        return None if path is None else model.reader.future_file(path, self.input_format)
 
     def name_in_long(self, source: InputFile, series: Series) -> str:
         """Name of a series in the table of all files (format=long)."""
         if series.series_col is None:
             return source.name
-        return f"{source.name}/{series.name}" if self.many else series.name
+        return f"{source.name}/{series.name}" if self.has_many_inputs else series.name
 
     def files_of(self, source: InputFile) -> list[str]:
         """Files written for one input file, relative to the output folder, the forecasts first."""
@@ -110,7 +110,10 @@ class Job:
         outputs = [output for source in sources for output in self.files_of(source)]
         check_no_input_overwritten(
             [self.checkpoint, *(source.path for source in sources), *futures],
-            (self.writer.folder / output for output in dict.fromkeys((*outputs, *((SUMMARY,) if self.many else ())))),
+            (
+                self.writer.folder / output
+                for output in dict.fromkeys((*outputs, *((SUMMARY,) if self.has_many_inputs else ())))
+            ),
             "output",
         )
 
@@ -121,7 +124,7 @@ class Job:
             "checkpoint": file_sha256(self.checkpoint),
             "future": {name: file_sha256(path) for name, path in futures.items()},
             "attributes": None if self.attributes is None else file_sha256(self.attributes),
-            "written": asdict(self.written),
+            "written": asdict(self.input_format),
             "horizon": self.horizon,
             "rolling": None if self.rolling is None else asdict(self.rolling),
             "refit_every": None if self.refit is None else self.refit.every,
@@ -136,7 +139,7 @@ class Done(NamedTuple):
     """Outcome of a chunk: one row per file, and with format=long its part of the table."""
 
     rows: list[Row]
-    long: str
+    long_table: str
 
 
 Engine = Callable[[Job, Iterable[Chunk]], Iterator[Done]]
@@ -166,7 +169,7 @@ def forecast_files(model: TrainedModel, job: Job, sources: Chunk) -> Done:
     shared = job.shared_future(model)
     for source in sources:
         with _noting(job, rows, source):
-            panel = model.reader.file(source.path, job.written, source.name)
+            panel = model.reader.file(source.path, job.input_format, source.name)
             rows[source] = _read(rows[source], panel)
             histories[source] = History(panel, _known_ahead(model, job, panel, shared or job.own_future(model, source)))
     written: dict[str, Forecast] = {}
@@ -181,7 +184,7 @@ class History(NamedTuple):
     """The series of a file, and the future covariates of each, if any."""
 
     series: list[Series]
-    ahead: list[Future]
+    futures: list[Future]
 
 
 @contextmanager
@@ -196,7 +199,7 @@ def _noting(job: Job, rows: dict[InputFile, Row], source: InputFile) -> Iterator
             message = f"{source.path}: out of memory; use a smaller file, a smaller batch_size or a shorter horizon"
             rows[source] = replace(rows[source], status=ERROR, message=message)
             return
-        if not job.many:
+        if not job.has_many_inputs:
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]
         message = f"{source.path}: {type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {error}"
@@ -210,16 +213,16 @@ def _forecasts_of(
     try:
         together = [series for history in histories.values() for series in history.series]
         forecasts = iter(
-            _forecasts(model, job, together, [future for history in histories.values() for future in history.ahead])
+            _forecasts(model, job, together, [future for history in histories.values() for future in history.futures])
         )
         return {source: list(islice(forecasts, len(history.series))) for source, history in histories.items()}
     except Exception:
-        if not job.many:
+        if not job.has_many_inputs:
             raise
     by_file: dict[InputFile, list[Forecast]] = {}
     for source, history in histories.items():
         with _noting(job, rows, source):
-            by_file[source] = list(_forecasts(model, job, history.series, history.ahead))
+            by_file[source] = list(_forecasts(model, job, history.series, history.futures))
     return by_file
 
 
@@ -233,7 +236,7 @@ def _known_ahead(model: TrainedModel, job: Job, series: Sequence[Series], future
 
 def _forecasts(model: TrainedModel, job: Job, series: Sequence[Series], ahead: Sequence[Future]) -> Iterator[Forecast]:
     """Forecasts in batches of fixed size, so that no result depends on the number of other series."""
-    at_once = job.batch_size if job.many or len(series) > 1 else 1
+    at_once = job.batch_size if job.has_many_inputs or len(series) > 1 else 1
     for first in range(0, len(series), at_once):
         batch = slice(first, first + at_once)
         yield from model.forecast(
@@ -248,7 +251,7 @@ def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     assert job.rolling is not None, "see `forecast_files`"
     rows = {source: _new_row(source)}
     with _noting(job, rows, source):
-        panel = model.reader.file(source.path, job.written, source.name, ahead=model.reach(job.horizon))
+        panel = model.reader.file(source.path, job.input_format, source.name, ahead=model.reach(job.horizon))
         rows[source] = _read(rows[source], panel)
         output, left_out = write_rolled(
             model, panel, source.name, rolling=job.rolling, writer=job.writer, refit=job.refit

@@ -101,7 +101,7 @@ def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -
         raise InputError(f"plot_series={unknown[0]}: no such file in {settings.input}, expected some of {names}")
     return Job(
         checkpoint=checkpoint.locate(located(settings)),
-        written=settings.dataset,
+        input_format=settings.dataset,
         future=None if settings.future is None else match_futures(settings.future, sources),
         horizon=settings.horizon,
         rolling=rolling,
@@ -115,7 +115,7 @@ def _job(settings: PredictConfig, sources: Sequence[InputFile], *, many: bool) -
             series=() if many else plotted,
         ),
         batch_size=settings.batch_size,
-        many=many,
+        has_many_inputs=many,
     )
 
 

@@ -31,13 +31,13 @@ class Refit:
 
     Args:
         every: origins between two fits.
-        kept: fit of the run, for its penalty strengths; its moments are not used, since they include later rows.
+        kept_fit: fit of the run, for its penalty strengths; its moments are not used, since they include later rows.
         repeated: row of the history that the seasonal naive part of the forecast repeats at each step; None without
             such a part.
     """
 
     every: int
-    kept: KeptFit
+    kept_fit: KeptFit
     repeated: Sequence[int] | None
 
 
@@ -72,8 +72,8 @@ class Refits:
         )
         if self._store.has_gaps:
             raise InputError("refit_every: expected no missing values; fill them: dataset.fill=linear")
-        self._kept, self._repeated = refit.kept, None if refit.repeated is None else torch.tensor(refit.repeated)
-        self._fit = refit.kept.fit(self._store, model.sizes, model.columns.positions(model.columns.targets))
+        self._kept, self._repeated = refit.kept_fit, None if refit.repeated is None else torch.tensor(refit.repeated)
+        self._fit = refit.kept_fit.fit(self._store, model.sizes, model.columns.positions(model.columns.targets))
         facts = model.checkpoint.data
         self._shares = Shares.from_plain(facts[COMBINED]) if COMBINED in facts else Shares()
         self._stops = [0] * len(self._panel)

@@ -50,8 +50,8 @@ def track_epoch(
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
         for each in attention_maps(model, window):
             names = ["validation window"]
-            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, place=each.place)
-            tracker.figure(f"attention/{each.place}", figure, epoch)
+            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, place=each.layer_name)
+            tracker.figure(f"attention/{each.layer_name}", figure, epoch)
 
 
 @torch.inference_mode()
@@ -73,7 +73,7 @@ def interval_curves(model: ForecastModel, data: Data, *, batch_size: int) -> dic
         n += counted
         observed = ~batch.target.isnan()
         for level in REPORTED_LEVELS:
-            if calibration is not None and calibration.holds(level):
+            if calibration is not None and calibration.supports(level):
                 half = (calibration.half_width(level) * calibration.unit(history).cpu()).to(forecast)
                 ends = ((forecast - half, 0.5 - level / 200), (forecast + half, 0.5 + level / 200))
                 both = sum(pinball(end, batch.target, share)[observed].mean() for end, share in ends)
