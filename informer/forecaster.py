@@ -19,7 +19,7 @@ from informer import checkpoint as checkpoints
 from informer.build import read_dataset, take_table
 from informer.checkpoint.paths import METRICS, forecasting_checkpoint, resolve_latest
 from informer.data.attributes import attributes_from
-from informer.data.read.given import Given, frame_of, like, path_of
+from informer.data.read.frames import Frame, frame_of, like, path_of
 from informer.data.read.table import table_of_frame
 from informer.errors import listed
 from informer.inference.estimator import (
@@ -91,7 +91,7 @@ class Forecaster:
 
     @OnClassOrInstance
     def fit(
-        self, frame: Given, *, attributes: Given | None = None, verbose: bool = False, **config: Any
+        self, frame: Frame, *, attributes: Frame | None = None, verbose: bool = False, **config: Any
     ) -> "Forecaster":
         """Train a model like `informer train`; called on the class or on an instance. Returns the forecaster.
 
@@ -150,13 +150,13 @@ class Forecaster:
 
     def predict(
         self,
-        frame: Given,
+        frame: Frame,
         *,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
-        future: Given | None = None,
+        future: Frame | None = None,
         dataset: Mapping[str, Any] | None = None,
-        attributes: Given | None = None,
+        attributes: Frame | None = None,
     ) -> Any:
         """Forecast the rows after the end of a table.
 
@@ -190,7 +190,7 @@ class Forecaster:
         return metrics_table(self._scores)
 
     def score(
-        self, frame: Given, *, horizon: int | None = None, stride: int | None = None, attributes: Given | None = None
+        self, frame: Frame, *, horizon: int | None = None, stride: int | None = None, attributes: Frame | None = None
     ) -> float:
         """Skill on the rows of `frame` after training, see `skill_of`; arguments as for `backtest`."""
         panel = panel_of(reader_with(self.trained.reader, attributes), frame, ahead=self.trained.reach(horizon))
@@ -198,12 +198,12 @@ class Forecaster:
 
     def plot(
         self,
-        frame: Given,
+        frame: Frame,
         *,
         series: str | None = None,
         horizon: int | None = None,
         intervals: int | Sequence[int] = (),
-        attributes: Given | None = None,
+        attributes: Frame | None = None,
     ) -> "Figure":
         """Plot history, forecast and intervals of one series, by default the first; arguments as for `predict`."""
         panel = panel_of(reader_with(self.trained.reader, attributes), frame)
@@ -211,20 +211,20 @@ class Forecaster:
 
     @overload
     def predict_many(
-        self, frames: Mapping[Key, Given], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
-        futures: Mapping[Key, Given] | None = None, attributes: Given | None = None,
+        self, frames: Mapping[Key, Frame], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
+        futures: Mapping[Key, Frame] | None = None, attributes: Frame | None = None,
     ) -> dict[Key, Any]: ...  # fmt: skip
 
     @overload
     def predict_many(
-        self, frames: Sequence[Given], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
-        futures: Sequence[Given] | None = None, attributes: Given | None = None,
+        self, frames: Sequence[Frame], *, horizon: int | None = None, intervals: int | Sequence[int] = (),
+        futures: Sequence[Frame] | None = None, attributes: Frame | None = None,
     ) -> list[Any]: ...  # fmt: skip
 
     def predict_many(
-        self, frames: Mapping[Key, Given] | Sequence[Given], *, horizon: int | None = None,
-        intervals: int | Sequence[int] = (), futures: Mapping[Key, Given] | Sequence[Given] | None = None,
-        attributes: Given | None = None,
+        self, frames: Mapping[Key, Frame] | Sequence[Frame], *, horizon: int | None = None,
+        intervals: int | Sequence[int] = (), futures: Mapping[Key, Frame] | Sequence[Frame] | None = None,
+        attributes: Frame | None = None,
     ) -> dict[Key, Any] | list[Any]:  # fmt: skip
         """`predict` for many tables, in batches; errors and other arguments as for `predict`.
 
@@ -254,7 +254,7 @@ class Forecaster:
 
     def backtest(
         self,
-        frame: Given,
+        frame: Frame,
         *,
         horizon: int | None = None,
         stride: int | None = None,
@@ -262,7 +262,7 @@ class Forecaster:
         adaptive: bool = False,
         refit_every: int | None = None,
         start: str | None = None,
-        attributes: Given | None = None,
+        attributes: Frame | None = None,
     ) -> Any:
         """Rolling-origin forecasts of a table, with the actual values.
 
@@ -293,6 +293,5 @@ class Forecaster:
         is_cut = start is not None or refit is not None
         firsts = [first_origin(model, series, start) for series in panel] if is_cut else None
         refits = None if refit is None else Refits(model, panel, refit)
-        return like(
-            frame, pd.concat(roll_panel(model, panel, how, first_rows=firsts, refits=refits), ignore_index=True)
-        )
+        tables = roll_panel(model, panel, how, first_rows=firsts, refits=refits)
+        return like(frame, pd.concat(tables, ignore_index=True))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from informer import Forecaster
-from informer.data.read.given import frame_of, like
+from informer.data.read.frames import frame_of, like
 from informer.errors import InputError
 
 pl = pytest.importorskip("polars")

@@ -15,7 +15,6 @@ from informer.data.categories import Trained, renumbered, trained_labels
 from informer.data.columns import Columns, Roles
 from informer.data.gaps import masks_of
 from informer.data.panel import divide
-from informer.data.parts import WindowCutter
 from informer.data.provenance import Provenance
 from informer.data.read.categories import Labels
 from informer.data.read.frequency import Frequency
@@ -24,6 +23,7 @@ from informer.data.scaler import PanelScaler, Scaler
 from informer.data.sources import Source, read_source
 from informer.data.split import Split
 from informer.data.store import build_store
+from informer.data.window_cutter import WindowCutter
 from informer.data.windows import Windows
 from informer.errors import InputError, listed
 
@@ -153,9 +153,7 @@ def lay_out(
     names, categories, *_ = trained or Trained(_names(panel), trained_labels(panel, splits, source.labels))
     panel = renumbered(panel, source.labels, categories)
     scaler, scalers = _scalers(scaler, panel, splits, source)
-    store = build_store(
-        panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained_series=names
-    )
+    store = build_store(panel, scalers=scalers, calendar=calendar, device=device, cache=source.cache, trained=names)
     windows = WindowCutter.of(panel, store, source.columns, sizes, dataset)
     val, later = zip(*(_divided(split.val, calibration, sizes) for split in splits), strict=True)
     return Data(

@@ -35,7 +35,7 @@ def build_store(
     calendar: Marks,
     device: torch.device | str,
     cache: Cache | None = None,
-    trained_series: Sequence[str] = (),
+    trained: Sequence[str] = (),
 ) -> Store:
     """Concatenate series: scaled in float64, stored in float32.
 
@@ -45,7 +45,7 @@ def build_store(
         calendar: calendar marks of each row.
         device: device of the rows.
         cache: store values and marks in its files, and move batches to the device.
-        trained_series: names of the training series, in the order of their numbers.
+        trained: names of the training series, in the order of their numbers.
     """
     marks, first_marks = _shared_marks(panel, calendar, cache)
     arrays = {
@@ -54,7 +54,7 @@ def build_store(
         "center": np.stack([scaler.center for scaler in scalers]),
         "scale": np.stack([scaler.scale for scaler in scalers]),
         **_transform_parts(scalers),
-        "numbers": series_numbers(panel, trained_series),
+        "numbers": series_numbers(panel, trained),
     }
     on_device = {name: _placed(torch.from_numpy(array), torch.device(device)) for name, array in arrays.items()}
     large = {"values": _scaled(panel, scalers, cache), "marks": marks}
@@ -78,9 +78,9 @@ def _placed(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if device.type == "mps" and tensor.dtype == torch.float64 else tensor.to(device)
 
 
-def series_numbers(panel: Sequence[Series], trained_series: Sequence[str]) -> Int64[np.ndarray, "s"]:
+def series_numbers(panel: Sequence[Series], trained: Sequence[str]) -> Int64[np.ndarray, "s"]:
     """Number of each series among the training series, by name; -1 for a new one."""
-    numbers = {name: number for number, name in enumerate(trained_series)}
+    numbers = {name: number for number, name in enumerate(trained)}
     return np.array([numbers.get(series.name, -1) for series in panel])
 
 

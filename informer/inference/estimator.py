@@ -13,7 +13,7 @@ from informer.config.conversion import node_of
 from informer.config.input_format import InputFormat
 from informer.config.schema import TrainConfig, check
 from informer.data.future import Future, Futures
-from informer.data.read.given import Given, frame_of, path_of
+from informer.data.read.frames import Frame, frame_of, path_of
 from informer.data.read.source import Series
 from informer.data.read.table import name_of
 from informer.errors import InputError, listed, with_addresses
@@ -106,14 +106,14 @@ def table_settings(config: Mapping[str, Any], path: Path | None) -> TrainConfig:
     return compose("train", {"dataset": "csv", **path_setting, **config})
 
 
-def known_attributes(attributes: Given | None) -> pd.DataFrame | str | None:
+def known_attributes(attributes: Frame | None) -> pd.DataFrame | str | None:
     """Attributes of series that a user passes: a pandas table, or the path or address of a file."""
     if attributes is None:
         return None
     return str(attributes) if isinstance(attributes, str | Path) else frame_of(attributes, "attributes")
 
 
-def reader_with(reader: Reader, attributes: Given | None) -> Reader:
+def reader_with(reader: Reader, attributes: Frame | None) -> Reader:
     """The reader, which also knows the given attributes of series.
 
     Raises:
@@ -125,7 +125,7 @@ def reader_with(reader: Reader, attributes: Given | None) -> Reader:
 
 def panel_of(
     reader: Reader,
-    data: Given,
+    data: Frame,
     name: str | None = None,
     *,
     dataset: Mapping[str, Any] | None = None,
@@ -149,7 +149,7 @@ def panel_of(
     return reader.frame(frame_of(data, name), name, ahead=ahead, input_format=written)
 
 
-def panels_of(reader: Reader, frames: Mapping[Any, Given] | Sequence[Given]) -> dict[Any, list[Series]]:
+def panels_of(reader: Reader, frames: Mapping[Any, Frame] | Sequence[Frame]) -> dict[Any, list[Series]]:
     """The series of each of these, by name; see `panel_of`."""
     is_named = isinstance(frames, Mapping)
     return {
@@ -158,12 +158,12 @@ def panels_of(reader: Reader, frames: Mapping[Any, Given] | Sequence[Given]) -> 
     }
 
 
-def by_name(frames: Mapping[Any, Given] | Sequence[Given]) -> Mapping[Any, Given]:
+def by_name(frames: Mapping[Any, Frame] | Sequence[Frame]) -> Mapping[Any, Frame]:
     """Frames by name; those of a sequence are numbered."""
     return frames if isinstance(frames, Mapping) else {f"frames[{i}]": frame for i, frame in enumerate(frames)}
 
 
-def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Given]) -> list[Future]:
+def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures: Mapping[Any, Frame]) -> list[Future]:
     """Future covariates of every series of these tables, in order.
 
     Raises:
@@ -176,6 +176,6 @@ def known_ahead(reader: Reader, panels: Mapping[Any, Sequence[Series]], futures:
     return [covariates[name].of(series) for name, panel in panels.items() for series in panel]
 
 
-def _future_of(reader: Reader, frame: Given, name: str) -> Futures:
+def _future_of(reader: Reader, frame: Frame, name: str) -> Futures:
     path = path_of(frame)
     return reader.future_frame(frame_of(frame, name), name) if path is None else reader.future_file(path, InputFormat())

@@ -169,14 +169,12 @@ class Reader:
             self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), input_format))
         return self._last_future[1]
 
-    def _read(
-        self, read_table: Callable[[DatasetConfig], Table], input_format: InputFormat
-    ) -> tuple[Table, DatasetConfig]:
+    def _read(self, read: Callable[[DatasetConfig], Table], input_format: InputFormat) -> tuple[Table, DatasetConfig]:
         """A table, prepared, and its settings, with the time column of training if it exists."""
         config = self._reading([], input_format)
-        table = read_table(config)
+        table = read(config)
         if table.doubts and self._number_marks is not None:
-            table = read_table(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
+            table = read(replace(config, decimal=self._number_marks[0], thousands=self._number_marks[1]))
         # before the table is prepared, so that no other time column is looked for; after it, since times may be joined
         table = prepared(table, self._timed(config, table))
         return table, self._timed(config, table)

@@ -198,9 +198,8 @@ def _settings_of(older: Older, rows: Rows, settings: UpdateConfig, folder: RunFo
         )
     share, times = max(older.settings.pred_len, new // TEST_SHARE), rows.panel[0].timestamps
     split = SplitConfig(kind=SplitKind.dates, train=str(times[-2 * share]), val=str(times[-share]), test=None)
-    dataset = rows_dataset(
-        older.settings.dataset, folder.path / ROWS, rows_format(older.checkpoint, older.settings), split
-    )
+    saved_format = rows_format(older.checkpoint, older.settings)
+    dataset = rows_dataset(older.settings.dataset, folder.path / ROWS, saved_format, split)
     dataset = replace(dataset, fill=settings.dataset.fill, max_gap=settings.dataset.max_gap)
     return replace(older.settings, dataset=dataset, run_dir=str(folder.path), device=settings.device, init_from=None)
 
@@ -293,10 +292,8 @@ def _baseline_note(data: Data) -> str:
 
 def _before(older: Older, settings: TrainConfig, data: Data) -> str:
     """The scores, on the same windows, of the model that made forecasts before the update."""
-    model: ForecastModel = restore_model(checkpoint.load(forecasting_checkpoint(older.path))).to(
-        data.train.starts.device
-    )
-    forecast = partial(model_forecast, model)
+    model = restore_model(checkpoint.load(forecasting_checkpoint(older.path)))
+    forecast = partial(model_forecast, model.to(data.train.starts.device))
     errors = evaluate(
         forecast, data.test, mase_scale=training_scale(data), batch_size=settings.trainer.eval_batch_size
     ).scaled.overall()

@@ -128,7 +128,7 @@ def _windows(model: TrainedModel, series: Series, first: int) -> Windows:
     panel = with_columns([series], model.columns.inputs)
     scaler = model.scaler.of(series.name, panel[0].values[: model.sizes.seq_len])
     store = build_store(
-        panel, scalers=[scaler], calendar=model.calendar, device=model.device, trained_series=model.checkpoint.series
+        panel, scalers=[scaler], calendar=model.calendar, device=model.device, trained=model.checkpoint.series
     )
     starts = torch.arange(first - model.sizes.first, len(series) - model.sizes.rows + 1)
     return Windows.of_columns(store, model.columns, starts=starts, sizes=model.sizes)

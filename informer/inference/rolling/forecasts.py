@@ -201,7 +201,7 @@ def _windows(model: TrainedModel, series: Series, firsts: Sequence[int]) -> Wind
         scalers=[model.scaler.of(series.name, panel[0].values[: sizes.seq_len])],
         calendar=model.calendar,
         device=model.device,
-        trained_series=model.checkpoint.series,
+        trained=model.checkpoint.series,
     )
     return Windows.of_columns(store, model.columns, starts=torch.tensor(list(firsts)), sizes=sizes)
 

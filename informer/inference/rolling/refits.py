@@ -68,7 +68,7 @@ class Refits:
             scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in self._panel],
             calendar=model.calendar,
             device=model.device,
-            trained_series=model.checkpoint.series,
+            trained=model.checkpoint.series,
         )
         if self._store.has_gaps:
             raise InputError("refit_every: expected no missing values; fill them: dataset.fill=linear")

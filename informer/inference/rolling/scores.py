@@ -251,7 +251,7 @@ def _windows_before(model: TrainedModel, training: Sequence[Series]) -> tuple[Wi
         scalers=[model.scaler.of(series.name, series.values[: sizes.seq_len]) for series in training],
         calendar=model.calendar,
         device=model.device,
-        trained_series=model.checkpoint.series,
+        trained=model.checkpoint.series,
     )
     begins = np.cumsum([0, *map(len, training[:-1])])
     counts = [max(len(series) - sizes.rows + 1, 0) for series in training]

@@ -12,14 +12,14 @@ from informer.errors import InputError
 if TYPE_CHECKING:
     import pyarrow
 
-Given = Any
+Frame = Any
 """A pandas, polars or pyarrow table, or another supported by narwhals or Arrow's stream interface, or a pandas series;
 times are a column or the index. Or the path of a file."""
 
 HOW = "pandas.DataFrame(values, index=pandas.date_range('2024-01-01', periods=len(values), freq='h'))"
 
 
-def frame_of(data: Given, name: str) -> pd.DataFrame:
+def frame_of(data: Frame, name: str) -> pd.DataFrame:
     """Convert to a pandas table. Numeric columns without gaps share memory with polars and pyarrow tables.
 
     Raises:
@@ -41,7 +41,7 @@ def frame_of(data: Given, name: str) -> pd.DataFrame:
     return _pandas(_arrow(data, name))
 
 
-def like(data: Given, frame: pd.DataFrame) -> Any:
+def like(data: Frame, frame: pd.DataFrame) -> Any:
     """Convert `frame` to the type of `data`: pandas for pandas and paths, polars for polars (also lazy frames), and
     pyarrow for all others."""
     if isinstance(data, pd.DataFrame | pd.Series | str | Path):
@@ -56,7 +56,7 @@ def like(data: Given, frame: pd.DataFrame) -> Any:
     return narwhals.from_arrow(result, backend="polars").to_native()
 
 
-def path_of(data: Given) -> Path | None:
+def path_of(data: Frame) -> Path | None:
     """The path, if `data` is one; for an address, the path of its local copy.
 
     Raises:
@@ -71,7 +71,7 @@ def _how() -> str:
     return f"pass {HOW}"
 
 
-def _narwhal(data: Given) -> Any:
+def _narwhal(data: Frame) -> Any:
     """The narwhals frame of a table of any supported library; None for anything else.
 
     Raises:
@@ -86,16 +86,16 @@ def _narwhal(data: Given) -> Any:
     return frame if isinstance(frame, narwhals.DataFrame | narwhals.LazyFrame) else None
 
 
-def _streams(data: Given) -> bool:
+def _streams(data: Frame) -> bool:
     return hasattr(data, "__arrow_c_stream__") or _is_dataset(data)
 
 
-def _is_dataset(data: Given) -> bool:
+def _is_dataset(data: Frame) -> bool:
     """Whether it is a pyarrow dataset; checked without importing pyarrow."""
     return type(data).__module__ == "pyarrow._dataset"
 
 
-def _arrow(data: Given, name: str) -> "pyarrow.Table":
+def _arrow(data: Frame, name: str) -> "pyarrow.Table":
     try:
         import pyarrow
     except ImportError as error:
