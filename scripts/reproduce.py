@@ -20,7 +20,6 @@ rows.csv has a row per finished run. Datasets without a file are reported and sk
 """
 
 import argparse
-import csv
 import json
 import os
 import shlex
@@ -35,62 +34,16 @@ from pathlib import Path
 
 import reproduce_m4
 from on_ray import on_ray
+from reproduce_cells import ANY_HORIZON, M4, MODELS, PLUS, Cell, cells, split_settings
 from result_files import write_rows
 from rich.console import Console
 
 from informer import checkpoint
 from informer.errors import InputError
 from informer.files import write_atomic
-from informer.runtime import pick_device, resource
+from informer.runtime import pick_device
 
-TABLES = {"M": "paper_tables.csv", "S": "paper_tables.csv", "long": "long_horizons.csv"}
-M4 = "m4"
 ROWS = "rows.csv"
-MODELS = ("informer2020", "informer_full", "informer", "informer_plus", "linear_plus")
-ANY_HORIZON = ("informer_plus", "linear_plus")
-"""Models that need no settings of the paper."""
-CHOSEN = {
-    "ETTh1": "seq_len=504 model.embed=none model.channel_independent=true model.patch_len=24 model.d_model=32 "
-    "model.d_ff=64 model.dropout=0.3 optim.lr=5e-4 trainer.steps_per_epoch=60 trainer.max_epochs=3",
-    "ETTm1": "seq_len=672 model.embed=none model.channel_independent=true model.patch_len=24 model.d_model=128 "
-    "model.d_ff=256 model.dropout=0.2 optim.lr=5e-4 trainer.steps_per_epoch=500 trainer.max_epochs=1",
-    "WTH": "seq_len=672 model.patch_len=8 model.d_model=64 model.d_ff=128 "
-    "model.dropout=0.4 optim.lr=3e-4 trainer.steps_per_epoch=125 trainer.max_epochs=4",
-}
-PLUS = CHOSEN | {"ETTh2": CHOSEN["ETTh1"]}
-"""informer_plus, one configuration a dataset for all horizons, chosen on validation (ETTh2: that of ETTh1)."""
-
-
-@dataclass(kw_only=True, frozen=True, slots=True)
-class Cell:
-    """One horizon of one dataset, and its published numbers."""
-
-    dataset: str
-    features: str
-    pred_len: int
-    mse: float
-    mae: float | None = None
-    duet: float | None = None
-    """MSE of DUET; None where it has none."""
-    full: tuple[float, float] | None = None
-    """MSE and MAE of the paper's Informer with full attention; None where it has none."""
-    sizes: tuple[str, ...] | None = None
-    """Settings of the paper's run; None where it has none."""
-
-    def overrides(self, model: str) -> list[str]:
-        """Keys of informer.train for this cell."""
-        shared = [f"dataset={self.dataset}", f"features={self.features}", f"pred_len={self.pred_len}"]
-        shared.append("trainer.calibration=0")  # no intervals are asked for: all of validation chooses the epoch
-        if model == "linear_plus":
-            return [*shared, "model=linear_plus", "trainer.keep=false"]
-        if model == "informer_plus":
-            shared += ["model=informer_plus", "label_len=48", "optim.schedule=cosine", "precision=auto"]
-            return [*shared, *PLUS[self.dataset].split()]
-        assert self.sizes is not None
-        if model == "informer_full":  # which has no factor
-            sizes = [size for size in self.sizes if not size.startswith("attn.")]
-            return [*shared, *sizes, "experiment=informer2020_full"]
-        return [*shared, *self.sizes, *(["experiment=informer2020"] if model == "informer2020" else [])]
 
 
 @dataclass(kw_only=True, frozen=True, slots=True)
@@ -146,7 +99,7 @@ class Job:
     @property
     def command(self) -> str:
         """The command that runs it."""
-        return written(self.keys)
+        return training_command(self.keys)
 
     def check(self) -> None:
         """Check that it was not run, or started, with other settings.
@@ -159,7 +112,7 @@ class Job:
             command = json.loads(self.row_file.read_text())["command"]
         elif (self.run_dir / "run.json").exists():
             began = json.loads((self.run_dir / "run.json").read_text())["command"][1:]
-            command = written([key for key in began if not key.startswith("run_dir=")])
+            command = training_command([key for key in began if not key.startswith("run_dir=")])
         if command != self.command:
             raise InputError(
                 f"{self.run_dir}: expected a run of `{self.command}`, found `{command}`; take another --output"
@@ -198,7 +151,7 @@ class Job:
         )  # fmt: skip
 
 
-def written(keys: list[str]) -> str:
+def training_command(keys: list[str]) -> str:
     """The command of a run with these keys, as text."""
     return shlex.join(["python", "-m", "informer.train", *keys])
 
@@ -211,39 +164,13 @@ def device_name(configured: str) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
-def cells(table: str) -> list[Cell]:
-    """The cells of one table, in its order."""
-    text = resource(f"conf/experiment/{TABLES[table]}").read_text()
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    every = [_cell(row) for row in csv.DictReader(lines)]
-    return every if table == "long" else [cell for cell in every if cell.features == table]
-
-
-def _cell(row: dict[str, str]) -> Cell:
-    sizes = None
-    if "seq_len" in row:
-        sizes = (
-            f"seq_len={row['seq_len']}",
-            f"label_len={row['label_len']}",
-            f"model.encoder_stacks=[{row['encoder_layers']}]",
-            f"model.decoder_layers={row['decoder_layers']}",
-            f"attn.factor={row['factor']}",
-        )
-    mae = float(row["mae"]) if "mae" in row else None
-    full = (float(row["mse_full"]), float(row["mae_full"])) if "mse_full" in row else None
-    return Cell(
-        dataset=row["dataset"], features=row["features"], pred_len=int(row["pred_len"]), mse=float(row["mse"]),
-        mae=mae, duet=float(row["duet"]) if "duet" in row else None, full=full, sizes=sizes,
-    )  # fmt: skip
-
-
 def finished_rows(folder: Path) -> list[Row]:
     """Rows of all finished runs."""
     return [Row(**json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))]
 
 
-def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job], str] = Job.run) -> int:
-    """Run the unfinished jobs, `at_once` processes at a time; returns the number of failures.
+def run_all(jobs: list[Job], n_parallel: int, console: Console, run: Callable[[Job], str] = Job.run) -> int:
+    """Run the unfinished jobs, `n_parallel` processes at a time; returns the number of failures.
 
     Args:
         run: runs a job, locally or on a cluster; returns an empty string, or the reason of a failure.
@@ -256,9 +183,9 @@ def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job]
     n_failed = 0
     unfinished = [job for job in jobs if not job.row_file.exists()]
     console.print(f"{len(jobs)} runs, {len(jobs) - len(unfinished)} of them finished before")
-    with ThreadPoolExecutor(at_once) as pool:
+    with ThreadPoolExecutor(n_parallel) as pool:
         running = {pool.submit(run, job): job for job in unfinished}
-        for place, future in enumerate(as_completed(running), start=1):
+        for number, future in enumerate(as_completed(running), start=1):
             job = running[future]
             failure = future.result()
             n_failed += bool(failure)
@@ -269,7 +196,7 @@ def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job]
                 else "MSE {mse:.4f}, MAE {mae:.4f}".format_map(json.loads(job.row_file.read_text()))
             )
             console.print(
-                f"{place}/{len(unfinished)} {job.run_dir.name}: {outcome}",
+                f"{number}/{len(unfinished)} {job.run_dir.name}: {outcome}",
                 markup=False,
                 highlight=False,
                 soft_wrap=True,
@@ -280,21 +207,6 @@ def run_all(jobs: list[Job], at_once: int, console: Console, run: Callable[[Job]
 def has_data(dataset: str) -> bool:
     """Whether the file of a dataset exists."""
     return (Path(os.environ.get("INFORMER_DATA_DIR", "data")) / f"{dataset}.csv").exists()
-
-
-def given_table(settings: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The name of the table, and the keys for informer.train.
-
-    Raises:
-        InputError: no table, or an unknown one.
-    """
-    tables = [setting.partition("=")[2] for setting in settings if setting.startswith("table=")]
-    valid_tables = (*TABLES, M4)
-    if len(tables) != 1 or tables[0] not in valid_tables:
-        raise InputError(
-            f"table: expected one of {', '.join(f'table={name}' for name in valid_tables)}, found {tables or 'none'}"
-        )
-    return tables[0], tuple(setting for setting in settings if not setting.startswith("table="))
 
 
 def main() -> None:
@@ -310,7 +222,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     options, console = parser.parse_intermixed_args(), Console()
     try:
-        table, extra = given_table(options.settings)
+        table, extra = split_settings(options.settings)
     except InputError as error:
         sys.exit(f"error: {error}")
     folder = options.output / table

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import reproduce_m4
 from matplotlib.figure import Figure
-from reproduce import ANY_HORIZON, M4, MODELS, ROWS, Cell, Row, cells, given_table
+from reproduce import ROWS, Row
+from reproduce_cells import ANY_HORIZON, M4, MODELS, Cell, cells, split_settings
 from result_files import markdown_table, read_rows
 from rich.console import Console
 
@@ -123,7 +124,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/reproduce"))
     options = parser.parse_intermixed_args()
     try:
-        table, _ = given_table(options.settings)
+        table, _ = split_settings(options.settings)
     except InputError as error:
         sys.exit(f"error: {error}")
     folder = options.output / table

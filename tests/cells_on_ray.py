@@ -18,7 +18,9 @@ reproduce = script("reproduce")
 def short_job(folder: Path):
     """The same two steps of training for every folder."""
     sizes = tuple(key for key in SMALL if not key.startswith(("pred_len", "model=")))
-    cell = reproduce.Cell(dataset="sample", features="M", pred_len=6, mse=1.0, sizes=("model=tiny", *sizes))
+    cell = script("reproduce_cells").Cell(
+        dataset="sample", features="M", pred_len=6, mse=1.0, sizes=("model=tiny", *sizes)
+    )
     return reproduce.Job(cell=cell, model="informer", seed=3, extra=("trainer.max_steps=2",), folder=folder)
 
 

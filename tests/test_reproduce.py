@@ -19,6 +19,8 @@ from entry_points import ROOT, script
 from rich.console import Console
 from test_configs import composed
 
+reproduce_cells = script("reproduce_cells")
+
 
 @pytest.fixture(scope="module")
 def scripts() -> tuple[ModuleType, ModuleType]:
@@ -37,10 +39,11 @@ def row(reproduce: ModuleType, **values: object):
     return reproduce.Row(**(defaults | values))
 
 
-def test_the_cells_of_the_paper(scripts: Scripts) -> None:
+def test_the_cells_of_the_paper() -> None:
     """A few by hand, from the paper's tables and the authors' scripts."""
-    reproduce, _ = scripts
-    every = {(cell.features, cell.dataset, cell.pred_len): cell for kind in "MS" for cell in reproduce.cells(kind)}
+    every = {
+        (cell.features, cell.dataset, cell.pred_len): cell for kind in "MS" for cell in reproduce_cells.cells(kind)
+    }
     assert len(every) == 40
     assert (every["M", "ETTh1", 24].mse, every["M", "ETTh1", 24].mae) == (0.577, 0.549)
     assert (every["S", "WTH", 720].mse, every["S", "WTH", 720].mae) == (0.359, 0.466)
@@ -49,18 +52,17 @@ def test_the_cells_of_the_paper(scripts: Scripts) -> None:
         "seq_len=336", "label_len=168", "model.encoder_stacks=[3]", "model.decoder_layers=2"
     )  # fmt: skip
     assert every["M", "ETTh1", 24].sizes[-1] == "attn.factor=3"
-    assert [(cell.dataset, cell.pred_len, cell.mse) for cell in reproduce.cells("long")[3:5]] == [
+    assert [(cell.dataset, cell.pred_len, cell.mse) for cell in reproduce_cells.cells("long")[3:5]] == [
         ("ETTh1", 720, 0.447), ("ETTm1", 96, 0.290)
     ]  # fmt: skip
-    assert [cell.duet for cell in reproduce.cells("long")[3:5]] == [0.429, 0.279]
+    assert [cell.duet for cell in reproduce_cells.cells("long")[3:5]] == [0.429, 0.279]
 
 
 @pytest.mark.parametrize("model", ["informer2020", "informer_full", "informer", "informer_plus", "linear_plus"])
-def test_every_run_is_a_configuration(scripts: Scripts, model: str) -> None:
+def test_every_run_is_a_configuration(model: str) -> None:
     """Red if a key is misspelt or a length does not go with the model."""
-    reproduce, _ = scripts
-    tables = ["M", "S", "long"] if model in reproduce.ANY_HORIZON else ["M"]
-    for cell in [cell for table in tables for cell in reproduce.cells(table)]:
+    tables = ["M", "S", "long"] if model in reproduce_cells.ANY_HORIZON else ["M"]
+    for cell in [cell for table in tables for cell in reproduce_cells.cells(table)]:
         settings = composed(*cell.overrides(model), "seed=3")
         assert (settings.dataset.name, settings.pred_len) == (cell.dataset, cell.pred_len)
         if model == "linear_plus":
@@ -87,7 +89,7 @@ def test_a_finished_run_is_not_run_again(
         return subprocess.CompletedProcess(command, 2)
 
     monkeypatch.setattr(reproduce.subprocess, "run", fails)
-    cell = reproduce.cells("M")[0]
+    cell = reproduce_cells.cells("M")[0]
     jobs = [reproduce.Job(cell=cell, model="informer", seed=n, extra=("device=cpu",), folder=folder) for n in (0, 1, 2)]
     finished = row(reproduce, command=jobs[0].command)
     jobs[0].row_file.write_text(json.dumps(asdict(finished)))
@@ -106,7 +108,7 @@ def test_runs_of_other_settings_are_refused(scripts: Scripts, folder: Path, begu
     """Fails if a row, or a stopped run, of other settings is used for the requested ones."""
     reproduce, _ = scripts
     older, newer = (
-        reproduce.Job(cell=reproduce.cells("M")[0], model="informer", seed=0, extra=extra, folder=folder)
+        reproduce.Job(cell=reproduce_cells.cells("M")[0], model="informer", seed=0, extra=extra, folder=folder)
         for extra in ((), ("optim.lr=1e-2",))
     )
     if begun:
@@ -159,10 +161,9 @@ def test_the_table(scripts: Scripts) -> None:
 
 
 @pytest.mark.parametrize("settings", [[], ["table=X"], ["table=M", "table=S"], ["seed=1"]])
-def test_no_table_is_one_line(scripts: Scripts, settings: list[str]) -> None:
-    reproduce, _ = scripts
+def test_no_table_is_one_line(settings: list[str]) -> None:
     with pytest.raises(ValueError, match="expected one of table=M"):
-        reproduce.given_table(settings)
+        reproduce_cells.split_settings(settings)
 
 
 def test_m4_is_trained_forecast_and_scored(
