@@ -183,6 +183,7 @@ ARGUMENTS: dict[str, list[tuple[list[str], list[str]]]] = {
         (["optim.lr=null"], ["optim.lr: expected a number, found null"]),
         (["compile=perhaps"], ["compile: expected true or false, found 'perhaps'"]),
         (["model.encoder_stacks=[2,a]"], ["model.encoder_stacks[1]: expected a whole number, found 'a'"]),
+        (["model.stack_fractions=[a]"], ["model.stack_fractions[0]: expected a number, found 'a'"]),
         (["trainer.freeze=encoder"], ["trainer.freeze: expected a list [...], each element text, found 'encoder'"]),
         (["dataset.split=3"], ["dataset.split: expected nested keys", "found 3"]),
         (["model=tine"], ["model: expected one of", "informer_plus", "tiny, found 'tine'"]),

@@ -74,7 +74,7 @@ def to_typed(composed: Any) -> Any:
         escaped(renamed_keys(cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))))
     )
     schema = cast(type, OmegaConf.get_type(composed))
-    strict = _strict(plain.model) if schema is Composed else _node(schema)
+    strict = _node(TrainConfig, config_class(family_of(plain.model))) if schema is Composed else _node(schema)
     unresolved = flat(OmegaConf.to_container(composed))
     left_open = [key for key, value in unresolved.items() if isinstance(value, str) and value.startswith(OPEN)]
     if left_open:
@@ -82,29 +82,21 @@ def to_typed(composed: Any) -> Any:
     return check(_to_object(OmegaConf.merge(strict, plain)))
 
 
-def _strict(model: Any) -> Any:
-    """`TrainConfig` with the `model` node of the family that `model` names."""
-    return _train_node_of(config_class(family_of(model)))
+# a dictionary instead of functools.cache: mypy takes dataclasses for unhashable, also their classes
+_NODES: dict[tuple[type, ...], Any] = {}
 
 
-# dictionaries instead of functools.cache: mypy takes dataclasses for unhashable, also their classes
-_NODES: dict[type, Any] = {}
-_TRAIN_NODES: dict[type, Any] = {}
+def _node(schema: type, *model: type) -> Any:
+    """`schema` with its defaults, and with a node `model` of another class if one is given.
 
-
-def _train_node_of(model: type[ModelConfig]) -> Any:
-    if model not in _TRAIN_NODES:
-        strict = OmegaConf.structured(TrainConfig)
-        strict.model = OmegaConf.structured(model)
-        _TRAIN_NODES[model] = strict
-    return _TRAIN_NODES[model]
-
-
-def _node(schema: type) -> Any:
-    """`schema` with its defaults, shared by all callers: to merge into a copy, never to change."""
-    if schema not in _NODES:
-        _NODES[schema] = OmegaConf.structured(schema)
-    return _NODES[schema]
+    Shared by all callers: to merge into a copy, never to change.
+    """
+    if (schema, *model) not in _NODES:
+        node = OmegaConf.structured(schema)
+        if model:
+            node.model = OmegaConf.structured(model[0])
+        _NODES[schema, *model] = node
+    return _NODES[schema, *model]
 
 
 def to_plain(config: TrainConfig) -> dict[str, Any]:
@@ -138,7 +130,8 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
     settings = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
     if isinstance(settings.get("dataset"), Mapping):
         settings["dataset"] = without_location(settings["dataset"])
-    return check(cast(TrainConfig, _merged(_strict(settings.get("model")), settings)))
+    model = config_class(family_of(settings.get("model")))
+    return check(cast(TrainConfig, _merged(settings, TrainConfig, model)))
 
 
 def model_of(plain: Mapping[str, Any]) -> ModelConfig:
@@ -156,28 +149,30 @@ def node_of(schema: type[Node], plain: Mapping[str, Any]) -> Node:
     Raises:
         InputError: an unknown key, or a value of another type.
     """
-    return cast(Node, _merged(_node(schema), plain))
+    return cast(Node, _merged(plain, schema))
 
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
-    """A saved node, to be merged into `strict`; two with the same key are the same."""
+    """Values of a saved node, to be merged into `_node(*classes)`.
 
-    key: tuple[int, str]
-    strict: Any = field(compare=False)
-    plain: Mapping[str, Any] = field(compare=False)
+    Two are equal if their text is: unlike ==, text distinguishes 1, 1.0 and True.
+    """
+
+    classes: tuple[type, ...]
+    text: str
+    values: Mapping[str, Any] = field(compare=False)
 
 
 @lru_cache(maxsize=8)  # loading a checkpoint or resuming a run reads each of a few nodes several times
 def _merged_once(saved: _Saved) -> Any:
-    return _to_object(OmegaConf.merge(saved.strict, dict(saved.plain)))
+    return _to_object(OmegaConf.merge(_node(*saved.classes), dict(saved.values)))
 
 
-def _merged(strict: Any, plain: Mapping[str, Any]) -> Any:
-    """A saved node merged into `strict`, which is one of `_NODES` or `_TRAIN_NODES`, as its dataclass."""
+def _merged(plain: Mapping[str, Any], *classes: type) -> Any:
+    """A saved node merged into `_node(*classes)`, as its dataclass."""
     try:
-        # unlike ==, repr distinguishes 1, 1.0 and True
-        return deepcopy(_merged_once(_Saved((id(strict), repr(plain)), strict, plain)))
+        return deepcopy(_merged_once(_Saved(classes, repr(plain), plain)))
     except InputError:
         raise
     except (OmegaConfBaseException, TypeError, ValueError) as error:  # values of types that no run saves
@@ -197,7 +192,7 @@ def _check_lists(typed: Any, prefix: str = "") -> None:
         if is_dataclass(value):
             _check_lists(value, f"{prefix}{key}.")
         elif isinstance(value, list) and any(isinstance(element, list | dict) for element in value):
-            list_hint = next((option for option in (hint, *get_args(hint)) if get_origin(option) is list), None)
+            list_hint = _list_of(hint)
             if list_hint is not None and get_origin(get_args(list_hint)[0]) is not dict:
                 raise InputError(f"{prefix}{key}: expected {_in_words(hint)}, found {str(value)[:MOST_SHOWN]}")
 
@@ -270,8 +265,16 @@ def expected_value(name: str, key: str, model: type[ModelConfig]) -> str:
     """The type of a key of a command in words; `model` is the dataclass of the node `model`."""
     hint: Any = SCHEMAS[name]
     for step in re.findall(r"[^.\[\]]+", key):
-        hint = get_args(hint)[0] if step.isdigit() else get_type_hints(model if hint is ModelConfig else hint)[step]
+        if step.isdigit():
+            hint = get_args(_list_of(hint))[0]
+        else:
+            hint = get_type_hints(model if hint is ModelConfig else hint)[step]
     return _in_words(hint)
+
+
+def _list_of(hint: Any) -> Any:
+    """The list type among the options of a type such as `list[float] | None`; None without one."""
+    return next((option for option in (hint, *get_args(hint)) if get_origin(option) is list), None)
 
 
 def _in_words(hint: Any) -> str:

@@ -6,6 +6,7 @@ to run.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,6 +139,15 @@ def read_text(path: Path) -> str:
         if len(content) > MAX_BYTES:
             raise ValueError(f"more than {MAX_BYTES >> 20} MiB")
         return content.decode()
+
+
+def without_nan(value: Any) -> Any:
+    """Plain containers with None instead of NaN and infinity, which JSON cannot represent."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @contextmanager

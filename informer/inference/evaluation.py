@@ -15,6 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from informer.checkpoint.paths import BY_SERIES, REPORT
+from informer.config.plain import without_nan
 from informer.errors import counted, signed_percent, skill_text
 from informer.files import write_atomic
 from informer.inference.bootstrap import FEWEST_BLOCKS, Interval, Winner, skill_interval
@@ -161,7 +162,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """All scores as plain containers for JSON; undefined and infinite values are None."""
-        return _finite(
+        return without_nan(
             {
                 "model": self.model,
                 "windows": self.windows,
@@ -208,7 +209,7 @@ class Evaluation:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(ROW)
-        writer.writerows((*keys, _finite(value)) for *keys, value in self.rows())
+        writer.writerows((*keys, without_nan(value)) for *keys, value in self.rows())
         return text.getvalue()
 
     def save(self, folder: str | Path) -> None:
@@ -273,12 +274,3 @@ def _heading(metric: str) -> str:
 def _shown(value: float) -> str:
     """At most 8 characters for usual values, so that nine columns fit into 80: 12346 rather than 1.235e+04."""
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}".replace("e+", "e")
-
-
-def _finite(value: Any) -> Any:
-    """`value` with None instead of numbers that JSON cannot represent."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,12 +7,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from informer.config.plain import without_nan
 from informer.errors import counted
 from informer.files import write_atomic
 from informer.inference.bootstrap import Interval, skill_interval
@@ -94,21 +95,22 @@ class Scoreboard:
 
     def to_dict(self) -> dict[str, Any]:
         """Overall scores, scores by step, and differences, as plain containers for JSON."""
-        return {
-            "overall": _defined(self.overall),
-            "by_step": _defined(self.by_step),
+        values = {
+            "overall": self.overall,
+            "by_step": self.by_step,
             "differences": [
                 {
                     "baseline": each.baseline,
                     "metric": each.metric,
-                    "skill": _defined(each.skill),
-                    "low": _defined(each.interval.low),
-                    "high": _defined(each.interval.high),
+                    "skill": each.skill,
+                    "low": each.interval.low,
+                    "high": each.interval.high,
                 }
                 for each in self.differences
             ],
             "notes": self.notes,
         }
+        return cast(dict[str, Any], without_nan(values))
 
     def save(self, folder: Path) -> None:
         """Write scores.json and scores.csv."""
@@ -268,15 +270,6 @@ def _grouped(values: np.ndarray, owners: np.ndarray, n: int) -> np.ndarray:
     sums = np.bincount(owners, weights=np.where(observed, values, 0.0).sum(axis=1), minlength=n)
     counts = np.bincount(owners, weights=observed.sum(axis=1), minlength=n)
     return np.divide(sums, counts, out=np.full(n, np.nan), where=counts > 0)
-
-
-def _defined(value: Any) -> Any:
-    """None for numbers that JSON cannot represent."""
-    if isinstance(value, dict):
-        return {key: _defined(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_defined(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _shown(value: float) -> str:

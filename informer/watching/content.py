@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from informer.config.plain import without_nan
 from informer.errors import signed_percent
 from informer.reporting.content import Card, Content, Profile, TextTable, Tone
 from informer.watching.findings import Alarm, Findings, Verdict
@@ -37,15 +38,7 @@ def to_json(findings: Findings, facts: dict[str, Any]) -> str:
         "inputs": [asdict(moved) for moved in findings.inputs],
         "periods": [asdict(period) for period in findings.periods],
     }
-    return json.dumps(_finite(plain | facts), indent=2) + "\n"
-
-
-def _finite(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _finite(item) for key, item in node.items()}
-    if isinstance(node, list):
-        return [_finite(item) for item in node]
-    return None if isinstance(node, float) and not math.isfinite(node) else node
+    return json.dumps(without_nan(plain | facts), indent=2) + "\n"
 
 
 def to_content(findings: Findings, *, title: str, subtitle: str, command: str) -> Content:
