@@ -1,13 +1,16 @@
 """Stores, series and future covariates made by hand, for tests of what reads them."""
 
+from pathlib import Path
+
 import pandas as pd
 import torch
 from torch import Tensor
 
 from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
 from informer.data.future import Future, future_of_table
-from informer.data.read.source import Series, series_from_table
-from informer.data.read.table import table_of_frame
+from informer.data.read.source import Series, series_from_table, table_of_file
+from informer.data.read.table import name_of, table_of_frame
 from informer.data.windows import Store
 
 
@@ -37,6 +40,11 @@ def series_from_frame(
     """A frame whose time is a column, or its DatetimeIndex."""
     table = table_of_frame(frame, name, config.time_col)
     return series_from_table(table, config, name, history=history, trained_format=trained_format)
+
+
+def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:
+    """The single series of a file."""
+    return series_from_table(table_of_file(path, config), config, name_of(path), sizes=sizes)
 
 
 def future_from_frame(frame: pd.DataFrame, config: DatasetConfig, name: str) -> Future:

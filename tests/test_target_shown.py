@@ -8,11 +8,11 @@ import pytest
 import torch
 from entry_points import call
 from matplotlib.figure import Figure
+from stores import read_series
 
 from informer import checkpoint
 from informer.build import build_data
 from informer.config.conversion import from_plain
-from informer.data.read.source import read_series
 from informer.inference.jobs.picture import figure_of
 from informer.inference.predictor import TrainedModel
 from informer.reporting.run_content import run_content

@@ -63,21 +63,15 @@ def find_seasons(
         return []
     longest = len(residual) // CYCLES
     # further lags show whether the correlation falls again after the longest season
-    correlation = _correlation(residual, min(longest + round(NEARBY * longest) + 1, len(residual) - 1))
+    correlation = autocorrelation(residual, min(longest + round(NEARBY * longest) + 1, len(residual) - 1))
     lags = sorted({_top_of_hill(correlation[: longest + 1], period, len(residual)) for period in _proposed(residual)})
     candidates: list[Season] = []
     for lag in lags:
         shorter = max((season.period for season in candidates if WITHIN * season.period <= lag), default=1)
         if not _is_hill(_averaged(correlation, shorter), lag):
             continue
-        near = (
-            usual_period
-            for usual_period in usual_periods
-            if usual_period <= longest and abs(len(residual) / usual_period - len(residual) / lag) < SAME_LINE
-        )
-        period = next(
-            (usual_period for usual_period in near if correlation[usual_period] >= ALIKE * correlation[lag]), lag
-        )
+        near = (n for n in usual_periods if n <= longest and abs(len(residual) / n - len(residual) / lag) < SAME_LINE)
+        period = next((n for n in near if correlation[n] >= ALIKE * correlation[lag]), lag)
         strength = float(correlation[period])
         if strength > max(WEAKEST, correlation[:lag].min() + RISE):
             candidates.append(Season(period, strength))
@@ -102,11 +96,6 @@ def bridged(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
     return column.where(np.isfinite(values)).interpolate(limit_direction="both").fillna(0.0).to_numpy()
 
 
-def autocorrelation(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "lags"]:
-    """Autocorrelation after removing the linear trend, at lags 0 to t // CYCLES; zeros if nothing remains."""
-    return _correlation(_without_trend(values), len(values) // CYCLES)
-
-
 def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]:
     n = len(values)
     if n < 2:
@@ -118,12 +107,12 @@ def _without_trend(values: Float64[np.ndarray, "t"]) -> Float64[np.ndarray, "t"]
     return residual if np.abs(residual).max() > 1e-10 else np.zeros(n)
 
 
-def _correlation(residual: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
-    """Computed from the spectrum of zero-padded values, so that the series does not wrap around; means over pairs."""
-    n = len(residual)
-    lags = np.arange(longest + 1)
-    if not residual.any():
-        return np.zeros(len(lags))
+def autocorrelation(residual: Float64[np.ndarray, "t"], longest: int) -> Float64[np.ndarray, "lags"]:
+    """Autocorrelation at lags 0 to `longest` of values that are not all zero, as means over pairs.
+
+    Computed from the spectrum of zero-padded values, so that the series does not wrap around.
+    """
+    n, lags = len(residual), np.arange(longest + 1)
     covariance = np.fft.irfft(np.abs(np.fft.rfft(residual, 2 * n)) ** 2)[lags] / (n - lags)
     return covariance / covariance[0]
 

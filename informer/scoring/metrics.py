@@ -16,8 +16,6 @@ Cells = Float64[np.ndarray, "u h"]
 Mean = Callable[[Cells], Float64[np.ndarray, "_"]]
 """Mean over the cells of each group, without NaN."""
 
-POINT = ("mse", "mae", "mase", "smape")
-
 
 def mase_scale(history: Float64[np.ndarray, "_"], season: int) -> float:
     """Mean absolute seasonal difference of observed pairs; NaN if it is zero or there is no pair."""

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
-from informer.data.read.source import read_series
 from informer.errors import InputError
 
 GOOD = "date,a,b\n2020-01-01 00:00,1,2\n2020-01-01 01:00,3,4\n2020-01-01 02:00,5,6\n2020-01-01 03:00,7,8\n"

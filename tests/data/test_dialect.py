@@ -10,12 +10,15 @@ import pytest
 from dataset_cases import made, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import read_series
 
 from informer.config.dataset import DatasetConfig
+from informer.config.lengths import WindowSizes
+from informer.data.panel import read_panel
 from informer.data.read.content import cells_of_content
 from informer.data.read.dialect import Dialect, find_encoding, find_separator
 from informer.data.read.number_marks import find_marks
-from informer.data.read.source import Series, read_series, series_from_table
+from informer.data.read.source import Series, series_from_table
 from informer.data.read.table import read_table
 from informer.errors import InputError
 
@@ -107,12 +110,13 @@ def test_marks_of_numbers(text: str, separator: str, decimal: str, thousands: st
 
 def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "informer")
-    read_series(write(made(30), tmp_path / "f.csv"), DatasetConfig())
+    sizes = WindowSizes(seq_len=4, label_len=2, pred_len=1)
+    read_panel([write(made(30), tmp_path / "f.csv")], DatasetConfig(), sizes)
     assert caplog.text == ""
     made(30).rename(columns={"a": "größe"}).to_csv(
         tmp_path / "f.csv", index=False, sep=";", decimal=",", encoding="latin-1"
     )
-    read_series(tmp_path / "f.csv", DatasetConfig())
+    read_panel([tmp_path / "f.csv"], DatasetConfig(), sizes)
     assert caplog.messages == ["f.csv: separator ';', decimal mark ',', encoding latin-1"]
 
 

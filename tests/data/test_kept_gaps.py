@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dataset_cases import made, write
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig, ScalerConfig, ScalerKind
 from informer.config.lengths import WindowSizes
 from informer.config.repairs import Fill
 from informer.data.gaps import gap_columns, least_rows, observed_rows, seen_before, well_observed
-from informer.data.read.source import read_series
 from informer.data.scaler import PanelScaler, Scaler
 from informer.data.split import Split
 from informer.errors import ReportError

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, call
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer import Forecaster
 from informer.config.dataset import DatasetConfig
@@ -15,7 +15,6 @@ from informer.config.repairs import Fill
 from informer.data.panel import read_panel
 from informer.data.read import assemble
 from informer.data.read.checks import missing_words
-from informer.data.read.source import read_series
 from informer.errors import ReportError
 
 WORDS = ["closed", "off line", "-999"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from dataset_cases import SIZES, dataset, made, write
 from published_files import published_folder
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig, Features, ScalerConfig, ScalerKind, SplitConfig, SplitKind
 from informer.config.lengths import WindowSizes
@@ -18,7 +18,6 @@ from informer.data.calendar import calendar_marks
 from informer.data.columns import Columns, Roles
 from informer.data.history import future_index, history_batch
 from informer.data.pipeline import Data, load_data
-from informer.data.read.source import read_series
 from informer.data.scaler import PanelScaler
 from informer.errors import InputError
 

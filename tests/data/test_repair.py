@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.config.repairs import Duplicates, Fill
-from informer.data.read.source import read_series
 from informer.errors import ReportError
 
 COLUMNS = ["a", "b", "c"]

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
 from informer.data.read.report import MOST_LINES
-from informer.data.read.source import read_series
 from informer.errors import ReportError
 
 SIZES = WindowSizes(seq_len=24, label_len=5, pred_len=8)

@@ -11,11 +11,10 @@ import pytest
 from generated_tables import Writing, tables, writings
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.config.repairs import Fill
-from informer.data.read.source import read_series
 from informer.errors import InputError
 
 pytest.importorskip("pyarrow")

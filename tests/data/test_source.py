@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dataset_cases import made, write
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
@@ -16,7 +16,7 @@ from informer.config.repairs import Fill
 from informer.data.history import future_index
 from informer.data.panel import read_panel
 from informer.data.read.examine import TimesCache
-from informer.data.read.source import inspect_table, read_series, series_from_table
+from informer.data.read.source import inspect_table, series_from_table
 from informer.data.read.table import table_of_frame
 from informer.errors import InputError
 from informer.inference.jobs.writing import stamps

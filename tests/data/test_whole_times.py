@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import SMALL, call
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer import Forecaster
 from informer.config.dataset import DatasetConfig
 from informer.config.lengths import WindowSizes
 from informer.data.panel import read_panel
-from informer.data.read.source import Series, read_series
+from informer.data.read.source import Series
 from informer.errors import InputError
 
 HOURS = pd.date_range("2023-12-30", periods=400, freq="h")

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import Trained, call
+from stores import read_series
 
 from informer.config.dataset import DatasetConfig
 from informer.config.file_format import Hints
 from informer.config.repairs import Limits
-from informer.data.read.source import read_series, series_from_table
+from informer.data.read.source import series_from_table
 from informer.data.read.table import read_pieces, read_table
 from informer.errors import InputError
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stores import read_series
 
 from informer.config.dataset import DatasetConfig, Short, SplitConfig
 from informer.config.lengths import WindowSizes
 from informer.data.panel import read_panel
-from informer.data.read.source import read_series
 from informer.data.survey import survey_file
 from informer.errors import InputError
 

@@ -11,12 +11,12 @@ import pytest
 from generated_tables import Writing, tables, writings
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stores import read_series
 
 from informer import Forecaster
 from informer.config.commands import Format
 from informer.config.dataset import DatasetConfig
 from informer.config.input_format import InputFormat
-from informer.data.read.source import read_series
 from informer.inference.jobs.batches import Job, forecast_files
 from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.writing import Writer, to_csv

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 import torch
 from entry_points import Trained, call
+from stores import read_series
 
 from informer.config.dataset import DatasetConfig
 from informer.config.input_format import InputFormat
 from informer.config.repairs import Limits
 from informer.data.read.limits import LIMITS, open_table
-from informer.data.read.source import read_series
 from informer.data.read.table import read_table
 from informer.errors import InputError
 from informer.inference import predictor

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from entry_points import call
 from rich.console import Console
+from stores import read_series
 
 from informer.config.dataset import DatasetConfig
 from informer.console import logging_to, say
-from informer.data.read.source import read_series
 from informer.data.read.table import listed, shown
 from informer.errors import MOST_SIGNS, InputError, ReportError, printable
 from informer.inference.jobs.writing import _text

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.config.file_format import THOUSANDS
-from informer.data.read.source import Series, inspect_table, read_series
+from informer.data.read.source import Series, inspect_table
 from informer.data.read.table import read_table
 from informer.errors import InputError
 

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import call
-from stores import series_from_frame
+from stores import read_series, series_from_frame
 
 from informer.config.dataset import DatasetConfig
 from informer.data.read.repair import Duplicates
-from informer.data.read.source import read_series
 from informer.errors import InputError
 
 TIMES = pd.date_range("2024-03-04", periods=400, freq="15min")

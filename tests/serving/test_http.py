@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from entry_points import ROOT, SMALL, Trained, call
+from stores import read_series
 
 from informer import Forecaster
-from informer.data.read.source import read_series
 from informer.serving.page import _example
 
 pytest.importorskip("fastapi", reason="needs fastapi and uvicorn (pip install 'informer[serve]')")

@@ -85,18 +85,6 @@ class Frequency:
         return cls(canonical(offset))
 
     @classmethod
-    def infer(cls, timestamps: pd.DatetimeIndex) -> "Frequency":
-        """The step that every row follows, from seconds to years, business days and month ends included.
-
-        Raises:
-            ValueError: fewer than two rows, or no step that they all follow (see `closest`).
-        """
-        frequency, n_following = cls.closest(timestamps)
-        if n_following < len(timestamps):
-            raise ValueError(f"no regular step: {frequency.code} holds for the first {n_following} rows only")
-        return frequency
-
-    @classmethod
     def closest(cls, timestamps: pd.DatetimeIndex) -> tuple["Frequency", int]:
         """The step that most rows follow, and the number of leading rows that follow it.
 

@@ -23,7 +23,7 @@ from informer.data.read.dialect import COMMON, Dialect
 from informer.data.read.examine import Examined, ReadSpec, TimesCache, examine
 from informer.data.read.frequency import Frequency
 from informer.data.read.report import Report
-from informer.data.read.table import Table, name_of, read_table, without
+from informer.data.read.table import Table, read_table, without
 from informer.data.read.time_column import dated_columns, find_time_column
 from informer.data.read.value_columns import counting_column, value_columns
 from informer.data.split import split_rows
@@ -76,19 +76,6 @@ def column_values(series: Series, names: Sequence[str]) -> Float64[np.ndarray, "
     if tuple(names) == series.columns:
         return series.values
     return series.values[:, [series.columns.index(name) for name in names]]
-
-
-def read_series(path: Path, config: DatasetConfig, *, sizes: WindowSizes | None = None) -> Series:
-    """Read the series of a file.
-
-    Args:
-        path: CSV file (possibly gzipped), parquet file or workbook.
-        config, sizes: see `series_from_table`, also for errors.
-    """
-    table = table_of_file(path, config)
-    if table.dialect.uncommon():
-        log.info("%s: %s", table.name, table.dialect.uncommon())
-    return series_from_table(table, config, name_of(path), sizes=sizes)
 
 
 def table_of_file(path: Path, config: DatasetConfig) -> Table:
