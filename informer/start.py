@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -62,60 +63,19 @@ def run_module(name: str) -> None:
 
 
 def _command(name: str) -> None:
+    """Console script `informer-<name>`."""
     begin()
     run_module(name)
 
 
-def train() -> None:
-    """Console script `informer-train`."""
-    _command("train")
-
-
-def evaluate() -> None:
-    """Console script `informer-eval`."""
-    _command("eval")
-
-
-def predict() -> None:
-    """Console script `informer-predict`."""
-    _command("predict")
-
-
-def export() -> None:
-    """Console script `informer-export`."""
-    _command("export")
-
-
-def inspect() -> None:
-    """Console script `informer-inspect`."""
-    _command("inspect")
-
-
-def serve() -> None:
-    """Console script `informer-serve`."""
-    _command("serve")
-
-
-def report() -> None:
-    """Console script `informer-report`."""
-    _command("report")
-
-
-def score() -> None:
-    """Console script `informer-score`."""
-    _command("score")
-
-
-def watch() -> None:
-    """Console script `informer-watch`."""
-    _command("watch")
-
-
-def update() -> None:
-    """Console script `informer-update`."""
-    _command("update")
-
-
-def compare() -> None:
-    """Console script `informer-compare`."""
-    _command("compare")
+train = partial(_command, "train")
+evaluate = partial(_command, "eval")
+predict = partial(_command, "predict")
+export = partial(_command, "export")
+inspect = partial(_command, "inspect")
+serve = partial(_command, "serve")
+report = partial(_command, "report")
+score = partial(_command, "score")
+watch = partial(_command, "watch")
+update = partial(_command, "update")
+compare = partial(_command, "compare")

@@ -52,7 +52,7 @@ def named_run(path: Path) -> str | None:
 
 
 def point_latest(path: Path, name: str) -> bool:
-    """Make `latest` name another run, atomically; False if `path` is something else, which is left alone."""
+    """Make `latest` name another run, atomically; False if `path` is something else, which is left unchanged."""
     if path.exists() and named_run(path) is None:
         return False
     write_atomic(path, name + "\n", durable=False)

@@ -14,7 +14,7 @@ FLAGS = (
     *("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m"),
     *("--shell-completion", "-sc"),
 )
-"""Hydra's options without a value, behind which a path may follow."""
+"""Hydra's options without a value; a word after one of them may be a path."""
 
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*")

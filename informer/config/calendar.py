@@ -66,10 +66,10 @@ def holiday_problems(holidays: Any) -> list[str]:
         return [f"dataset.holidays: a country is given twice in {listed(regions)}"]
     if importlib.util.find_spec("holidays") is None:
         return ["dataset.holidays needs the package holidays: pip install 'informer[holidays]'"]
-    return [problem for region in regions for problem in _place_problems(region)]
+    return [problem for region in regions for problem in _region_problems(region)]
 
 
-def _place_problems(region: str) -> list[str]:
+def _region_problems(region: str) -> list[str]:
     from holidays.utils import list_supported_countries  # imported here because only this check needs it
 
     supported = list_supported_countries(include_aliases=True)

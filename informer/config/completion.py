@@ -16,7 +16,7 @@ _informer_words() {{
 }}
 _informer() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" words line before
-  # the shell takes key=value apart at the equals sign
+  # the shell splits key=value at the equals sign
   line="${{COMP_LINE:0:COMP_POINT}}"
   current="${{line##* }}"
   COMPREPLY=()

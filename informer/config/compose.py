@@ -36,13 +36,13 @@ from informer.start import EXIT_INTERRUPTED, end_quietly, interrupt
 log = logging.getLogger(__name__)
 
 PARSED = re.compile(r"[A-Za-z0-9_./-]+")
-"""Values that Hydra's grammar surely accepts: trying costs milliseconds each."""
+"""Values that are valid in Hydra's grammar; parsing each to find out would take milliseconds."""
 
 
 def run_command(name: str, action: Callable[[Any], object]) -> None:
     """Compose `conf/<name>.yaml` with the command line and call `action` with the result; exit on a user's mistake."""
     signal.signal(signal.SIGINT, interrupt)
-    # unless told to raise, Hydra prints its own traceback and exits with 1
+    # otherwise Hydra prints its own traceback and exits with 1
     os.environ["HYDRA_FULL_ERROR"] = "1"
     conversion.register()
     acting = False

@@ -1,4 +1,4 @@
-"""Where independent pieces of work run, the keys `engine` and `workers`."""
+"""Where independent tasks run: the keys `engine` and `workers`."""
 
 from enum import Enum
 

@@ -47,11 +47,7 @@ def config_class(family: Any) -> type[ModelConfig]:
 
 
 def load(family: Any) -> None:
-    """Import the module of a family.
-
-    Raises:
-        InputError: see `config_class`.
-    """
+    """Import the module of a family. Errors as in `config_class`."""
     if family in package_families():
         importlib.import_module(f"informer.models.{family}")
         return
@@ -66,7 +62,7 @@ def load(family: Any) -> None:
 
 
 def family_of(node: Any) -> Any:
-    """The family of a `model` node; the oldest configurations name none and are of the Informer."""
+    """The family of a `model` node; configurations of the first versions name none and are for the Informer."""
     return node.get("family", "informer") if isinstance(node, Mapping | DictConfig) else "informer"
 
 

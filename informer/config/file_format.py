@@ -1,4 +1,4 @@
-"""Given format of a file: separators, encoding, format of times."""
+"""Format of a file as set by the user: separators, encoding, format of times."""
 
 import codecs
 import re
@@ -37,8 +37,8 @@ def format_problems(time_format: str) -> list[str]:
     directives = re.findall(r"%(.?)", time_format)
     unknown = [letter for letter in directives if letter == "" or letter not in _DIRECTIVES]
     repeated = sorted({letter for letter in directives if letter != "%" and directives.count(letter) > 1})
-    alone = "q" in directives and set(directives) != {"q", "Y"}
-    if unknown or repeated or alone or not directives:
+    quarter_without_year = "q" in directives and set(directives) != {"q", "Y"}
+    if unknown or repeated or quarter_without_year or not directives:
         wrong = f"%{unknown[0]}" if unknown else f"%{repeated[0]} twice" if repeated else repr(time_format)
         return [
             f"dataset.time_format: expected ISO8601, excel, s, ms, us, ns or one such as %d/%m/%Y %H:%M, found {wrong}"
@@ -88,7 +88,7 @@ def _is_text_encoding(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Given format of a file; what is None is detected.
+    """Format of a file as set by the user; None means detected.
 
     Args:
         separator, decimal, thousands, encoding: format of CSV text.

@@ -32,8 +32,8 @@ class Repairs:
         fill: how to fill empty cells and missing rows.
         max_gap: longest run of rows to fill; None means no limit.
         confirmed: repairs that may drop more than a few rows.
-        categorical: columns of codes, which are never averaged: of duplicates the first value is kept, and missing rows
-            repeat the last value.
+        categorical: columns of codes, which are never averaged: duplicates keep their first value, and missing rows
+            repeat the last one.
         static: columns that are constant within a series, which are filled even with fill=mask.
     """
 

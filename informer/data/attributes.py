@@ -260,11 +260,7 @@ def _columns(table: Table, config: DatasetConfig, key: str, where: str) -> list[
 
 
 def _cells(table: Table, column: str, config: DatasetConfig) -> list[float | str]:
-    """A text or a number per row.
-
-    Raises:
-        InputError: see `attributes_of`.
-    """
+    """A text or a number per row. Errors as in `attributes_of`."""
     cells = table.frame[column]
     if column in config.categorical or is_text(table, column):
         return [label(cell) for cell in cells]

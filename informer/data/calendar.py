@@ -66,7 +66,7 @@ _WITHIN_A_DAY = (Unit.second, Unit.minute, Unit.hour, Unit.day, Unit.business_da
 
 
 Marks = Calendar | CalendarEmbed
-"""Calendar marks of each row; a kind alone means the usual fields of the step and no holidays."""
+"""Calendar marks of each row; a kind by itself means the usual fields of the step and no holidays."""
 
 
 def mark_fields(frequency: Frequency, calendar: Marks) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def inspect(settings: InspectConfig, console: Console) -> bool:
     findings: list[Finding] = []
     n_reports = 0
     for path in [expanded(source)] if files is None else files:
-        for finding in _findings_of(path, settings, console, alone=files is None):
+        for finding in _findings_of(path, settings, console, is_single=files is None):
             if (
                 files is not None
                 or len(findings) < MOST_REPORTS
@@ -107,8 +107,8 @@ class Finding:
         return self.n_problems == 0
 
 
-def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone: bool) -> Iterator[Finding]:
-    """Findings on a file, or on each of its series; if `alone`, an unreadable file raises InputError."""
+def _findings_of(path: Path, settings: InspectConfig, console: Console, *, is_single: bool) -> Iterator[Finding]:
+    """Findings on a file, or on each of its series; if `is_single`, an unreadable file raises InputError."""
     dataset = settings.dataset
     try:
         with logging_to(console):
@@ -126,7 +126,7 @@ def _findings_of(path: Path, settings: InspectConfig, console: Console, *, alone
             table = table.without(text_columns([table], dataset))
         tables = list(LongTable.of(table, dataset.series_col).tables())
     except InputError as error:
-        if alone:
+        if is_single:
             raise
         yield Finding(name=path.name, lines=[f"file:     {path.name}", "problems: 1", *str(error).splitlines()])
         return

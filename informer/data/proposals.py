@@ -1,4 +1,4 @@
-"""Suggestions of `informer inspect` for columns: categories and static covariates to name, gaps, seasons."""
+"""Settings that `informer inspect` suggests for the columns of a file, and the lines about gaps and seasons."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ MOST_SEASONS = 12
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Proposed settings that the user has not given.
+    """Column settings to add to those of the user.
 
     Args:
         categorical: text columns whose values repeat.
@@ -42,7 +42,7 @@ class Proposal:
 
     @classmethod
     def of(cls, table: Table, dataset: DatasetConfig, target: str | None) -> "Proposal":
-        """Proposal for a whole file; empty if `dataset` names the columns to read."""
+        """The proposal for a whole file; empty if `dataset` lists the columns to read."""
         try:
             time_col = find_time_column(table, dataset.time_col)
         except InputError:  # reported together with the table's other problems
@@ -66,7 +66,7 @@ class Proposal:
         return cls(tuple(repeated_text(table, text)), tuple(static), exclude)
 
     def lines(self) -> Iterator[str]:
-        """A line on the columns that repeat the time."""
+        """The line that reports columns which repeat the time."""
         if self.exclude:
             names = ",".join(self.exclude)
             yield f"calendar: {listed(self.exclude)} repeat the time; dataset.exclude=[{names}] leaves them out"
@@ -87,7 +87,7 @@ NOTHING = Proposal()
 
 
 def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -> Iterator[str]:
-    """A line on the share of missing values, if it is large, and the setting that keeps them missing."""
+    """The line that reports a large share of missing values, with the setting that keeps them missing."""
     if dataset.fill is not None or not any("dataset.fill=linear" in problem.settings for problem in report.problems):
         return
     ordered = replace(dataset, sort=True, duplicates=dataset.duplicates or Duplicates.first, confirm=["duplicates"])
@@ -101,7 +101,7 @@ def gap_lines(table: Table, dataset: DatasetConfig, name: str, report: Report) -
 
 
 def confirm_lines(table: Table, dataset: DatasetConfig, configured: DatasetConfig, name: str) -> Iterator[str]:
-    """What a proposed `dataset.confirm` drops; nothing if `configured` has it."""
+    """Lines on the rows that a proposed `dataset.confirm` would drop; none if `configured` already has it."""
     if dataset.confirm != configured.confirm:
         _, report = inspect_table(table, replace(dataset, confirm=configured.confirm), name)
         yield from (f"confirm:  {problem.line}" for problem in report.problems if CONFIRM in problem.settings)
@@ -121,7 +121,7 @@ def unrepairable_advice(table: Table) -> str:
 
 
 def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], frequency: Frequency) -> Iterator[str]:
-    """Seasons of the last columns, in one line for many columns with the same periods."""
+    """Lines on the seasons of the last columns; many columns with the same periods share a line."""
     alike: dict[tuple[int, ...], dict[str, list[Season]]] = {}
     heading = "seasons: " if len(columns) <= MOST_SEASONS else f"seasons of the last {MOST_SEASONS} columns:"
     for column, values in columns[-MOST_SEASONS:]:
@@ -140,7 +140,7 @@ def season_lines(columns: Sequence[tuple[str, Float64[np.ndarray, "t"]]], freque
 
 
 def _in_words(alike: Mapping[str, Sequence[Season]], frequency: Frequency) -> str:
-    """Periods, the clearest first, each with its strength or the range over several columns."""
+    """The periods, strongest first, with their autocorrelation; for several columns, its range."""
     descriptions = []
     for seasons in zip(*alike.values(), strict=True):
         low, high = (f"{end(season.strength for season in seasons):.2f}" for end in (min, max))

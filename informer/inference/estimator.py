@@ -114,11 +114,7 @@ def known_attributes(attributes: Frame | None) -> pd.DataFrame | str | None:
 
 
 def reader_with(reader: Reader, attributes: Frame | None) -> Reader:
-    """The reader, which also knows the given attributes of series.
-
-    Raises:
-        InputError: see `Reader.knowing`.
-    """
+    """The reader, which also knows the given attributes of series. Errors as in `Reader.with_attributes`."""
     parsed = known_attributes(attributes)
     return reader if parsed is None else reader.with_attributes(parsed)
 

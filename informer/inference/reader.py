@@ -140,11 +140,7 @@ class Reader:
         return self._series(table, config, name, ahead=ahead, named=input_format.series_col is not None, lenient=True)
 
     def content(self, content: bytes, input_format: InputFormat, name: str) -> list[Series]:
-        """Read the series of CSV text.
-
-        Raises:
-            InputError: see `frame`.
-        """
+        """Read the series of CSV text. Errors as in `frame`."""
         table, config = self._read(partial(cells_of_content, content, name), input_format)
         return self._series(table, config, name, ahead=None, named=input_format.series_col is not None)
 

@@ -116,11 +116,7 @@ class Forecast:
         return decimals
 
     def frame(self) -> pd.DataFrame:
-        """A table of `keys` and `columns`.
-
-        Raises:
-            InputError: see `columns`.
-        """
+        """A table of `keys` and `columns`. Errors as in `columns`."""
         frame = pd.DataFrame({self.series.time_col: self.timestamps} | self.columns())
         if self.series.series_col is not None:
             frame.insert(0, self.series.series_col, self.series.name)

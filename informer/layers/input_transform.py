@@ -39,7 +39,7 @@ class InputTransform(nn.Module):
         known: positions of the columns whose future values are given to the decoder.
         label_len, pred_len: rows of the decoder's start token and of the horizon.
         instance_norm: centre and scale each column of a window by its mean and standard deviation in the lookback
-            window. Known columns are left alone, because their future may differ from it (a holiday after weeks
+            window. Known columns are not normalised, because their future may differ from it (a holiday after weeks
             without one).
         channel_independent: make one window per target, each with all columns that are not targets.
         patch_len: rows per token; a token has the calendar marks of its last row.

@@ -209,11 +209,7 @@ _networks: dict[type[ModelConfig], type[ForecastModel]] = {}
 
 
 def network_class(config: ModelConfig) -> type[ForecastModel]:
-    """The network class of a configuration.
-
-    Raises:
-        InputError: see `informer.config.families.config_class`.
-    """
+    """The network class of a configuration. Errors as in `informer.config.families.config_class`."""
     if type(config) not in _networks:
         families.load(config.family)
     return _networks[type(config)]

@@ -165,7 +165,7 @@ class CircularConv3(nn.Module):
 def _taps(x: Tensor) -> Tensor:
     """Every row concatenated with the rows before and after it, [b l 3i]."""
     around = torch.cat((x[:, -1:], x, x[:, :1]), dim=1)
-    return around.unfold(1, 3, 1).transpose(2, 3).flatten(2).contiguous()  # flatten alone keeps a view
+    return around.unfold(1, 3, 1).transpose(2, 3).flatten(2).contiguous()  # flatten by itself keeps a view
 
 
 class _CircularProduct(torch.autograd.Function):

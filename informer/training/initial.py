@@ -37,11 +37,7 @@ def new_network(settings: TrainConfig, data: Data) -> ForecastModel:
 
 
 def begin_with(model: ForecastModel, settings: TrainConfig, data: Data, older: Checkpoint) -> Transfer:
-    """Load the weights of a checkpoint into a new network; returns which were used.
-
-    Raises:
-        InputError: see `warm_start`.
-    """
+    """Load the weights of a checkpoint into a new network; returns which were used. Errors as in `warm_start`."""
     older_marks = mark_fields(Frequency.parse(older.frequency), older.calendar)
     return warm_start(
         model,

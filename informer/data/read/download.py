@@ -40,11 +40,7 @@ def find_files(config: DatasetConfig, data_dir: Path) -> list[Path]:
 
 
 def dataset_path(config: DatasetConfig) -> str:
-    """Local path of `dataset.path`; remote files are copied first.
-
-    Raises:
-        InputError: see `local_path`.
-    """
+    """Local path of `dataset.path`; remote files are copied first. Errors as in `local_path`."""
     limits = replace(config.limits, file_mb=None) if config.memmap else config.limits
     return local_path("dataset.path", str(config.path), limits)
 

@@ -57,11 +57,7 @@ def like(data: Frame, frame: pd.DataFrame) -> Any:
 
 
 def path_of(data: Frame) -> Path | None:
-    """The path, if `data` is one; for an address, the path of its local copy.
-
-    Raises:
-        InputError: see `local_path`.
-    """
+    """The path, if `data` is one; for an address, the path of its local copy. Errors as in `local_path`."""
     if isinstance(data, str) and is_remote(data):
         return Path(local_path("frame", data, LIMITS))
     return Path(data) if isinstance(data, str | Path) else None

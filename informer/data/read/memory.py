@@ -1,7 +1,7 @@
-"""Memory that was freed while a large file was read, given back to the system.
+"""Return freed memory to the operating system after a large file was read.
 
-The C library and Arrow keep what is freed for later use, which after a large file is as much as its numbers: chunks of
-text and the temporary arrays of the parser.
+The C library and Arrow keep freed memory for later use. After a large file this is as much as its numbers take: the
+file's text and the parser's temporary arrays.
 """
 
 import ctypes
@@ -9,14 +9,14 @@ import sys
 from functools import cache
 
 LARGE = 1 << 26
-"""Bytes of numbers from which on it is worth the milliseconds that it takes."""
+"""Smallest size of the numbers of a file, in bytes, for which this is done; it takes milliseconds."""
 
 
 def release_free(n_bytes: int) -> None:
-    """Give back what is free after `n_bytes` of numbers were read; does nothing for few of them."""
+    """Return freed memory after `n_bytes` of numbers were read; does nothing if they are fewer than LARGE."""
     if n_bytes < LARGE:
         return
-    if "pyarrow" in sys.modules:  # which pandas uses for text
+    if "pyarrow" in sys.modules:  # pandas uses it for text columns
         sys.modules["pyarrow"].default_memory_pool().release_unused()
     if (library := _c_library()) is not None:
         library.malloc_trim(0)
@@ -24,7 +24,7 @@ def release_free(n_bytes: int) -> None:
 
 @cache
 def _c_library() -> ctypes.CDLL | None:
-    """The C library, if it can give back memory by a call, as that of GNU can."""
+    """The C library, if it has a function that returns freed memory (glibc has)."""
     if sys.platform != "linux":
         return None
     library = ctypes.CDLL(None)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from matplotlib.figure import Figure
 
@@ -15,6 +15,7 @@ from informer.config.training import LossConfig, LossKind
 from informer.errors import InputError
 from informer.files import reading, write_atomic
 from informer.plots import plot_losses, save_figure
+from informer.training.tracking.sinks import Sink
 
 TRAINING, VALIDATION = "train/loss", "val/loss"
 HEADER = ("epoch", "train_loss", "val_loss")
@@ -97,16 +98,14 @@ class LossTable:
 
 
 @final
-class LossFile:
-    """A sink that keeps losses.csv in a run directory up to date, and plots losses.png at the end of a run.
+class LossFile(Sink):
+    """Writes losses.csv in a run directory at each `sync`, with whole epochs, and losses.png at the end of a run.
 
     Args:
         folder: run directory.
         loss: the training loss.
         n_rows: for a resumed run, number of rows of the existing table to keep.
     """
-
-    TAKES_PICTURES: ClassVar[bool] = False
 
     def __init__(self, folder: Path, loss: LossConfig, *, n_rows: int = 0) -> None:
         self._folder, self._loss, self.table = folder, loss, LossTable()
@@ -122,24 +121,15 @@ class LossFile:
         elif is_baseline and not prefix:
             self.table.baselines[name.replace("_", " ")] = float(value)
 
-    def image(self, tag: str, png: bytes, step: int) -> None:
-        """Ignored."""
-
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Plot the losses, if an epoch was trained."""
         if self.table.training:
             save_figure(_picture(self.table, self._loss), self._folder / LOSSES_PICTURE)
 
-    def flush(self) -> None:
-        """Nothing: only whole epochs are written, by `sync`."""
-
     def sync(self) -> int:
         """Write the table; returns the number of its rows."""
         write_atomic(self._folder / LOSSES, self.table.to_csv(), durable=False)
         return len(self.table.epochs)
-
-    def close(self) -> None:
-        """Nothing: `sync` has written the table."""
 
 
 def _picture(table: LossTable, loss: LossConfig) -> Figure:

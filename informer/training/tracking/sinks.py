@@ -19,26 +19,29 @@ Positions = Mapping[str, int]
 class Sink(Protocol):
     """Receives curves. Methods raise an InputError if something cannot be written."""
 
-    TAKES_PICTURES: ClassVar[bool]
+    TAKES_PICTURES: ClassVar[bool] = False
     """False if `image` ignores them, so that none need be drawn."""
 
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Add a point of a curve."""
 
     def image(self, tag: str, png: bytes, step: int) -> None:
-        """Add a picture."""
+        """Add a picture; ignored unless a sink defines it."""
+        return
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Add the configuration by dotted key and the scores of a finished run, the most important first."""
 
     def flush(self) -> None:
         """Make everything received visible to other programs."""
+        return
 
     def sync(self) -> int:
         """Store everything received durably; returns the position to continue from."""
 
     def close(self) -> None:
         """Called when the run is finished or stopped."""
+        return
 
 
 def open_sinks(kinds: Sequence[TrackerKind], folder: Path, positions: Positions) -> dict[str, Sink]:
@@ -84,13 +87,12 @@ def _open(kind: TrackerKind, folder: Path, position: int) -> Sink:
 
 
 @final
-class CurvesFile(AppendedFile):
+class CurvesFile(AppendedFile, Sink):
     """A CSV file with a row `tag,step,value` for every point; pictures and configuration are ignored.
 
     See `AppendedFile` for arguments and errors.
     """
 
-    TAKES_PICTURES: ClassVar[bool] = False
     HEADER = ("tag", "step", "value")
 
     def __init__(self, path: Path, *, length: int = 0) -> None:
@@ -101,9 +103,6 @@ class CurvesFile(AppendedFile):
     def scalar(self, tag: str, value: float, step: int) -> None:
         """Add a point of a curve."""
         self._write((tag, step, repr(float(value))))
-
-    def image(self, tag: str, png: bytes, step: int) -> None:
-        """Ignored."""
 
     def final(self, settings: Mapping[str, Any], metrics: Mapping[str, float], step: int) -> None:
         """Add the scores."""
