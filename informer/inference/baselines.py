@@ -12,7 +12,7 @@ from torch import Tensor
 
 from informer.data.windows import Batch, Windows
 from informer.errors import InputError, counted
-from informer.linear.known import NO_EFFECTS, KnownEffects
+from informer.linear.covariate_effects import NO_EFFECTS, KnownEffects
 from informer.linear.observed import ObservedRows, scaled_up
 from informer.linear.products import window_products
 from informer.models.base import ForecastModel, at_least_zero

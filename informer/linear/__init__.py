@@ -11,4 +11,7 @@ fit        windows -> LinearForecast
 forecast   the fitted maps as a torch module
 residuals  errors on rows not used in the fit, for prediction intervals
 fold       the fitted maps as weights of model=linear
+saved_fit  the fit as saved with a run, to which later rows are added
+
+covariate_effects: effects of what is known over the horizon, subtracted before the maps are fitted.
 """

@@ -17,10 +17,10 @@ from informer.data.windows import Store, Windows
 from informer.errors import InputError
 from informer.linear.average import best_mean
 from informer.linear.blocks import Fold, folds
+from informer.linear.covariate_effects import NO_EFFECTS, KnownEffects
 from informer.linear.features import Group, OriginFeatures, cycles_of
 from informer.linear.forecast import LinearForecast
 from informer.linear.held_out import Channel, Once, fold_moments
-from informer.linear.known import NO_EFFECTS, KnownEffects
 from informer.linear.moments import Moments, MomentSource, Run, in_order, runs_of
 from informer.linear.offered import LinearConfig, lookback_grid
 from informer.linear.select import OWN, Choice, CrossValidation, fit_own, fit_shared, has_own_maps, total

@@ -12,10 +12,10 @@ from informer.data.read.frequency import Frequency
 from informer.data.windows import Windows
 from informer.errors import InputError, listed
 from informer.linear import varying
+from informer.linear.covariate_effects import KnownEffects, fit_known
 from informer.linear.features import cycle_turns
 from informer.linear.fit import LinearFit, prepare
 from informer.linear.forecast import LinearForecast
-from informer.linear.known import KnownEffects, fit_known
 from informer.linear.moments import Run, joined, runs_of
 from informer.linear.offered import FitOn, LinearConfig
 from informer.linear.strengths import Strengths, in_words

@@ -13,7 +13,7 @@ from informer.data.read.frequency import Frequency
 from informer.errors import InputError
 from informer.inference.rolling.refits import Refit
 from informer.linear.features import cycles_of
-from informer.linear.kept import Reads
+from informer.linear.saved_fit import Reads
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import Linear

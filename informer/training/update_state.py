@@ -30,7 +30,7 @@ from informer.files import write_atomic
 from informer.inference.intervals import Residuals
 from informer.linear.blocks import starts_of
 from informer.linear.fold import all_runs, choice, fit_varying, fold, fold_known, linear_fit
-from informer.linear.kept import MOST_BYTES, KeptFit, Reads, bytes_of
+from informer.linear.saved_fit import MOST_BYTES, KeptFit, Reads, bytes_of
 from informer.linear.shares import maps_of
 from informer.models.base import ForecastModel
 from informer.models.linear import maps_config

@@ -32,7 +32,7 @@ from informer.files import expanded, write_atomic
 from informer.inference.evaluate import evaluate, score, training_scale
 from informer.inference.evaluation import Evaluation
 from informer.inference.trained_data import trained_data
-from informer.linear.kept import KeptFit, Reads
+from informer.linear.saved_fit import KeptFit, Reads
 from informer.linear.shares import Shares, maps_of
 from informer.models.base import ForecastModel, model_forecast
 from informer.runtime import pick_device, provenance, seed_everything

@@ -15,9 +15,9 @@ from informer.inference.intervals import Residuals, joined, lag_of, residuals
 from informer.linear.blocks import folds
 from informer.linear.fit import LinearFit
 from informer.linear.fold import fold
-from informer.linear.kept import KeptFit
 from informer.linear.moments import Run
 from informer.linear.residuals import MOST_WINDOWS
+from informer.linear.saved_fit import KeptFit
 from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.sums import Sums
 from informer.models.base import ForecastModel

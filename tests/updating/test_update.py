@@ -16,7 +16,7 @@ from informer.checkpoint.digest import content_digest
 from informer.checkpoint.paths import KEPT, REFIT, ROWS
 from informer.checkpoint.safe_load import read
 from informer.config.lengths import WindowSizes
-from informer.linear.kept import KeptFit, Reads
+from informer.linear.saved_fit import KeptFit, Reads
 from informer.linear.select import fit_shared
 from informer.linear.solve import Layout
 from informer.linear.sums import packed, unpacked

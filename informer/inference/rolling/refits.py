@@ -19,8 +19,8 @@ from informer.data.windows import Windows
 from informer.errors import InputError, listed
 from informer.inference.predictor import TrainedModel
 from informer.linear.fold import fold
-from informer.linear.kept import KeptFit
 from informer.linear.moments import Run
+from informer.linear.saved_fit import KeptFit
 from informer.linear.shares import Shares, apply, maps_of
 from informer.linear.sums import Sums
 

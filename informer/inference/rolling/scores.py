@@ -24,7 +24,7 @@ from informer.inference.predictor import TrainedModel
 from informer.inference.quantile_forecasts import DECILES, CalibratedBaseline, calibrated, model_quantiles
 from informer.inference.rolling.recursion import recursive_forecast
 from informer.inference.season import seasonal_naive_for
-from informer.linear.known import fit_known
+from informer.linear.covariate_effects import fit_known
 from informer.metrics import Errors, MaseScale, seasonal_scale
 
 log = logging.getLogger(__name__)

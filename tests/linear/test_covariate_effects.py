@@ -17,8 +17,8 @@ from informer.config.model import CalendarEmbed
 from informer.data.calendar import calendar_marks
 from informer.data.windows import Store
 from informer.inference.baselines import RidgeForecast
+from informer.linear.covariate_effects import KnownEffects, fit_known
 from informer.linear.fold import fold_known
-from informer.linear.known import KnownEffects, fit_known
 from informer.linear.shares import Shares, apply
 from informer.models.linear import Linear, LinearModelConfig
 
