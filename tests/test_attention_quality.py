@@ -34,8 +34,8 @@ def test_error_of_topk_against_a_loop(script: ModuleType) -> None:
         best = np.argsort(-scores)[:3]
         kept[best] = softmax(scores[best])
         wrong, right = wrong + ((kept - full) ** 2).sum(), right + (full**2).sum()
-    found = script.relative_error(inputs, "topk", 3, 2**0.5, k=3)
-    assert found == pytest.approx((wrong / right) ** 0.5)
+    error = script.relative_error(inputs, "topk", 3, 2**0.5, k=3)
+    assert error == pytest.approx((wrong / right) ** 0.5)
     assert script.relative_error(inputs, "topk", 3, k=12) == pytest.approx(0)
 
 

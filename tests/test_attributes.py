@@ -55,9 +55,9 @@ def refused(outcome: Outcome, *parts: str) -> None:
 
 
 def same_weights(one: str | Path, other: str | Path) -> None:
-    found, expected = checkpoint.load(Path(one)).weights, checkpoint.load(Path(other)).weights
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
+    loaded, expected = checkpoint.load(Path(one)).weights, checkpoint.load(Path(other)).weights
+    assert loaded.keys() == expected.keys()
+    assert all(torch.equal(loaded[name], expected[name]) for name in loaded)
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +84,10 @@ def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_training_gives_the_same_bits(here: Path) -> None:
     """Red if a value goes to another series, or a category or scale differs from that of merged columns."""
     same_weights("own", "merged")
-    found, expected = checkpoint.load(Path("own")), checkpoint.load(Path("merged"))
-    assert (found.inputs, found.scaler) == (expected.inputs, expected.scaler)
-    assert found.categories == expected.categories == {"region": ["city", "hill", "sea"], "level": ["2", "5", "7"]}
-    assert found.config["dataset"]["static_covariates"] == ["region", "size", "level"]
+    loaded, expected = checkpoint.load(Path("own")), checkpoint.load(Path("merged"))
+    assert (loaded.inputs, loaded.scaler) == (expected.inputs, expected.scaler)
+    assert loaded.categories == expected.categories == {"region": ["city", "hill", "sea"], "level": ["2", "5", "7"]}
+    assert loaded.config["dataset"]["static_covariates"] == ["region", "size", "level"]
     assert Path("own/metrics.json").read_bytes() == Path("merged/metrics.json").read_bytes()
 
 
@@ -174,9 +174,9 @@ def test_an_updated_and_watched_run(here: Path) -> None:
         done(call("train", *words, "model=linear", f"run_dir=linear_{run}"))
         done(call("update", f"checkpoint=linear_{run}", f"input={file}.csv", f"output=updated_{run}"))
         done(call("watch", f"checkpoint=linear_{run}", f"input={file}.csv", f"output=watched_{run}"))
-    found = Forecaster.load("updated_own", device="cpu").predict(longer)
+    forecast = Forecaster.load("updated_own", device="cpu").predict(longer)
     expected = Forecaster.load("updated_merged", device="cpu").predict(merged(longer))
-    pd.testing.assert_frame_equal(found, expected)
+    pd.testing.assert_frame_equal(forecast, expected)
     seen = [json.loads(Path(f"watched_{run}/watch.json").read_text()) for run in ("own", "merged")]
     assert seen[0]["periods"] == seen[1]["periods"]
 
@@ -204,8 +204,8 @@ def test_tables_in_memory(here: Path) -> None:
         pd.testing.assert_frame_equal(many, expected.predict_many([twin])[0])
         pd.testing.assert_frame_equal(model.backtest(new, attributes=one), expected.backtest(twin))
         assert model.score(new, attributes=one) == expected.score(twin)
-        found = model.plot(new, attributes=one).axes[0].lines[-1].get_ydata()
-        np.testing.assert_array_equal(found, expected.plot(twin).axes[0].lines[-1].get_ydata())
+        drawn = model.plot(new, attributes=one).axes[0].lines[-1].get_ydata()
+        np.testing.assert_array_equal(drawn, expected.plot(twin).axes[0].lines[-1].get_ydata())
 
 
 def test_new_series_at_prediction(here: Path) -> None:
@@ -240,9 +240,9 @@ def test_a_forecast_in_one_command(here: Path) -> None:
     done(call("forecast", "rows.csv", "model=linear", "horizon=5", "target=sales", "output=whole", *one))
     assert set(checkpoint.load(Path("whole")).static_covariates) == {"region", "size", "level"}
     assert len(pd.read_csv("whole/forecasts/rows.forecast.csv")) == 5 * len(STORES)
-    found = done(call("inspect", "rows.csv", "seq_len=10", "label_len=5", "pred_len=5", *one)).out
-    assert "sales, region, size, level" in found
-    assert "dataset.attributes=stores.csv" in found
+    printed = done(call("inspect", "rows.csv", "seq_len=10", "label_len=5", "pred_len=5", *one)).out
+    assert "sales, region, size, level" in printed
+    assert "dataset.attributes=stores.csv" in printed
 
 
 def test_files_in_pieces(here: Path) -> None:

@@ -159,12 +159,12 @@ def test_the_cache_gives_causal_attention(script, monkeypatch: pytest.MonkeyPatc
     """Red if a step of the cache reads other keys than those up to its own."""
     decode = importlib.import_module("attention_decode")
     q, k, v = (torch.randn(1, decode.HEADS, 5, decode.WIDTH) for _ in range(3))
-    found, attend = [], decode.F.scaled_dot_product_attention
-    monkeypatch.setattr(decode.F, "scaled_dot_product_attention", lambda *x: found.append(attend(*x)))
+    outputs, attend = [], decode.F.scaled_dot_product_attention
+    monkeypatch.setattr(decode.F, "scaled_dot_product_attention", lambda *x: outputs.append(attend(*x)))
     decoder = decode.CacheDecoder(9, "cpu")
     for i in range(5):
         decoder.step(q[:, :, i], k[:, :, i], v[:, :, i])
-    torch.testing.assert_close(torch.cat(found, dim=2), attend(q, k, v, is_causal=True))
+    torch.testing.assert_close(torch.cat(outputs, dim=2), attend(q, k, v, is_causal=True))
 
 
 def test_nothing_to_draw_is_one_line(script, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

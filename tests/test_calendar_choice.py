@@ -127,8 +127,8 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame
 def test_forecasts_know_holidays_without_a_file(closed: tuple[Path, pd.DataFrame]) -> None:
     """Christmas is far lower than the days around it. Red if marks of the horizon lack holidays."""
     folder, frame = closed
-    found = Forecaster.load(folder / "run").predict(frame)
-    for _, shop in found.groupby("shop"):
+    forecast = Forecaster.load(folder / "run").predict(frame)
+    for _, shop in forecast.groupby("shop"):
         sales = shop.set_index("day")["sales"]
         shut = sales[["2023-12-25", "2023-12-26"]]
         assert shut.max() < sales.drop(shut.index).min() / 2

@@ -69,9 +69,9 @@ def test_the_checkpoint_has_the_categories_of_training_rows(shops: tuple[Path, p
 
 def test_forecasts_rise_with_the_promotion(shops: tuple[Path, pd.DataFrame], model: Forecaster) -> None:
     """Red if the decoder does not see the codes of the horizon, or those of another column."""
-    found = {kind: model.predict(history(shops[1]), future=ahead(shops[1], kind))["sales"].mean() for kind in RISE}
-    assert found["flyer"] - found["none"] == pytest.approx(10, rel=0.25)
-    assert found["tv"] - found["none"] == pytest.approx(25, rel=0.25)
+    means = {kind: model.predict(history(shops[1]), future=ahead(shops[1], kind))["sales"].mean() for kind in RISE}
+    assert means["flyer"] - means["none"] == pytest.approx(10, rel=0.25)
+    assert means["tv"] - means["none"] == pytest.approx(25, rel=0.25)
 
 
 def test_files_and_tables_give_the_same(
@@ -82,21 +82,21 @@ def test_files_and_tables_give_the_same(
     monkeypatch.chdir(folder)
     outcome = call("predict", "checkpoint=run", "input=shops.csv", "future=ahead.csv", "output=out", "plots=false")
     assert (outcome.status, outcome.err) == (0, "")
-    found = pd.read_csv("out/shops.forecast.csv")
+    forecast = pd.read_csv("out/shops.forecast.csv")
     rows = history(frame)
     typed = rows.astype({"status": str, "promo": "category"})
     for table in (rows, rows.assign(status=rows["status"].astype(float)), typed, rows.groupby("shop").tail(14)):
-        np.testing.assert_allclose(model.predict(table, future=ahead(frame))["sales"], found["sales"], rtol=1e-5)
+        np.testing.assert_allclose(model.predict(table, future=ahead(frame))["sales"], forecast["sales"], rtol=1e-5)
 
 
 def test_an_unseen_category_is_said_and_forecast(
     shops: tuple[Path, pd.DataFrame], model: Forecaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = history(shops[1]).replace({"clearance": "none"})
-    found = model.predict(rows, future=ahead(shops[1], "unheard"))["sales"].mean()
+    mean = model.predict(rows, future=ahead(shops[1], "unheard"))["sales"].mean()
     assert "column 'promo': 'unheard' not in the training rows; the model uses the mean of the" in caplog.text
     kinds = [model.predict(rows, future=ahead(shops[1], kind))["sales"].mean() for kind in RISE]
-    assert min(kinds) < found < max(kinds)
+    assert min(kinds) < mean < max(kinds)
 
 
 def test_each_file_with_an_unseen_category_is_named_once(
@@ -117,11 +117,11 @@ def test_a_file_of_future_covariates_that_changes_is_read_again(
 ) -> None:
     """Red when forecasts use the rows of a file that has been replaced since the last call."""
     monkeypatch.chdir(shops[0])
-    found = []
+    means = []
     for kind in ("none", "tv"):
         ahead(shops[1], kind).to_csv("changing.csv", index=False)
-        found.append(model.predict(history(shops[1]), future="changing.csv")["sales"].mean())
-    assert found[1] > found[0] + 10
+        means.append(model.predict(history(shops[1]), future="changing.csv")["sales"].mean())
+    assert means[1] > means[0] + 10
 
 
 def test_rolling_forecasts_and_scores_use_the_same_codes(
@@ -174,10 +174,10 @@ def test_other_models(more: list[str], shops: tuple[Path, pd.DataFrame], monkeyp
                    *(["trainer.max_steps=3"] if more[0] != "model=auto" and "model=linear" not in more else []),
                    "model=tiny", *more, f"run_dir={name}")  # fmt: skip
     assert outcome.status == 0, outcome.err
-    found = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame))
-    assert len(found) == 14
-    assert np.isfinite(found["sales"]).all()
-    assert ("sales_q10" in found) == ("loss=quantile" in more)
+    forecast = Forecaster.load(name, device="cpu").predict(history(frame), future=ahead(frame))
+    assert len(forecast) == 14
+    assert np.isfinite(forecast["sales"]).all()
+    assert ("sales_q10" in forecast) == ("loss=quantile" in more)
     if more == ["model=linear"]:
         assert "not read: weather, status (categorical, not known ahead)" in outcome.out
         assert "with an effect on held-out blocks: promo=flyer, promo=tv of promo=flyer, promo=tv" in outcome.out
@@ -224,8 +224,8 @@ def test_an_exported_network_takes_codes(shops: tuple[Path, pd.DataFrame], folde
         arrays[name] = x
     network = restore_model(checkpoint.load(shops[0] / "run"))
     expected = network(*arrays.values()).detach().numpy()
-    (found,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    (exported,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
+    np.testing.assert_allclose(exported, expected, atol=1e-5)
 
 
 def test_other_categories_leave_their_vectors_fresh(
@@ -246,9 +246,9 @@ def test_inspect_proposes_them(shops: tuple[Path, pd.DataFrame], monkeypatch: py
     monkeypatch.chdir(shops[0])
     line = "text columns not used: promo (4 values), weather (2 values); dataset.categorical=[promo,weather] reads them"
     assert line in call("inspect", "shops.csv", "dataset.series_col=shop").out
-    found = call("inspect", "shops.csv", "dataset.series_col=shop", "dataset.categorical=[promo,weather]")
-    assert "columns:  promo, weather, status, sales" in found.out
-    assert "text columns" not in found.out
+    outcome = call("inspect", "shops.csv", "dataset.series_col=shop", "dataset.categorical=[promo,weather]")
+    assert "columns:  promo, weather, status, sales" in outcome.out
+    assert "text columns" not in outcome.out
 
 
 @pytest.mark.parametrize(

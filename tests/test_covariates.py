@@ -61,13 +61,13 @@ def test_a_forecast_follows_the_prices_it_is_given(
     monkeypatch.chdir(folder)
     outcome = call("predict", "checkpoint=future", "input=driven.csv", "future=prices.csv", "plots=false", "output=out")
     assert (outcome.status, outcome.err) == (0, "")
-    found = pd.read_csv("out/driven.forecast.csv", parse_dates=["date"])
-    assert list(found.columns) == ["date", "load"]
-    assert list(found["date"]) == list(frame["date"][1500:])
-    assert np.abs(found["load"] - frame["load"][1500:].to_numpy()).mean() < 2
-    assert np.corrcoef(found["load"], frame["price"][1500:])[0, 1] < -0.9
+    forecast = pd.read_csv("out/driven.forecast.csv", parse_dates=["date"])
+    assert list(forecast.columns) == ["date", "load"]
+    assert list(forecast["date"]) == list(frame["date"][1500:])
+    assert np.abs(forecast["load"] - frame["load"][1500:].to_numpy()).mean() < 2
+    assert np.corrcoef(forecast["load"], frame["price"][1500:])[0, 1] < -0.9
     from_python = Forecaster.load("future").predict(frame[:1500], future=frame[["date", "price"]][1500:])
-    np.testing.assert_allclose(from_python["load"], found["load"], rtol=1e-5)
+    np.testing.assert_allclose(from_python["load"], forecast["load"], rtol=1e-5)
 
 
 def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Path, pd.DataFrame], folder: Path) -> None:
@@ -77,23 +77,23 @@ def test_the_times_of_a_future_stand_in_the_column_of_training(driven: tuple[Pat
     both[1400:1500].to_csv("history.csv", index=False)
     both.drop(columns="load").to_csv("later.csv", index=False)
     both[["date", "price"]].to_csv("plain.csv", index=False)
-    found = []
+    texts = []
     for future in ("later.csv", "plain.csv"):
         arguments = [f"checkpoint={top / 'future'}", "input=history.csv", f"future={future}", "output=out"]
         outcome = call("predict", *arguments, "plots=false")
         assert outcome.status == 0, outcome.err
-        found.append(Path("out/history.forecast.csv").read_text())
-    assert found[0] == found[1]
+        texts.append(Path("out/history.forecast.csv").read_text())
+    assert texts[0] == texts[1]
     assert np.corrcoef(pd.read_csv("out/history.forecast.csv")["load"], frame["price"][1500:])[0, 1] < -0.9
 
 
 def test_a_longer_horizon_takes_longer_futures(driven: tuple[Path, pd.DataFrame]) -> None:
     folder, frame = driven
     forecaster = Forecaster.load(folder / "future")
-    found = forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]])
+    forecast = forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]])
     first = forecaster.predict(frame[:1400], future=frame[["date", "price"]])
-    np.testing.assert_allclose(found["load"][:6], first["load"], rtol=1e-5)
-    assert np.corrcoef(found["load"], frame["price"][1400:1409])[0, 1] < -0.9
+    np.testing.assert_allclose(forecast["load"][:6], first["load"], rtol=1e-5)
+    assert np.corrcoef(forecast["load"], frame["price"][1400:1409])[0, 1] < -0.9
     with pytest.raises(InputError, match=r"missing: 2022-02-28 14:00:00, .* 2022-02-28 19:00:00"):
         forecaster.predict(frame[:1400], horizon=9, future=frame[["date", "price"]][:1406])
     frames = {"x": frame[:1400], "y": frame[:1000]}
@@ -123,11 +123,11 @@ def test_each_file_has_its_own_future(driven: tuple[Path, pd.DataFrame], folder:
         message = pd.read_csv("out/summary.csv")["message"][2]
         assert message.startswith("c.csv: expected future covariates for 6 times")
         for name in ("a", "b"):
-            found = pd.read_csv(f"out/{name}.forecast.csv")
+            forecast = pd.read_csv(f"out/{name}.forecast.csv")
             expected = model.predict(frame[ends[name] - 100 : ends[name]], future=frame[["date", "price"]])
-            np.testing.assert_allclose(found["load"], expected["load"], rtol=1e-4)
+            np.testing.assert_allclose(forecast["load"], expected["load"], rtol=1e-4)
     assert call("predict", *run, "input=in/b.csv", "future=ahead").status == 0
-    np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], found["load"], rtol=1e-4)
+    np.testing.assert_allclose(pd.read_csv("out/b.forecast.csv")["load"], forecast["load"], rtol=1e-4)
     outcome = call("predict", *run, "input=in", "future=ahead", "resume=true")
     assert "(2 of them already done)" in outcome.out
     frame[["date", "price"]].to_csv("ahead/b.csv", index=False)
@@ -172,13 +172,13 @@ def test_series_of_one_file_have_their_own_future(folder: Path) -> None:
     assert call("train", *RUN, *more).status == 0
     source = ["checkpoint=run", "input=driven.csv", "output=out"]
     assert call("predict", *source, "future=ahead.csv").status == 0
-    found = pd.read_csv("out/driven.forecast.csv")
+    forecast = pd.read_csv("out/driven.forecast.csv")
     model = Forecaster.load("run", device="cpu")
     for name, table in tables.items():
         alone = model.predict(table[:400].drop(columns="id"), future=table[["date", "price"]])
-        np.testing.assert_allclose(found.loc[found["id"] == name, "load"], alone["load"], rtol=1e-4)
+        np.testing.assert_allclose(forecast.loc[forecast["id"] == name, "load"], alone["load"], rtol=1e-4)
     python = model.predict(pd.read_csv("driven.csv"), future=ahead)
-    np.testing.assert_allclose(python["load"], found["load"], rtol=1e-4)
+    np.testing.assert_allclose(python["load"], forecast["load"], rtol=1e-4)
     ahead[:6].to_csv("ahead.csv", index=False)
     outcome = call("predict", *source, "future=ahead.csv")
     assert outcome.err == "error: ahead.csv: expected future covariates of the series y, found none\n"

@@ -37,8 +37,8 @@ def test_a_path_or_a_series(kind: str, fitted: Forecaster, tmp_path: Path) -> No
     hourly().to_csv(tmp_path / "f.csv", index=False)
     series = hourly().set_index("date")["load"]
     data = {"path": tmp_path / "f.csv", "text": str(tmp_path / "f.csv"), "series": series, "folder": tmp_path}[kind]
-    found = Forecaster.fit(data, **SETTINGS)
-    ahead = found.predict(tmp_path / "f.csv" if kind == "folder" else data)
+    forecaster = Forecaster.fit(data, **SETTINGS)
+    ahead = forecaster.predict(tmp_path / "f.csv" if kind == "folder" else data)
     np.testing.assert_allclose(ahead["load"], fitted.predict(hourly())["load"], rtol=1e-5)
 
 
@@ -55,8 +55,8 @@ def test_predict_accepts_repairs(fitted: Forecaster) -> None:
         fitted.predict(torn)
     whole = hourly()
     whole.loc[580, "load"] = whole["load"][[579, 581]].mean()
-    found = fitted.predict(torn, dataset={"fill": "linear"})
-    pd.testing.assert_frame_equal(found, fitted.predict(whole))
+    forecast = fitted.predict(torn, dataset={"fill": "linear"})
+    pd.testing.assert_frame_equal(forecast, fitted.predict(whole))
     with pytest.raises(InputError, match="fil"):
         fitted.predict(torn, dataset={"fil": "linear"})
 

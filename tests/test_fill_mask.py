@@ -100,15 +100,15 @@ def by_hand(run: Path, part: str) -> tuple[float, int]:
 def test_scores_are_of_what_is_observed(runs: Path) -> None:
     """The test score and the validation loss, by loops over cells. Red if a missing target counts, or a window of which
     too little is observed."""
-    found = json.loads((runs / "holes" / "metrics.json").read_text())
+    content = json.loads((runs / "holes" / "metrics.json").read_text())
     mse, windows = by_hand(runs / "holes", "test")
-    assert found["windows"] == windows
-    assert found["scores"]["informer"]["scaled"]["overall"]["mse"] == pytest.approx(mse, rel=1e-5)
+    assert content["windows"] == windows
+    assert content["scores"]["informer"]["scaled"]["overall"]["mse"] == pytest.approx(mse, rel=1e-5)
     saved = checkpoint.load(runs / "holes" / checkpoint.BEST)
     assert saved.val_loss == pytest.approx(by_hand(runs / "holes", "val")[0], rel=1e-5)
     assert saved.dims["masked"] == (0, 1)
     assert saved.dims["enc_in"] == 4
-    for name, scores in found["scores"].items():
+    for name, scores in content["scores"].items():
         assert all(value is not None and value > 0 for value in scores["scaled"]["overall"].values()), name
 
 
@@ -166,8 +166,8 @@ def test_linear_maps_read_the_last_observed_value(runs: Path) -> None:
     frame = wave(3)
     frame.loc[[400, 401, 410, 419], "load"] = np.nan
     model = Forecaster.load(runs / "linear_holes")
-    found, filled = (model.predict(one) for one in (frame, frame.ffill()))
-    pd.testing.assert_frame_equal(found, filled, rtol=1e-5)
+    forecast, filled = (model.predict(one) for one in (frame, frame.ffill()))
+    pd.testing.assert_frame_equal(forecast, filled, rtol=1e-5)
 
 
 def test_a_history_with_hardly_any_rows_is_refused(runs: Path) -> None:
@@ -199,9 +199,9 @@ def test_many_series_with_different_gaps(runs: Path, folder: Path) -> None:
                 sums[data.panel[series].name][1] += len(known)
     for name, (total, n) in sums.items():
         assert table.loc[(name, "informer"), "mse_scaled"] == pytest.approx(total / n, rel=1e-5)
-    found = Forecaster.load(runs / "panel").predict(pd.read_csv(runs / "panel.csv"))
-    assert len(found) == 18
-    assert np.isfinite(found.drop(columns=["store", "date"]).to_numpy()).all()
+    rows = Forecaster.load(runs / "panel").predict(pd.read_csv(runs / "panel.csv"))
+    assert len(rows) == 18
+    assert np.isfinite(rows.drop(columns=["store", "date"]).to_numpy()).all()
 
 
 def test_a_run_continues_after_it_was_stopped(runs: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,8 +254,8 @@ def test_every_network_trains_with_gaps(more: list[str], runs: Path, folder: Pat
         *([] if "model=lstma" in more else ["model=tiny", "model.instance_norm=true"]), *more,
     )  # fmt: skip
     assert outcome.status == 0, outcome.err
-    found = json.loads(Path("run/metrics.json").read_text())["scores"]
-    assert all(np.isfinite(own["scaled"]["overall"]["mse"]) for own in found.values())
+    scores = json.loads(Path("run/metrics.json").read_text())["scores"]
+    assert all(np.isfinite(own["scaled"]["overall"]["mse"]) for own in scores.values())
 
 
 @pytest.mark.parametrize(

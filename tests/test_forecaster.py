@@ -35,20 +35,20 @@ def test_a_longer_horizon_is_the_forecast_of_the_forecast(forecaster: Forecaster
     known = frame.copy()
     while len(known) < len(frame) + 14:
         known = pd.concat([known, forecaster.predict(known)], ignore_index=True)
-    found = forecaster.predict(frame[["price", "date", "demand", "temperature", "visitors"]], horizon=14)
-    assert list(found.pop("rolled")) == [False] * 6 + [True] * 8
+    forecast = forecaster.predict(frame[["price", "date", "demand", "temperature", "visitors"]], horizon=14)
+    assert list(forecast.pop("rolled")) == [False] * 6 + [True] * 8
     expected = known.iloc[len(frame) : len(frame) + 14].reset_index(drop=True)
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-5)
+    pd.testing.assert_frame_equal(forecast, expected, check_dtype=False, rtol=1e-5)
 
 
 def test_many_tables_are_as_each_alone(forecaster: Forecaster, frame: pd.DataFrame) -> None:
     tables = {"a": frame, "b": frame.iloc[:50], "c": frame.set_index("date").iloc[5:60]}
-    found = forecaster.predict_many(tables, horizon=8)
-    assert list(found) == ["a", "b", "c"]
+    forecasts = forecaster.predict_many(tables, horizon=8)
+    assert list(forecasts) == ["a", "b", "c"]
     for name, table in tables.items():
         alone = forecaster.predict(table, horizon=8)
-        pd.testing.assert_frame_equal(found[name], alone, rtol=1e-5, atol=1e-5)  # a value may be near zero
-    for one, other in zip(forecaster.predict_many(list(tables.values()), horizon=8), found.values(), strict=True):
+        pd.testing.assert_frame_equal(forecasts[name], alone, rtol=1e-5, atol=1e-5)  # a value may be near zero
+    for one, other in zip(forecaster.predict_many(list(tables.values()), horizon=8), forecasts.values(), strict=True):
         pd.testing.assert_frame_equal(one, other)
 
 
@@ -165,13 +165,13 @@ def test_what_is_wrong_with_a_configuration(config: dict[str, object], says: str
 
 def test_a_backtest_forecasts_from_every_origin(forecaster: Forecaster, frame: pd.DataFrame) -> None:
     """Each origin against the forecast of the rows up to it."""
-    found = forecaster.backtest(frame, stride=7)
-    assert list(found.columns) == ["origin", "step", "date", "column", "forecast", "actual"]
+    forecasts = forecaster.backtest(frame, stride=7)
+    assert list(forecasts.columns) == ["origin", "step", "date", "column", "forecast", "actual"]
     origins = range(24, 100 - 6 + 1, 7)
-    assert list(found["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
+    assert list(forecasts["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
     ahead = forecaster.predict_many([frame.iloc[:origin] for origin in origins])
     for origin, table in zip(origins, ahead, strict=True):
-        rows = found[found["origin"] == frame["date"].iloc[origin - 1]]
+        rows = forecasts[forecasts["origin"] == frame["date"].iloc[origin - 1]]
         for name in ("temperature", "visitors", "price", "demand"):
             own = rows[rows["column"] == name]
             assert list(own["step"]) == [1, 2, 3, 4, 5, 6]
@@ -210,9 +210,9 @@ def test_the_horizon_from_the_command_line(trained: Trained, forecaster: Forecas
     source = resource("data/sample.csv")
     outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={source}", "horizon=9", "plots=false")
     assert (outcome.status, outcome.err) == (0, "")
-    found = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
+    forecast = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
     expected = forecaster.predict(pd.read_csv(source, parse_dates=["date"]), horizon=9)
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    pd.testing.assert_frame_equal(forecast, expected, check_dtype=False)
     assert call("predict", "input=x.csv", "horizon=0").err == "error: horizon: expected at least 1, found 0\n"
 
 
@@ -222,10 +222,10 @@ def test_times_of_a_place_keep_their_place(folder: Path) -> None:
     times = pd.date_range("2024-03-20", periods=400, freq="h", tz="Europe/Berlin", name="date")
     frame = pd.DataFrame({"y": np.sin(np.arange(400) / 4)}, index=times)
     sizes = {"seq_len": 24, "label_len": 12, "pred_len": 6, "trainer.max_steps": 1, "model.d_model": 8, "model.d_ff": 8}
-    found = Forecaster.fit(frame, target="y", model="small", **sizes).predict(frame)
+    forecast = Forecaster.fit(frame, target="y", model="small", **sizes).predict(frame)
     expected = pd.date_range(times[-1], periods=7, freq="h")[1:]
-    assert list(found["date"]) == list(expected)
-    assert str(found["date"].dt.tz) == "Europe/Berlin"
+    assert list(forecast["date"]) == list(expected)
+    assert str(forecast["date"].dt.tz) == "Europe/Berlin"
 
 
 def test_keys_of_the_dataset_nested_or_dotted(folder: Path) -> None:

@@ -56,23 +56,23 @@ def fitted() -> Forecaster:
 def test_fit_predict_and_backtest_are_those_of_pandas(kind: str, fitted: Forecaster) -> None:
     """Red if a value, a time or the order is another, or the result is of another library."""
     made, expected = KINDS[kind]
-    found = Forecaster.fit(made(hourly()), **SETTINGS)
+    forecaster = Forecaster.fit(made(hourly()), **SETTINGS)
     for use in ("predict", "backtest"):
-        table = getattr(found, use)(made(hourly()))
+        table = getattr(forecaster, use)(made(hourly()))
         assert type(table) is expected
         pd.testing.assert_frame_equal(
             to_pandas(table), getattr(fitted, use)(hourly()), check_dtype=False, rtol=1e-6, check_index_type=False
         )
-    assert found.score(made(hourly())) == pytest.approx(fitted.score(hourly()), rel=1e-6)
+    assert forecaster.score(made(hourly())) == pytest.approx(fitted.score(hourly()), rel=1e-6)
 
 
 def test_many_tables_each_of_its_kind(fitted: Forecaster) -> None:
     """Red if all results are of the kind of the first."""
     tables = {"a": hourly(), "b": pl.from_pandas(hourly()), "c": pa.Table.from_pandas(hourly())}
-    found = fitted.predict_many(tables)
-    assert [type(table) for table in found.values()] == [pd.DataFrame, pl.DataFrame, pa.Table]
+    forecasts = fitted.predict_many(tables)
+    assert [type(table) for table in forecasts.values()] == [pd.DataFrame, pl.DataFrame, pa.Table]
     for name in ("b", "c"):
-        pd.testing.assert_frame_equal(to_pandas(found[name]), found["a"], check_dtype=False)
+        pd.testing.assert_frame_equal(to_pandas(forecasts[name]), forecasts["a"], check_dtype=False)
 
 
 def test_names_zones_gaps_decimals_and_dates() -> None:
@@ -89,13 +89,13 @@ def test_names_zones_gaps_decimals_and_dates() -> None:
     table = table.append_column("price", pa.array([1.5, 2.25, None, 4.0]).cast(schema["price"]))
     table = table.append_column("day", pa.array(pd.date_range("2024-01-01", periods=4).date).cast(schema["day"]))
     for given in (table, pl.from_arrow(table)):
-        found = frame_of(given, "frame")
-        assert list(found["zone"]) == list(frame["zone"])
-        assert str(found["zone"].dt.tz) == "Europe/Berlin"
-        assert list(found["shop"].dropna()) == ["a", "b", "001"]
-        np.testing.assert_array_equal(found["n"], [1, np.nan, 3, 4])
-        np.testing.assert_array_equal(found["price"], [1.5, 2.25, np.nan, 4])
-        assert list(found["day"]) == list(pd.date_range("2024-01-01", periods=4))
+        converted = frame_of(given, "frame")
+        assert list(converted["zone"]) == list(frame["zone"])
+        assert str(converted["zone"].dt.tz) == "Europe/Berlin"
+        assert list(converted["shop"].dropna()) == ["a", "b", "001"]
+        np.testing.assert_array_equal(converted["n"], [1, np.nan, 3, 4])
+        np.testing.assert_array_equal(converted["price"], [1.5, 2.25, np.nan, 4])
+        assert list(converted["day"]) == list(pd.date_range("2024-01-01", periods=4))
 
 
 def test_future_covariates_of_another_library() -> None:
@@ -105,8 +105,8 @@ def test_future_covariates_of_another_library() -> None:
                            trainer={"max_steps": 1})  # fmt: skip
     ahead = frame[["date", "price"]][580:]
     expected = model.predict(frame[:580], future=ahead)
-    found = model.predict(pl.from_pandas(frame[:580]), future=pa.Table.from_pandas(ahead))
-    pd.testing.assert_frame_equal(found.to_pandas(), expected, check_dtype=False)
+    forecast = model.predict(pl.from_pandas(frame[:580]), future=pa.Table.from_pandas(ahead))
+    pd.testing.assert_frame_equal(forecast.to_pandas(), expected, check_dtype=False)
 
 
 def test_numbers_are_not_copied() -> None:

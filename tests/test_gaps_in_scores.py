@@ -41,7 +41,7 @@ def test_losses_are_means_over_what_is_observed(kind: LossKind) -> None:
     config = LossConfig(kind=kind, quantiles=list(QUANTILES) if kind is LossKind.quantile else [])
     draw = torch.Generator().manual_seed(7)  # not the seed of `actual`: equal values have no gradient
     output = torch.randn(4, 5, 3, *([3] if config.quantiles else []), generator=draw, requires_grad=True)
-    found = build_loss(config, has_gaps=True)(output, actual)
+    losses = build_loss(config, has_gaps=True)(output, actual)
     total, known = 0.0, cells(actual)
     for place in known:
         value, given = actual[place].item(), output[place].tolist()
@@ -52,8 +52,8 @@ def test_losses_are_means_over_what_is_observed(kind: LossKind) -> None:
             error = abs(given - value)
             huber = error**2 / 2 if error < 1 else error - 0.5
             total += {LossKind.mse: error**2, LossKind.mae: error, LossKind.huber: huber}[kind]
-    assert found.item() == pytest.approx(total / len(known), rel=1e-5)
-    found.backward()
+    assert losses.item() == pytest.approx(total / len(known), rel=1e-5)
+    losses.backward()
     assert output.grad is not None
     assert ((output.grad != 0).reshape(4, 5, 3, -1).any(-1) == ~actual.isnan()).all()
     assert observed_share(actual) == pytest.approx(len(known) / 15)
@@ -85,8 +85,8 @@ def test_metrics_count_what_is_observed() -> None:
                 "mse": error**2, "mae": error, "rmse": error**2, "mape": 100 * error / (abs(y) or 1.0),
                 "smape": 200 * error / (abs(f) + abs(y)), "mase": error / scale[place[2]].item(),
             }[metric])  # fmt: skip
-        found = sum(values) / len(values)
-        return math.sqrt(found) if metric == "rmse" else found
+        average = sum(values) / len(values)
+        return math.sqrt(average) if metric == "rmse" else average
 
     known = cells(actual)
     for metric, value in errors.scaled.overall().items():
@@ -136,28 +136,28 @@ def windows_with_gaps(share: float, n: int = 120) -> Windows:
 @pytest.mark.parametrize("seasons", [(4, 4), (4, 1), (3, 10)])
 def test_the_naive_repeats_the_last_observed_value_of_the_season(seasons: tuple[int, int]) -> None:
     batch = windows_with_gaps(0.5).batch(torch.arange(100))
-    found = SeasonalNaive(4, [0, 1], seasons=seasons)(batch)
-    assert not found.isnan().any()
-    for b, step, column in np.ndindex(*found.shape):
+    baseline = SeasonalNaive(4, [0, 1], seasons=seasons)(batch)
+    assert not baseline.isnan().any()
+    for b, step, column in np.ndindex(*baseline.shape):
         history, season = batch.enc_x[b, :, column].tolist(), seasons[column]
         place = 10 - season + step % season
         same = [history[row] for row in range(place, -1, -season) if not math.isnan(history[row])]
         anything = [value for value in reversed(history) if not math.isnan(value)]
-        assert found[b, step, column].item() == (same or anything or [0.0])[0]
+        assert baseline[b, step, column].item() == (same or anything or [0.0])[0]
 
 
 def test_ridge_is_nearly_that_of_complete_rows() -> None:
     """A wave is forecast with a fifth of its rows missing. Red if missing rows of the future count as zeros."""
-    found = fit_ridge(windows_with_gaps(0.2, 1200), windows_with_gaps(0.2), [0, 1])
+    ridge = fit_ridge(windows_with_gaps(0.2, 1200), windows_with_gaps(0.2), [0, 1])
     complete = windows_with_gaps(0.0, 400).batch(torch.arange(300))
-    assert (found(complete) - complete.target).square().mean() < 0.04  # the noise is 0.01, the variance 0.5
+    assert (ridge(complete) - complete.target).square().mean() < 0.04  # the noise is 0.01, the variance 0.5
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_half_widths_are_order_statistics_of_what_is_observed(share: float) -> None:
     """Each step and column by itself. Red if missing errors take part in the rank."""
     errors, n = holed((57, 3, 2), share).abs(), 57
-    found = Residuals(errors, torch.ones(n, 2), 1)._calibration(Variation(1, 0.0, torch.ones(2)))
+    calibration = Residuals(errors, torch.ones(n, 2), 1)._calibration(Variation(1, 0.0, torch.ones(2)))
     counts = []
     for step, column in np.ndindex(3, 2):
         own = sorted(value for value in errors[:, step, column].tolist() if not math.isnan(value))
@@ -165,21 +165,21 @@ def test_half_widths_are_order_statistics_of_what_is_observed(share: float) -> N
         for level in (1, 50, 80, 95, 99):
             place = rank(level, len(own))
             wanted = own[place - 1] if place <= len(own) else math.inf
-            assert found.half_widths[level - 1, step, column].item() == pytest.approx(wanted)
-    assert found.windows == min(counts)
+            assert calibration.half_widths[level - 1, step, column].item() == pytest.approx(wanted)
+    assert calibration.windows == min(counts)
 
 
 def test_differences_are_of_observed_pairs() -> None:
     history = holed((3, 9, 2), 0.4)
     history[0, :, 0] = torch.nan
-    found = differences(history, 2)
-    assert found[0, 0].isnan()
-    assert Variation(2, 1.0, torch.ones(2)).unit(found)[0, 0, 0] == 1
+    changes = differences(history, 2)
+    assert changes[0, 0].isnan()
+    assert Variation(2, 1.0, torch.ones(2)).unit(changes)[0, 0, 0] == 1
     for b, column in np.ndindex(3, 2):
         own = history[b, :, column].tolist()
         pairs = [abs(x - y) for x, y in zip(own[2:], own[:-2], strict=True) if not math.isnan(x - y)]
         if pairs:
-            assert found[b, column].item() == pytest.approx(sum(pairs) / len(pairs))
+            assert changes[b, column].item() == pytest.approx(sum(pairs) / len(pairs))
 
 
 def test_coverage_counts_what_is_observed() -> None:

@@ -92,8 +92,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
     graph = {}
     for name, path in names.items():
-        found = {one if one in names else one.rpartition(".")[0] for one in imported(path)} & set(names)
-        graph[name] = found - {name}
+        imports = {one if one in names else one.rpartition(".")[0] for one in imported(path)} & set(names)
+        graph[name] = imports - {name}
     TopologicalSorter(graph).prepare()
 
 

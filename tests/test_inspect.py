@@ -313,9 +313,9 @@ def test_the_command_reads_what_is_no_number(folder: Path) -> None:
     assert "'dataset.categorical=[kind]'" in command
     parts = [one.assign(id=name, region=name[0], size=place) for place, name in enumerate(("n1", "n2", "s1"))]
     pd.concat(parts).drop(columns="remark").to_csv("long.csv", index=False)
-    found = call("inspect", "long.csv", *given).out.splitlines()[-1]
-    assert "'dataset.categorical=[kind]'" in found
-    assert "'dataset.static_covariates=[region,size]'" in found
+    printed = call("inspect", "long.csv", *given).out.splitlines()[-1]
+    assert "'dataset.categorical=[kind]'" in printed
+    assert "'dataset.static_covariates=[region,size]'" in printed
     outcome = call("inspect", "long.csv", "dataset.series_col=id", *given)
     assert outcome.status == 0
     assert "'dataset.static_covariates=[region,size]'" in outcome.out.splitlines()[-1]

@@ -63,9 +63,9 @@ def test_composing_imports_nothing_heavy() -> None:
     code = (
         "import informer.config\nfrom informer.config.compose import compose\ncompose('train', {'dataset': 'sample'})"
     )
-    found = modules_of(code)
-    assert "omegaconf" in found
-    assert found & HEAVY == set()
+    modules = modules_of(code)
+    assert "omegaconf" in modules
+    assert modules & HEAVY == set()
 
 
 CASES: list[tuple[str, list[str]]] = [
@@ -128,29 +128,29 @@ def test_help_and_refusals_import_nothing_heavy(number: int, imported: list[set[
 
 def test_the_console_scripts_help_imports_next_to_nothing() -> None:
     """Red when `informer --help` waits for the configuration of some command."""
-    found = modules_of("import informer.cli; sys.argv = ['informer', '--help']; informer.cli.main()")
-    assert found & {"hydra", "omegaconf", "rich", *HEAVY} == set()
+    modules = modules_of("import informer.cli; sys.argv = ['informer', '--help']; informer.cli.main()")
+    assert modules & {"hydra", "omegaconf", "rich", *HEAVY} == set()
 
 
 def test_inspecting_a_file_imports_no_torch() -> None:
     """Red when reading a file imports a module that windows, scaling or training need."""
-    found = modules_of(command("inspect"), "data/sample.csv")
-    assert "pandas" in found
-    assert found & (HEAVY - {"pandas", "jaxtyping"}) == set()
+    modules = modules_of(command("inspect"), "data/sample.csv")
+    assert "pandas" in modules
+    assert modules & (HEAVY - {"pandas", "jaxtyping"}) == set()
 
 
 def test_predicting_a_file_imports_only_what_a_forecast_needs(trained: Trained, tmp_path: Path) -> None:
     """Red when prediction imports training, what it does not draw with, or (sympy) the compiler of torch."""
     given = [f"checkpoint={trained.run_dir}", f"input={ROOT / 'data/sample.csv'}", f"output={tmp_path}", "plots=false"]
-    found = modules_of(command("predict"), *given)
+    modules = modules_of(command("predict"), *given)
     assert (tmp_path / "sample.forecast.csv").exists()
-    assert "torch" in found
-    assert found & (HEAVY - {"torch", "pandas", "jaxtyping"}) == set()
+    assert "torch" in modules
+    assert modules & (HEAVY - {"torch", "pandas", "jaxtyping"}) == set()
 
 
 def test_training_steps_import_no_compiler() -> None:
     """Red when a method of the optimiser imports torch's compiler, and with it sympy."""
-    found = modules_of(
+    modules = modules_of(
         "import torch\n"
         "from informer.training.optim import GuardedAdam\n"
         "layer = torch.nn.Linear(2, 1)\n"
@@ -161,5 +161,5 @@ def test_training_steps_import_no_compiler() -> None:
         "optimizer.load_state_dict(optimizer.state_dict())\n"
         "import colorsys\n"  # a module that nothing else imports: the end was reached
     )
-    assert {"torch", "colorsys"} <= found
-    assert "sympy" not in found
+    assert {"torch", "colorsys"} <= modules
+    assert "sympy" not in modules

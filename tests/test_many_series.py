@@ -65,9 +65,9 @@ def test_original_units_are_those_of_each_series(run: Path, folder: Path) -> Non
             error = np.abs(values[row : row + 6] - values[row - 24 : row - 18])
             errors["original"].append(error.mean())
             errors["scaled"].append(error.mean() / spread)
-    found = json.loads(Path("report/metrics.json").read_text())["scores"]["seasonal naive"]
+    scores = json.loads(Path("report/metrics.json").read_text())["scores"]["seasonal naive"]
     for units, each in errors.items():
-        assert found[units]["overall"]["mae"] == pytest.approx(np.mean(each), rel=1e-4)
+        assert scores[units]["overall"]["mae"] == pytest.approx(np.mean(each), rel=1e-4)
 
 
 def test_a_series_of_training_and_a_new_one_come_back_in_their_units(run: Path, folder: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_series_of_training_and_a_new_one_come_back_in_their_units(run: Path, 
         series("south").assign(load=lambda frame, factor=factor: frame["load"] * factor).to_csv(f"{name}.csv")
         outcome = call("predict", f"checkpoint={run}", f"input={name}.csv", "output=out", "plots=false")
         assert (outcome.status, outcome.err) == (0, "")
-        found = pd.read_csv(f"out/{name}.forecast.csv")["load"]
-        assert found.between(3500 * factor, 6500 * factor).all()
+        forecast = pd.read_csv(f"out/{name}.forecast.csv")["load"]
+        assert forecast.between(3500 * factor, 6500 * factor).all()
 
 
 def test_one_long_file_gives_the_same_model(run: Path, folder: Path) -> None:
@@ -109,17 +109,17 @@ def test_a_long_file_is_forecast_series_by_series(run: Path, long: dict[str, pd.
     for more in ([], ["format=long"], ["format=parquet", "batch_size=2"]):
         outcome = call("predict", *source, *more)
         assert (outcome.status, outcome.err) == (0, "")
-    found = pd.read_csv("out/long.forecast.csv", parse_dates=["date"])
-    assert list(found.columns) == ["id", "date", "load"]
+    forecast = pd.read_csv("out/long.forecast.csv", parse_dates=["date"])
+    assert list(forecast.columns) == ["id", "date", "load"]
     expected = by_itself(run, long)
-    assert set(found["id"]) == set(expected)
+    assert set(forecast["id"]) == set(expected)
     for name, table in expected.items():
-        own = found[found["id"] == name].drop(columns="id").reset_index(drop=True)
+        own = forecast[forecast["id"] == name].drop(columns="id").reset_index(drop=True)
         pd.testing.assert_frame_equal(own, table, check_dtype=False, rtol=1e-5)
     names = pd.read_csv("out/forecasts.csv")
-    assert list(names["id"]) == list(found["id"])
-    np.testing.assert_array_equal(names["y"], found["load"])
-    pd.testing.assert_frame_equal(pd.read_parquet("out/long.forecast.parquet"), found, check_dtype=False, rtol=1e-5)
+    assert list(names["id"]) == list(forecast["id"])
+    np.testing.assert_array_equal(names["y"], forecast["load"])
+    pd.testing.assert_frame_equal(pd.read_parquet("out/long.forecast.parquet"), forecast, check_dtype=False, rtol=1e-5)
 
 
 def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
@@ -127,9 +127,9 @@ def test_a_model_of_a_long_file_needs_no_word(run: Path, long: dict[str, pd.Data
     more = ["dataset.path=long.csv", "dataset.series_col=id", "dataset.sort=true", "scaler.per_series=true"]
     assert call("train", *RUN, *more, "run_dir=own").status == 0
     model = Forecaster.load("own", device="cpu")
-    found = model.predict(pd.read_csv("long.csv"))
+    predicted = model.predict(pd.read_csv("long.csv"))
     for name, table in by_itself(Path("own"), long).items():
-        np.testing.assert_allclose(found.loc[found["id"] == name, "load"], table["load"], rtol=1e-5)
+        np.testing.assert_allclose(predicted.loc[predicted["id"] == name, "load"], table["load"], rtol=1e-5)
     rolled = model.backtest(pd.read_csv("long.csv"), stride=50)
     assert list(rolled.columns) == ["id", "origin", "step", "date", "column", "forecast", "actual"]
     source = ["checkpoint=own", "input=long.csv", "output=out"]
@@ -164,10 +164,10 @@ def test_names_are_written_as_they_were_read(memmap: str, folder: Path) -> None:
         moved.to_csv("one.csv", index=False)
         outcome = call("predict", "checkpoint=own", "input=one.csv", "output=out", "plots=false")
         assert (outcome.status, outcome.err) == (0, "")
-        found = pd.read_csv("out/one.forecast.csv", dtype={"sku": str}, keep_default_na=False)
-        assert set(found["sku"]) == {name}
+        forecast = pd.read_csv("out/one.forecast.csv", dtype={"sku": str}, keep_default_na=False)
+        assert set(forecast["sku"]) == {name}
         expected = Forecaster.load("own", device="cpu").predict(moved)
-        np.testing.assert_allclose(found["load"], expected["load"], rtol=1e-5)
+        np.testing.assert_allclose(forecast["load"], expected["load"], rtol=1e-5)
 
 
 def test_many_long_files(run: Path, long: dict[str, pd.DataFrame], folder: Path) -> None:
@@ -212,8 +212,8 @@ def test_short_series_are_left_out_as_in_training(run: Path, long: dict[str, pd.
     )
     padded.drop(columns="id").to_csv("west.csv", index=False)
     assert call("predict", f"checkpoint={run}", "input=west.csv", "output=out").status == 0
-    by_hand, found = pd.read_csv("out/west.forecast.csv"), pd.read_csv("out/short.forecast.csv")
-    np.testing.assert_allclose(found.loc[found["id"] == "west", "load"], by_hand["load"], rtol=1e-4)
+    by_hand, forecast = pd.read_csv("out/west.forecast.csv"), pd.read_csv("out/short.forecast.csv")
+    np.testing.assert_allclose(forecast.loc[forecast["id"] == "west", "load"], by_hand["load"], rtol=1e-4)
     long["west"][:23].to_csv("short.csv", index=False)
     assert "expected at least seq_len=24 rows of history, found 23" in call("predict", *source).err
 

@@ -134,8 +134,8 @@ def test_seasonal_scale_by_loops_does_not_cross_series():
     rng = np.random.default_rng(0)
     series = [rng.normal(size=(rows, 2)) for rows in (9, 3, 5)]
     steps = [abs(rows[t] - rows[t - 3]) for rows in series for t in range(3, len(rows))]
-    found = seasonal_scale([torch.from_numpy(rows) for rows in series], 3)
-    np.testing.assert_allclose(found, np.mean(steps, axis=0))
+    scale = seasonal_scale([torch.from_numpy(rows) for rows in series], 3)
+    np.testing.assert_allclose(scale, np.mean(steps, axis=0))
 
 
 def test_seasonal_scale_is_nan_for_a_constant_column_and_for_short_series():

@@ -107,8 +107,8 @@ def test_a_damaged_file_ends_in_a_forecast_or_in_a_message(trained: Trained, fol
         assert np.isfinite(forecast.drop(columns=forecast.columns[0]).to_numpy()).all()
     table = pd.read_csv("in/sound.csv", parse_dates=["date"])
     expected = Forecaster.load(trained.run_dir, device="cpu").predict(table)
-    found = pd.read_csv("out/sound.forecast.csv", parse_dates=["date"])
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-5)
+    predicted = pd.read_csv("out/sound.forecast.csv", parse_dates=["date"])
+    pd.testing.assert_frame_equal(predicted, expected, check_dtype=False, rtol=1e-5)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

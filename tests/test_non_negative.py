@@ -42,10 +42,10 @@ def test_counts_and_columns_with_zeros_are_found(run: Path) -> None:
     assert checkpoint.load(run).data["non_negative"] == ["sales"]
     outcome = call("predict", "checkpoint=run", "input=f.csv", "intervals=[80,95]", "output=out", "plots=false")
     assert outcome.status == 0, outcome.err
-    found = pd.read_csv("out/f.forecast.csv")
-    assert found[["sales", "sales_lo80", "sales_lo95"]].to_numpy().min() == 0.0
-    assert (found["sales"] <= found["sales_hi80"]).all()
-    assert found["cold_lo80"].max() < 0
+    forecast = pd.read_csv("out/f.forecast.csv")
+    assert forecast[["sales", "sales_lo80", "sales_lo95"]].to_numpy().min() == 0.0
+    assert (forecast["sales"] <= forecast["sales_hi80"]).all()
+    assert forecast["cold_lo80"].max() < 0
 
 
 def test_an_older_checkpoint_forecasts_as_before(run: Path) -> None:

@@ -35,10 +35,10 @@ def sample(**columns: object) -> pd.DataFrame:
 def test_rows_columns_and_future_timestamps(trained: Trained, folder: Path) -> None:
     forecast(trained, SAMPLE)
     assert {path.name for path in Path("out").iterdir()} == {"sample.forecast.csv", "sample.forecast.png"}
-    found = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
-    assert list(found.columns) == list(sample().columns)
+    predicted = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
+    assert list(predicted.columns) == list(sample().columns)
     last = pd.Timestamp(sample()["date"].iloc[-1])
-    assert list(found["date"]) == [last + pd.Timedelta(hours=i) for i in range(1, 7)]
+    assert list(predicted["date"]) == [last + pd.Timedelta(hours=i) for i in range(1, 7)]
 
 
 def test_the_same_call_gives_the_same_bytes(trained: Trained, folder: Path) -> None:
@@ -59,8 +59,8 @@ def test_values_are_in_original_units(trained: Trained, folder: Path) -> None:
     with torch.inference_mode():
         scaled = restore_model(saved)(history, marks[:, :24], start, marks[:, 13:])[0].numpy()
     forecast(trained, SAMPLE, "plots=false")
-    found = pd.read_csv("out/sample.forecast.csv")[saved.targets].to_numpy()
-    np.testing.assert_allclose(found, scaled * deviation + mean, rtol=1e-5)
+    predicted = pd.read_csv("out/sample.forecast.csv")[saved.targets].to_numpy()
+    np.testing.assert_allclose(predicted, scaled * deviation + mean, rtol=1e-5)
 
 
 def test_extra_columns_and_their_order_do_not_matter(trained: Trained, folder: Path) -> None:
@@ -91,9 +91,9 @@ def test_a_forecast_is_written_as_its_file_is(trained: Trained, folder: Path) ->
     frame = frame.rename(columns={"date": "März"})
     frame.to_csv("other.csv", index=False, sep=";", decimal=",", encoding="latin-1")
     forecast(trained, "other.csv", "plots=false", "dataset.time_col=März", "dataset.time_format=%d/%m/%y %H.%M")
-    found = pd.read_csv("out/other.forecast.csv", sep=";", decimal=",", encoding="latin-1")
-    assert list(found["März"]) == list(pd.to_datetime(plain["date"]).dt.strftime("%d/%m/%y %H.%M"))
-    pd.testing.assert_frame_equal(found.drop(columns="März"), plain.drop(columns="date"))
+    predicted = pd.read_csv("out/other.forecast.csv", sep=";", decimal=",", encoding="latin-1")
+    assert list(predicted["März"]) == list(pd.to_datetime(plain["date"]).dt.strftime("%d/%m/%y %H.%M"))
+    pd.testing.assert_frame_equal(predicted.drop(columns="März"), plain.drop(columns="date"))
 
 
 @pytest.mark.parametrize("separator", ["\t", ";", "|"])
@@ -102,8 +102,8 @@ def test_separators_found_or_named(separator: str, trained: Trained, folder: Pat
     sample().to_csv("other.csv", index=False, sep=separator)
     named = [separator, r"\t", r"'\t'"] if separator == "\t" else [separator]
     for arguments in [[], *([f"dataset.separator={written}"] for written in named)]:
-        found = forecast(trained, "other.csv", "plots=false", *arguments)
-        assert found.decode().replace(separator, ",").encode() == plain
+        predicted = forecast(trained, "other.csv", "plots=false", *arguments)
+        assert predicted.decode().replace(separator, ",").encode() == plain
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])
@@ -158,11 +158,11 @@ def test_names_with_signs_that_mean_something_elsewhere(trained: Trained, folder
 
 def test_frames_are_continued_as_files_are(trained: Trained, folder: Path) -> None:
     forecast(trained, SAMPLE, "plots=false")
-    found = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
+    predicted = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
     frame = sample().assign(date=lambda table: pd.to_datetime(table["date"]))
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
-    pd.testing.assert_frame_equal(forecaster.predict(frame), found, check_dtype=False)
-    pd.testing.assert_frame_equal(forecaster.predict(frame.set_index("date")), found, check_dtype=False)
+    pd.testing.assert_frame_equal(forecaster.predict(frame), predicted, check_dtype=False)
+    pd.testing.assert_frame_equal(forecaster.predict(frame.set_index("date")), predicted, check_dtype=False)
 
 
 @pytest.mark.parametrize("mode", [[], ["mode=rolling", "stride=900"]])

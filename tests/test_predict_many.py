@@ -61,8 +61,8 @@ def test_each_file_is_forecast_as_if_it_were_alone(trained: Trained, tables: dic
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     for name, table in tables.items():
         expected = forecaster.predict(table.assign(date=pd.to_datetime(table["date"])))
-        found = pd.read_csv(f"out/{name}.forecast.csv", parse_dates=["date"])
-        pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-5)
+        forecast = pd.read_csv(f"out/{name}.forecast.csv", parse_dates=["date"])
+        pd.testing.assert_frame_equal(forecast, expected, check_dtype=False, rtol=1e-5)
 
 
 def test_the_summary_tells_of_every_file(trained: Trained, tables: dict[str, pd.DataFrame]) -> None:
@@ -100,8 +100,8 @@ def test_one_name_in_two_folders_or_with_two_endings(trained: Trained, tables: d
         Path("in", place).parent.mkdir(exist_ok=True)
         tables["s4"].to_csv(f"in/{place}", index=False)
     assert call("predict", f"checkpoint={trained.run_dir}", "input=in/*/*", "output=out").status == 0
-    found = {str(path.relative_to("out")) for path in Path("out").rglob("*.csv")}
-    assert found == {
+    files = {str(path.relative_to("out")) for path in Path("out").rglob("*.csv")}
+    assert files == {
         "north/a.csv.forecast.csv", "north/a.txt.forecast.csv", "south/a.forecast.csv", "summary.csv",
     }  # fmt: skip
     assert len(pd.read_csv("out/summary.csv")) == 3
@@ -307,11 +307,11 @@ def test_parquet_has_types(trained: Trained, tables: dict[str, pd.DataFrame]) ->
     pytest.importorskip("pyarrow")
     run(trained)
     run(trained, "format=parquet", "output=typed")
-    found = pd.read_parquet("typed/s5.forecast.parquet")
+    forecast = pd.read_parquet("typed/s5.forecast.parquet")
     pd.testing.assert_frame_equal(
-        found, pd.read_csv("out/s5.forecast.csv", parse_dates=["date"]), check_dtype=False, rtol=1e-12
+        forecast, pd.read_csv("out/s5.forecast.csv", parse_dates=["date"]), check_dtype=False, rtol=1e-12
     )
-    assert isinstance(found["date"].dtype, type(pd.Series(pd.to_datetime(["2020"])).dtype))
+    assert isinstance(forecast["date"].dtype, type(pd.Series(pd.to_datetime(["2020"])).dtype))
 
 
 def test_without_pyarrow_one_line(

@@ -46,11 +46,11 @@ def scaled_outputs(run_dir: Path, part: range) -> tuple[np.ndarray, np.ndarray]:
     origins = range(part.start, part.stop - 6 + 1)
     ahead = Forecaster(model).predict_many([frame.iloc[:origin] for origin in origins])
     names = ["_q5", "_q10", "", "_q90"]
-    found = np.stack(
+    predicted = np.stack(
         [np.stack([table[[f"{t}{name}" for t in TARGETS]].to_numpy() for name in names], axis=-1) for table in ahead]
     )
     actual = np.stack([frame[TARGETS].to_numpy()[origin : origin + 6] for origin in origins])
-    return (found - mean[:, None]) / deviation[:, None], (actual - mean) / deviation
+    return (predicted - mean[:, None]) / deviation[:, None], (actual - mean) / deviation
 
 
 def loops(quantile: np.ndarray, actual: np.ndarray, level: float) -> float:
@@ -65,45 +65,45 @@ def test_the_loss_is_the_mean_pinball() -> None:
     random = np.random.default_rng(0)
     quantiles, actual = random.normal(size=(5, 3, 2, 4)), random.normal(size=(5, 3, 2))
     config = LossConfig(kind=LossKind.quantile, quantiles=LEVELS)
-    found = build_loss(config)(torch.from_numpy(quantiles), torch.from_numpy(actual)).item()
-    assert found == pytest.approx(np.mean([loops(quantiles[..., i], actual, a) for i, a in enumerate(LEVELS)]))
+    value = build_loss(config)(torch.from_numpy(quantiles), torch.from_numpy(actual)).item()
+    assert value == pytest.approx(np.mean([loops(quantiles[..., i], actual, a) for i, a in enumerate(LEVELS)]))
     own = [mean_pinball_loss(actual.ravel(), quantiles[..., i].ravel(), alpha=a) for i, a in enumerate(LEVELS)]
-    assert found == pytest.approx(np.mean(own))
+    assert value == pytest.approx(np.mean(own))
 
 
 def test_the_best_epoch_has_the_least_pinball_loss(quantiled: Trained) -> None:
     """Red if epochs are judged by another loss; rows 200 to 224 choose, 225 to 249 calibrate."""
-    found, actual = scaled_outputs(quantiled.run_dir, range(200, 225))
-    expected = np.mean([loops(found[..., i], actual, level) for i, level in enumerate(LEVELS)])
+    outputs, actual = scaled_outputs(quantiled.run_dir, range(200, 225))
+    expected = np.mean([loops(outputs[..., i], actual, level) for i, level in enumerate(LEVELS)])
     assert checkpoint.load(quantiled.run_dir).val_loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_what_is_scored(quantiled: Trained) -> None:
     """Pinball loss, shares below and between, and errors of the median, by scikit-learn over the test windows."""
-    found, actual = scaled_outputs(quantiled.run_dir, range(250, 320))
+    outputs, actual = scaled_outputs(quantiled.run_dir, range(250, 320))
     report = json.loads((quantiled.run_dir / "metrics.json").read_text())
     scores = report["scores"]["informer"]["scaled"]["overall"]
-    assert scores["mse"] == pytest.approx(np.square(found[..., 2] - actual).mean(), rel=1e-4)
-    assert scores["mae"] == pytest.approx(np.abs(found[..., 2] - actual).mean(), rel=1e-4)
+    assert scores["mse"] == pytest.approx(np.square(outputs[..., 2] - actual).mean(), rel=1e-4)
+    assert scores["mae"] == pytest.approx(np.abs(outputs[..., 2] - actual).mean(), rel=1e-4)
     losses = []
     for i, name in enumerate(["q5", "q10", "q50", "q90"]):
         own = report["quantiles"][name]
-        losses.append(mean_pinball_loss(actual.ravel(), found[..., i].ravel(), alpha=LEVELS[i]))
+        losses.append(mean_pinball_loss(actual.ravel(), outputs[..., i].ravel(), alpha=LEVELS[i]))
         assert own["overall"]["pinball"] == pytest.approx(losses[-1], rel=1e-4)
         for j, column in enumerate(TARGETS):
-            expected = mean_pinball_loss(actual[..., j].ravel(), found[..., j, i].ravel(), alpha=LEVELS[i])
+            expected = mean_pinball_loss(actual[..., j].ravel(), outputs[..., j, i].ravel(), alpha=LEVELS[i])
             assert own["by_column"][column]["pinball"] == pytest.approx(expected, rel=1e-4)
-            below = 100 * np.mean(actual[..., j] <= found[..., j, i])
+            below = 100 * np.mean(actual[..., j] <= outputs[..., j, i])
             assert own["by_column"][column]["coverage"] == pytest.approx(below, abs=0.3)
-        by_step = [100 * np.mean(actual[:, step] <= found[:, step, :, i]) for step in range(6)]
+        by_step = [100 * np.mean(actual[:, step] <= outputs[:, step, :, i]) for step in range(6)]
         assert own["by_step"]["coverage"] == pytest.approx(by_step, abs=0.5)
     assert report["mean_pinball"] == pytest.approx(np.mean(losses), rel=1e-4)
-    inside = (found[..., 1] <= actual) & (actual <= found[..., 3])
+    inside = (outputs[..., 1] <= actual) & (actual <= outputs[..., 3])
     assert set(report["intervals"]) == {"80", "95", "q10_q90"}
     central = report["intervals"]["q10_q90"]
     assert central["overall"]["coverage"] == pytest.approx(100 * inside.mean(), abs=0.3)
     assert central["by_column"]["price"]["coverage"] == pytest.approx(100 * inside[..., 2].mean(), abs=0.3)
-    assert central["overall"]["width"] == pytest.approx((found[..., 3] - found[..., 1]).mean(), rel=1e-4)
+    assert central["overall"]["width"] == pytest.approx((outputs[..., 3] - outputs[..., 1]).mean(), rel=1e-4)
     rows = pd.read_csv(quantiled.run_dir / "metrics.csv").set_index(["metric", "column", "step"])["value"]
     assert rows["pinball_q90", "all", "all"] == pytest.approx(losses[3], rel=1e-4)
     assert rows["coverage_q10_q90", "price", "all"] == central["by_column"]["price"]["coverage"]
@@ -147,21 +147,21 @@ def test_columns_in_every_format(quantiled: Trained, folder: Path) -> None:
     ]
     for form in ("csv", "parquet", "long"):
         assert call("predict", *source, "intervals=[80]", f"format={form}").status == 0
-    found = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
+    forecast = pd.read_csv("out/sample.forecast.csv", parse_dates=["date"])
     more = [f"{name}_{part}" for name in TARGETS for part in ("q5", "q10", "q90", "lo80", "hi80")]
-    assert list(found.columns) == ["date", *TARGETS, *more, "rolled"]
-    assert found[more].iloc[6:].isna().all(axis=None)
+    assert list(forecast.columns) == ["date", *TARGETS, *more, "rolled"]
+    assert forecast[more].iloc[6:].isna().all(axis=None)
     for name in TARGETS:
-        order = found.loc[:5, [f"{name}_q5", f"{name}_q10", name, f"{name}_q90"]]
+        order = forecast.loc[:5, [f"{name}_q5", f"{name}_q10", name, f"{name}_q90"]]
         assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
-        middle = (found[f"{name}_lo80"] + found[f"{name}_hi80"])[:6] / 2
-        np.testing.assert_allclose(middle, found[name][:6], rtol=1e-9)
-    pd.testing.assert_frame_equal(pd.read_parquet("out/sample.forecast.parquet"), found, check_dtype=False)
+        middle = (forecast[f"{name}_lo80"] + forecast[f"{name}_hi80"])[:6] / 2
+        np.testing.assert_allclose(middle, forecast[name][:6], rtol=1e-9)
+    pd.testing.assert_frame_equal(pd.read_parquet("out/sample.forecast.parquet"), forecast, check_dtype=False)
     long = pd.read_csv("out/forecasts.csv")
     assert list(long.columns) == ["series", "date", "column", "y", "q5", "q10", "q90", "lo80", "hi80", "rolled"]
-    np.testing.assert_array_equal(long.loc[long["column"] == "price", "q10"], found["price_q10"])
+    np.testing.assert_array_equal(long.loc[long["column"] == "price", "q10"], forecast["price_q10"])
     python = Forecaster.load(quantiled.run_dir, device="cpu").predict(sample(), horizon=8, intervals=[80])
-    pd.testing.assert_frame_equal(python, found, check_dtype=False)
+    pd.testing.assert_frame_equal(python, forecast, check_dtype=False)
 
 
 def test_values_are_the_networks_in_the_datas_units(quantiled: Trained) -> None:
@@ -171,18 +171,18 @@ def test_values_are_the_networks_in_the_datas_units(quantiled: Trained) -> None:
         output = restore_model(saved)(*model._batch(panel, None)[:4])[0].numpy()
     assert output.shape == (6, 4, 4)
     training = sample()[TARGETS].iloc[:200]
-    found = Forecaster(model).predict(sample())
+    forecast = Forecaster(model).predict(sample())
     for i, name in enumerate(["_q5", "_q10", "", "_q90"]):
         expected = output[..., i] * training.std(ddof=0).to_numpy() + training.mean().to_numpy()
-        np.testing.assert_allclose(found[[f"{target}{name}" for target in TARGETS]], expected, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(forecast[[f"{target}{name}" for target in TARGETS]], expected, rtol=1e-5, atol=1e-4)
 
 
 def test_a_backtest_has_them(quantiled: Trained) -> None:
     forecaster, frame = Forecaster.load(quantiled.run_dir, device="cpu"), sample().iloc[:60]
-    found = forecaster.backtest(frame, stride=9)
+    forecasts = forecaster.backtest(frame, stride=9)
     names = ["origin", "step", "date", "column", "forecast", "q5", "q10", "q90", "actual"]
-    assert list(found.columns) == names
-    last = found[(found["column"] == "price") & (found["origin"] == frame["date"].iloc[50])]
+    assert list(forecasts.columns) == names
+    last = forecasts[(forecasts["column"] == "price") & (forecasts["origin"] == frame["date"].iloc[50])]
     expected = forecaster.predict(frame.iloc[:51])
     np.testing.assert_allclose(last["q10"], expected["price_q10"], rtol=1e-4)
     np.testing.assert_allclose(last["forecast"], expected["price"], rtol=1e-4)
@@ -205,10 +205,10 @@ def test_rolling_scores_are_those_of_the_report(quantiled: Trained, folder: Path
 def test_other_roles_and_scalers(arguments: list[str], folder: Path) -> None:
     settings = ["dataset=sample", *SMALL, "loss=quantile", "trainer.max_steps=1", "run_dir=run", *arguments]
     assert call("train", *settings).status == 0
-    found = Forecaster.load("run", device="cpu").predict(sample())
-    assert {"price", "price_q10", "price_q90"} < set(found.columns)
-    assert (found["price_q10"] < found["price"]).all()
-    assert (found["price"] < found["price_q90"]).all()
+    forecast = Forecaster.load("run", device="cpu").predict(sample())
+    assert {"price", "price_q10", "price_q90"} < set(forecast.columns)
+    assert (forecast["price_q10"] < forecast["price"]).all()
+    assert (forecast["price"] < forecast["price_q90"]).all()
 
 
 def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
@@ -218,15 +218,15 @@ def test_what_ridge_gives_is_the_median_before_training(folder: Path) -> None:
     assert outcome.status == 0, outcome.err
     saved = checkpoint.load(Path("run"))
     assert saved.epoch == 0
-    found = Forecaster.load("run", device="cpu").predict(sample())
+    forecast = Forecaster.load("run", device="cpu").predict(sample())
     history = sample()[TARGETS].to_numpy()[-24:]
     weight = saved.weights["skip.weight"].numpy()
     level = history.mean(axis=0)
-    np.testing.assert_allclose(found[TARGETS], weight @ (history - level) + level, rtol=1e-3)
+    np.testing.assert_allclose(forecast[TARGETS], weight @ (history - level) + level, rtol=1e-3)
     spread = 1.2815515655446004 * history.std(axis=0)  # of a standard normal, at 90 %
     for target, width in zip(TARGETS, spread, strict=True):
-        np.testing.assert_allclose(found[f"{target}_q90"] - found[target], width, rtol=1e-2)
-        np.testing.assert_allclose(found[target] - found[f"{target}_q10"], width, rtol=1e-2)
+        np.testing.assert_allclose(forecast[f"{target}_q90"] - forecast[target], width, rtol=1e-2)
+        np.testing.assert_allclose(forecast[target] - forecast[f"{target}_q10"], width, rtol=1e-2)
 
 
 @pytest.mark.parametrize(

@@ -63,13 +63,13 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An empty store in memory, and nothing copied from it yet."""
-    found = fsspec.filesystem("memory")
-    found.store.clear()
-    found.pseudo_dirs[:] = [""]
+    filesystem = fsspec.filesystem("memory")
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
     for name in ("_copies", "_full"):
         monkeypatch.setattr(remote, name, {})
-    yield found
-    found.store.clear()
+    yield filesystem
+    filesystem.store.clear()
 
 
 @pytest.fixture(scope="module")

@@ -193,17 +193,17 @@ def test_m4_is_trained_forecast_and_scored(
     )
     Path("out").mkdir()
     m4.run(Path("out"), keys, Console())
-    found = {row.model: row for row in script("result_files").read_rows(m4.M4Row, Path("out/rows.csv"))}
+    by_model = {row.model: row for row in script("result_files").read_rows(m4.M4Row, Path("out/rows.csv"))}
     forecast = pd.read_csv("out/forecasts/m4_hourly_train.forecast.csv", parse_dates=["ds"])
     both = rows[is_test].merge(forecast, on=["unique_id", "ds"], suffixes=("", "_hat"))
     assert len(both) == 2 * 48
     scale = rows[~is_test].groupby("unique_id")["y"].apply(lambda y: y.diff(24).abs().mean())
     error = (both["y"] - both["y_hat"]).abs()
     mase = (error.groupby(both["unique_id"]).mean() / scale).mean()
-    assert found["linear_plus"].mase == pytest.approx(mase, rel=1e-5)
+    assert by_model["linear_plus"].mase == pytest.approx(mase, rel=1e-5)
     smape = (200 * error / (both["y"].abs() + both["y_hat"].abs())).mean()
-    assert found["linear_plus"].smape == pytest.approx(smape, rel=1e-5)
-    text = m4.as_markdown(list(found.values()))
+    assert by_model["linear_plus"].smape == pytest.approx(smape, rel=1e-5)
+    text = m4.as_markdown(list(by_model.values()))
     assert text.splitlines()[3].replace("**", "").startswith(f"| linear_plus | {mase:.3f} | {smape:.2f} |")
     assert "| M4 winner | 0.893 | 9.33 | 0.440 |" in text.replace("**", "")
     m4.run(Path("out"), keys, Console())

@@ -20,8 +20,8 @@ def test_the_space_is_that_of_the_file() -> None:
         sweeps = search.space(["experiment=search"])
     drawn = {"optim.lr": 1e-4, "optim.schedule": "cosine", "model.d_model": 64, "model.dropout": 0.1}
     trial = optuna.trial.FixedTrial(drawn | {"trainer.batch_size": 16})
-    found = {key: search.suggest(trial, key, sweep) for key, sweep in sweeps.items()}
-    assert found == drawn | {"trainer.batch_size": 16}
+    suggested = {key: search.suggest(trial, key, sweep) for key, sweep in sweeps.items()}
+    assert suggested == drawn | {"trainer.batch_size": 16}
     rate = trial.distributions["optim.lr"]
     assert (rate.low, rate.high, rate.log) == (1e-5, 3e-3, True)
     assert trial.distributions["model.d_model"].choices == (64, 128, 256, 512)

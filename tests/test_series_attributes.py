@@ -59,22 +59,22 @@ def effect(model: Forecaster, frame: pd.DataFrame) -> pd.Series:
         for store in frame["store"].unique()
     )
     day = plan["date"] == "2022-10-31"
-    found = [
+    forecasts = [
         model.predict(history(frame), future=plan.assign(promo=np.where(day, promo, 0.0))).groupby("store").nth(3)
         for promo in (0.0, 1.0)
     ]
-    return found[1].set_index("store")["sales"] - found[0].set_index("store")["sales"]
+    return forecasts[1].set_index("store")["sales"] - forecasts[0].set_index("store")["sales"]
 
 
 def test_static_covariates_say_how_a_series_answers(stores: tuple[Path, pd.DataFrame]) -> None:
     """Red if the region of the table does not reach the network: with the other region the effect is the other."""
     folder, frame = stores
     model = Forecaster.load(folder / "static", device="cpu")
-    found = effect(model, frame)
-    assert found[["s0", "s2", "s4"]].mean() == pytest.approx(EFFECT["hill"], abs=7)
-    assert found[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
+    effects = effect(model, frame)
+    assert effects[["s0", "s2", "s4"]].mean() == pytest.approx(EFFECT["hill"], abs=7)
+    assert effects[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
     moved = effect(model, frame.assign(region=frame["region"].map({"hill": "sea", "sea": "hill"})))
-    assert (moved[["s0", "s2", "s4"]] > found[["s0", "s2", "s4"]] + 10).all()
+    assert (moved[["s0", "s2", "s4"]] > effects[["s0", "s2", "s4"]] + 10).all()
 
 
 def test_vectors_tell_series_apart(stores: tuple[Path, pd.DataFrame]) -> None:
@@ -82,11 +82,11 @@ def test_vectors_tell_series_apart(stores: tuple[Path, pd.DataFrame]) -> None:
     folder, frame = stores
     model = Forecaster.load(folder / "vectors", device="cpu")
     assert model.trained.model.reads_series
-    found = effect(model, frame)
-    assert found[["s0", "s2", "s4"]].mean() == pytest.approx(EFFECT["hill"], abs=7)
-    assert found[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
+    effects = effect(model, frame)
+    assert effects[["s0", "s2", "s4"]].mean() == pytest.approx(EFFECT["hill"], abs=7)
+    assert effects[["s1", "s3", "s5"]].mean() == pytest.approx(EFFECT["sea"], abs=7)
     unknown = effect(model, frame.replace({"s0": "new"}))
-    assert found["s0"] < unknown["new"] < found["s1"]
+    assert effects["s0"] < unknown["new"] < effects["s1"]
     columns = model.trained.model.series_columns
     x = torch.zeros(7, 2, 1)
     vectors = columns(x, torch.arange(-1, 6))[:, 0, 1:]
@@ -156,10 +156,10 @@ def test_other_models(more: list[str], stores: tuple[Path, pd.DataFrame], monkey
     texts = [] if STATIC in more else ["dataset.exclude=[region,size]"]
     outcome = call("train", *base, "model=tiny", *steps, *texts, *more, f"run_dir={name}")
     assert outcome.status == 0, outcome.err
-    found = Forecaster.load(name, device="cpu").predict(history(frame), future=frame[["date", "store", "promo"]])
-    assert len(found) == 42
-    assert np.isfinite(found["sales"]).all()
-    assert ("sales_q10" in found) == ("loss=quantile" in more)
+    forecast = Forecaster.load(name, device="cpu").predict(history(frame), future=frame[["date", "store", "promo"]])
+    assert len(forecast) == 42
+    assert np.isfinite(forecast["sales"]).all()
+    assert ("sales_q10" in forecast) == ("loss=quantile" in more)
 
 
 def test_resumed_and_begun_with(stores: tuple[Path, pd.DataFrame], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,9 +194,9 @@ def test_an_exported_network_takes_the_number_of_the_series(stores: tuple[Path, 
     arrays["series"] = torch.arange(-1, 6)
     network = Forecaster.load(run, device="cpu").trained.model
     expected = network(*arrays.values()).detach().numpy()
-    (found,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert np.ptp(found[:, 0, 0]) > 0
+    (exported,) = session.run(None, {name: x.numpy() for name, x in arrays.items()})
+    np.testing.assert_allclose(exported, expected, atol=1e-5)
+    assert np.ptp(exported[:, 0, 0]) > 0
 
 
 def test_each_series_is_scaled_by_itself_but_not_its_attributes(

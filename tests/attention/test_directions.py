@@ -55,5 +55,5 @@ def test_quantile_lengths_are_each_quantile_once_in_random_order():
 @pytest.mark.parametrize("e", [1, 2, 64, 513])
 def test_chi_quantiles(e):
     levels = np.array([1e-4, 0.3, 0.5, 0.999999])
-    found = chi_quantiles(torch.from_numpy(levels), e).numpy()
-    assert np.allclose(found, stats.chi(e).ppf(levels), rtol=1e-9)
+    quantiles = chi_quantiles(torch.from_numpy(levels), e).numpy()
+    assert np.allclose(quantiles, stats.chi(e).ppf(levels), rtol=1e-9)

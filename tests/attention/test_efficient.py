@@ -78,8 +78,8 @@ def test_keys_that_rise_or_fall_without_end(slope):
     k = k + slope * torch.arange(LONG[2])[:, None]
     expected = matrix(q, k, row, causal=True)
     assert_realises(make(LONG, causal=True), q, k, v, expected)
-    found = make(LONG, causal=True)(q.float(), k.float(), v.float())
-    torch.testing.assert_close(found.double(), expected @ v, rtol=1e-3, atol=1e-3)
+    output = make(LONG, causal=True)(q.float(), k.float(), v.float())
+    torch.testing.assert_close(output.double(), expected @ v, rtol=1e-3, atol=1e-3)
 
 
 def test_equals_the_recurrence():

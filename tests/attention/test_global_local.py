@@ -78,10 +78,10 @@ def test_equals_the_formula(sizes: tuple[int, ...], name: str, params: dict, n: 
     dense = attn.weights(q, k)
     if own:
         for_tokens, for_rows = v.chunk(2, dim=-1)
-        found = torch.cat([dense[:, :, :n] @ for_tokens, dense[:, :, n:] @ for_rows], dim=2)
+        output = torch.cat([dense[:, :, :n] @ for_tokens, dense[:, :, n:] @ for_rows], dim=2)
     else:
-        found = dense @ v
-    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+        output = dense @ v
+    torch.testing.assert_close(output, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_twice_the_same_projections_are_shared_ones() -> None:

@@ -48,8 +48,8 @@ def test_running_sums_are_those_of_a_loop(n_borders):
     for n in range(5):
         sums = sums * (borders[:, :, n] - borders[:, :, n + 1]).exp().unsqueeze(-1) + chunks[:, :, n]
         expected.append(sums)
-    found, last = running_sums(before, chunks, borders)
-    torch.testing.assert_close(found, torch.stack(expected[:-1], dim=2))
+    totals, last = running_sums(before, chunks, borders)
+    torch.testing.assert_close(totals, torch.stack(expected[:-1], dim=2))
     torch.testing.assert_close(last, expected[-1])
 
 

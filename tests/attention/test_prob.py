@@ -61,8 +61,8 @@ def test_the_authors_arrays(name):
         q, k, v, index, context = (torch.from_numpy(stored[x]) for x in ("q", "k", "v", "sample_index", "context"))
         n_top, causal = int(stored["n_top"]), bool(stored["causal"])
     options = {"mean": "zero_fill", "context": "cumsum", "causal_selection": False}
-    found = probsparse(q, k, v, sample_index=index, n_top=n_top, causal=causal, **options)
-    torch.testing.assert_close(found, context, rtol=0, atol=1e-12)
+    output = probsparse(q, k, v, sample_index=index, n_top=n_top, causal=causal, **options)
+    torch.testing.assert_close(output, context, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("sampling", ["shared", "per_query", "all", "lse"])
@@ -128,11 +128,11 @@ def test_measures_in_chunks(monkeypatch, products_up_to, max_elements, masked, z
     monkeypatch.setattr(measurement, "CACHED_ELEMENTS", max_elements)
     q, k, _ = draw((2, 3, 31, 31, 5, 4))
     drawn = {"shared": torch.tensor([3, 30, 17]), "per_query": torch.randint(31, (31, 4)), "lse": None}[index]
-    found = sparsity(q, k, sample_index=drawn, causal=masked, mean="sample", zero_in_max=zero_in_max)
+    measure = sparsity(q, k, sample_index=drawn, causal=masked, mean="sample", zero_in_max=zero_in_max)
     expected = torch.from_numpy(measures(q, k, drawn, masked=masked, mean="sample", zero_in_max=zero_in_max))
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(measure, expected, rtol=1e-12, atol=1e-12)
     if masked and index == "shared":  # no sampled key yet
-        assert (found[:, :, :3] == (0 if zero_in_max else -math.inf)).all()
+        assert (measure[:, :, :3] == (0 if zero_in_max else -math.inf)).all()
 
 
 @pytest.mark.parametrize(("factor", "length", "count"), [(5, 1, 1), (5, 2, 2), (5, 96, 25), (1, 2, 1), (5, 16384, 50)])
@@ -235,8 +235,8 @@ def test_row_dropout_off_is_the_published_code():
 def test_runs_under_autocast():
     q, k, v = (x.float() for x in draw(SELF[2]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = make(SELF[2], causal=True)(q, k, v)
-    torch.testing.assert_close(found.float(), make(SELF[2], causal=True)(q, k, v), rtol=0.05, atol=0.2)
+        output = make(SELF[2], causal=True)(q, k, v)
+    torch.testing.assert_close(output.float(), make(SELF[2], causal=True)(q, k, v), rtol=0.05, atol=0.2)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def test_equals_autograd(needed, autocast):
     assert torch.equal(out, expected)
     grad = torch.arange(float(out.numel()), dtype=out.dtype).view(out.shape)
     wanted = [x for x in inputs if x.requires_grad]
-    found, true = (torch.autograd.grad(y, wanted, grad) for y in (out, expected))  # outside autocast, as in a loop
-    torch.testing.assert_close(found, true, rtol=2e-2 if autocast else 1e-5, atol=1e-4)
+    gradients, true = (torch.autograd.grad(y, wanted, grad) for y in (out, expected))  # outside autocast, as in a loop
+    torch.testing.assert_close(gradients, true, rtol=2e-2 if autocast else 1e-5, atol=1e-4)
 
 
 def test_the_backward_pass_leaves_the_random_stream_alone():

@@ -40,10 +40,10 @@ def test_steps_give_the_causal_rows(case, scale):
     """Red if a sum, a unit or the normaliser of `step` is off, or the mean of a row without one."""
     q, k, v = draw(SIZES, scale=scale)
     attn = make(case)
-    found, expected = by_steps(attn, q, k, v)[0], attn(q, k, v)
+    output, expected = by_steps(attn, q, k, v)[0], attn(q, k, v)
     # sines and cosines may cancel: their rounding goes by the largest weight
     largest = max(1.0, float(attn.weights(q, k).abs().max()))
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10 * largest)
+    torch.testing.assert_close(output, expected, rtol=1e-10, atol=1e-10 * largest)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -54,8 +54,8 @@ def test_keys_that_grow_or_shrink_without_end(case):
         steep = k * ramp.double()[:, None]
         attn = make(case)
         largest = max(1.0, float(attn.weights(q, steep).abs().max()))
-        found = by_steps(attn, q, steep, v)[0]
-        torch.testing.assert_close(found, attn(q, steep, v), rtol=1e-9, atol=1e-9 * largest)
+        output = by_steps(attn, q, steep, v)[0]
+        torch.testing.assert_close(output, attn(q, steep, v), rtol=1e-9, atol=1e-9 * largest)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -82,27 +82,27 @@ def test_the_state_is_that_of_the_paper():
 def test_a_row_without_a_normaliser_takes_the_mean_of_the_values_so_far():
     q, k, v = draw((1, 2, 6, 6, 3, 4))
     q[:, :, 3] = -2.0  # relu leaves nothing of it
-    found = by_steps(make("linear relu", (1, 2, 6, 6, 3, 4)), q, k, v)[0]
-    torch.testing.assert_close(found[:, :, 3], v[:, :, :4].mean(dim=2))
+    output = by_steps(make("linear relu", (1, 2, 6, 6, 3, 4)), q, k, v)[0]
+    torch.testing.assert_close(output[:, :, 3], v[:, :, :4].mean(dim=2))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_half_precision_sums_in_single(case):
     q, k, v = (x.bfloat16() for x in draw((1, 2, 40, 40, 4, 4), scale=0.3))
     attn = make(case, (1, 2, 40, 40, 4, 4)).float()
-    found, state = by_steps(attn, q, k, v)
-    assert found.dtype == torch.bfloat16
+    output, state = by_steps(attn, q, k, v)
+    assert output.dtype == torch.bfloat16
     assert state.s.dtype == torch.float32
-    torch.testing.assert_close(found.float(), attn(q, k, v).float(), rtol=2**-6, atol=2**-6)
+    torch.testing.assert_close(output.float(), attn(q, k, v).float(), rtol=2**-6, atol=2**-6)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_are_those_of_the_whole_sequence(case):
     sizes = (1, 2, 6, 6, 3, 2)
     attn, leaves = make(case, sizes), [x.requires_grad_() for x in draw(sizes, scale=0.7)]
-    found = torch.autograd.grad(by_steps(attn, *leaves)[0].square().sum(), leaves)
+    gradients = torch.autograd.grad(by_steps(attn, *leaves)[0].square().sum(), leaves)
     expected = torch.autograd.grad(attn(*leaves).square().sum(), leaves)
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(gradients, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
 
 

@@ -70,8 +70,10 @@ def test_gradients_are_straight_through(monkeypatch, sizes, causal, way):
     attn = make(sizes, causal=causal, n_codes=1 if way == "by_codes" else 200)
     q, k, v = (x.requires_grad_() for x in draw(sizes))
     upstream = torch.randn(*q.shape[:3], v.shape[3], dtype=v.dtype)
-    found = torch.autograd.grad((attn(q, k, v) * upstream).sum(), [q, k, v])
-    for a, b in zip(found, straight_through_gradients(attn, q.detach(), k.detach(), v.detach(), upstream), strict=True):
+    gradients = torch.autograd.grad((attn(q, k, v) * upstream).sum(), [q, k, v])
+    for a, b in zip(
+        gradients, straight_through_gradients(attn, q.detach(), k.detach(), v.detach(), upstream), strict=True
+    ):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-11)
     assert called
 
@@ -85,8 +87,8 @@ def test_both_ways_to_sum_the_gradient_agree(sizes, causal):
     log_z = (scores - weights.log())[..., :1]  # key 0 is allowed in every row
     g1, v1 = torch.randn(*q.shape[:3], v.shape[3] + 1, dtype=q.dtype), torch.cat([v, torch.ones_like(v[..., :1])], -1)
     operands = g1, log_z, q, v1, attn.codes, nearest
-    found = straight_through.by_codes(*operands, causal=causal)
-    torch.testing.assert_close(found, straight_through.by_pairs(*operands, causal=causal), rtol=1e-10, atol=1e-10)
+    output = straight_through.by_codes(*operands, causal=causal)
+    torch.testing.assert_close(output, straight_through.by_pairs(*operands, causal=causal), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("causal", [False, True])

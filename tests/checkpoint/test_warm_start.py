@@ -65,14 +65,14 @@ def check(older: Checkpoint, slots: dict[str, Any], kept_inside: set[str]) -> Tr
     """Outside the replaced mechanisms all tensors are the checkpoint's; inside, only the named ones, and the rest is
     new."""
     model, transfer = swapped(older, slots)
-    fresh, found = network(slots, seed=5).state_dict(), model.state_dict()
+    fresh, weights = network(slots, seed=5).state_dict(), model.state_dict()
     inner = tuple(prefix for slot in SLOTS if slots[slot] != older.config[slot] for prefix in INNER[slot])
-    for name, value in found.items():
+    for name, value in weights.items():
         is_kept = not name.startswith(inner) or name in kept_inside
         expected: Tensor = older.weights[name] if is_kept else fresh[name]
         assert torch.equal(value, expected), name
         assert (name in transfer.copied, name in transfer.new) == (is_kept, not is_kept), name
-    assert set(transfer.left_out) == set(older.weights) - set(found)
+    assert set(transfer.left_out) == set(older.weights) - set(weights)
     assert transfer.swapped == [slot for slot in SLOTS if slots[slot] != older.config[slot]]
     return transfer
 

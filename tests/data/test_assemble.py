@@ -137,8 +137,8 @@ def test_times_of_several_pieces(late: str, monkeypatch: pytest.MonkeyPatch) -> 
         return
     expected = [pd.to_datetime(cell, format="ISO8601", errors="coerce") for cell in cells]
     expected = [pd.NaT if time.year == 9999 else time for time in expected]
-    found = parse_timestamps(table, "date", "ISO8601")
-    assert [str(time) for time in found] == [str(time) for time in expected]
+    times = parse_timestamps(table, "date", "ISO8601")
+    assert [str(time) for time in times] == [str(time) for time in expected]
 
 
 def test_pieces_with_one_offset(monkeypatch: pytest.MonkeyPatch) -> None:

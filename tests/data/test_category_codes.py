@@ -44,8 +44,8 @@ def test_codes_are_those_of_pandas(known: list[str], cells: list[str | None]) ->
     texts = [label(cell) for cell in cells]
     expected = pd.Categorical([text if text in labels else None for text in texts], categories=labels).codes + 1
     table = table_of_frame(frame_of(cells), "t")
-    found = coded(table, {"kind": labels}).frame["kind"]
-    np.testing.assert_array_equal(found, expected)
+    codes = coded(table, {"kind": labels}).frame["kind"]
+    np.testing.assert_array_equal(codes, expected)
     others = sorted({text for text in texts if text not in labels})
     assert unknown(table, {"kind": labels}) == ({"kind": others} if others else {})
 

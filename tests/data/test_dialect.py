@@ -104,8 +104,8 @@ def test_separators(lines: list[str], separator: str) -> None:
     ],
 )
 def test_marks_of_numbers(text: str, separator: str, decimal: str, thousands: str) -> None:
-    found = find_marks(text, separator)
-    assert (found.decimal, found.thousands) == (decimal, thousands)
+    marks = find_marks(text, separator)
+    assert (marks.decimal, marks.thousands) == (decimal, thousands)
 
 
 def test_what_was_found_is_logged_where_it_is_not_common(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

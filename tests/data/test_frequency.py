@@ -102,10 +102,10 @@ def inferred(timestamps: pd.DatetimeIndex) -> Frequency:
 @pytest.mark.parametrize("code", INFERRED)
 def test_inferred_from_its_own_timestamps(code: str) -> None:
     timestamps = pd.date_range("2021-03-01 09:00", periods=37, freq=code)
-    found = inferred(timestamps)
+    step = inferred(timestamps)
     given = Frequency.parse(code)
-    assert (found.unit, found.multiple) == (given.unit, given.multiple)
-    assert found.grid(timestamps[0], len(timestamps)).equals(timestamps)
+    assert (step.unit, step.multiple) == (given.unit, given.multiple)
+    assert step.grid(timestamps[0], len(timestamps)).equals(timestamps)
 
 
 @pytest.mark.parametrize("code", sorted({code for code, *_ in OFFSETS.values()} - {"ns", "us"}))

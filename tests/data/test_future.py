@@ -47,12 +47,12 @@ def test_the_decoder_reads_them_scaled_where_the_horizon_is(rows: slice, tmp_pat
         future_from_frame(given, CONFIG, "f"),
         future_of_table(read_table(write(given, tmp_path / "f.csv")), CONFIG),
     ):
-        found = batch([future])
-        np.testing.assert_allclose(found.enc_x[0], scaled[27:40], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found.dec_x[0, :5], scaled[35:40], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found.dec_x[0, 5:, [0, 2]], scaled[["a", "c"]][40:44], rtol=1e-5, atol=1e-6)
-        assert not found.dec_x[0, 5:, 1].any()
-        assert found.target.shape == (1, 0, 1)
+        outputs = batch([future])
+        np.testing.assert_allclose(outputs.enc_x[0], scaled[27:40], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(outputs.dec_x[0, :5], scaled[35:40], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(outputs.dec_x[0, 5:, [0, 2]], scaled[["a", "c"]][40:44], rtol=1e-5, atol=1e-6)
+        assert not outputs.dec_x[0, 5:, 1].any()
+        assert outputs.target.shape == (1, 0, 1)
 
 
 def test_the_time_of_a_frame_may_be_its_index() -> None:

@@ -118,22 +118,22 @@ def test_scalers_count_observed_values(kind: ScalerKind) -> None:
     tables = [rng.normal(5, 3, (40, 3)), rng.normal(1, 2, (30, 3))]
     tables[0][rng.random(40) < 0.5, 1] = np.nan
     tables[1][:, 2] = np.nan
-    found = Scaler.fit(kind, tables)
+    scaler = Scaler.fit(kind, tables)
     for column in range(3):
         values = np.concatenate([table[:, column] for table in tables])
         alone = Scaler.fit(kind, [values[~np.isnan(values)][:, None]])
-        assert found.center[column] == pytest.approx(alone.center[0])
-        assert found.scale[column] == pytest.approx(alone.scale[0])
+        assert scaler.center[column] == pytest.approx(alone.center[0])
+        assert scaler.scale[column] == pytest.approx(alone.scale[0])
 
 
 def test_a_series_without_a_value_has_the_scale_of_all() -> None:
     rng = np.random.default_rng(0)
     training = {"a": rng.normal(5, 3, (40, 2)), "b": rng.normal(1, 2, (30, 2))}
     training["b"][:, 1] = np.nan
-    found = PanelScaler.fit(ScalerConfig(per_series=True), training)
-    assert found.by_series["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
-    assert found.by_series["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
-    assert np.isfinite(PanelScaler.from_state(found.state()).of("new", np.full((5, 2), np.nan)).center).all()
+    scaler = PanelScaler.fit(ScalerConfig(per_series=True), training)
+    assert scaler.by_series["b"].center[1] == pytest.approx(training["a"][:, 1].mean())
+    assert scaler.by_series["b"].center[0] == pytest.approx(training["b"][:, 0].mean())
+    assert np.isfinite(PanelScaler.from_state(scaler.state()).of("new", np.full((5, 2), np.nan)).center).all()
 
 
 def test_small_values_are_scaled_as_without_gaps() -> None:

@@ -48,10 +48,10 @@ def test_each_series_has_its_own_rows(order: str, monkeypatch: pytest.MonkeyPatc
         return series_from_table(table, *given, **named)
 
     monkeypatch.setattr(panel, "series_from_table", counted)
-    found = read(frame)
+    tables = read(frame)
     names = list(dict.fromkeys(frame["id"]))
-    assert [one.name for one in found] == names
-    for one in found:
+    assert [one.name for one in tables] == names
+    for one in tables:
         rows = frame[frame["id"] == one.name]
         assert one.timestamps.equals(pd.DatetimeIndex(rows["date"]))
         np.testing.assert_array_equal(one.values, rows[["a", "b"]].to_numpy())

@@ -321,11 +321,11 @@ def test_the_other_columns_are_read_as_without_names(header: str, tmp_path: Path
     words += ["-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", ""]
     lines = [header, "a,7,1.5,7,1", *(f"{word},{word},{word},7,{word}" for word in words), "b,x,2.5,8,True", ",,,,"]
     (path := tmp_path / "f.csv").write_text("\n".join(lines))
-    found = read_table(path, as_text=["id"]).frame
+    table = read_table(path, as_text=["id"]).frame
     expected = pd.read_csv(path, skipinitialspace=True)[:-1]
-    assert list(found.columns) == ["note", "id", "x", "x.1", "y"]
-    pd.testing.assert_frame_equal(found.drop(columns="id"), expected.drop(columns="id"), check_column_type=False)
-    assert found["id"].fillna("empty").tolist() == ["7", "empty", *words[1:-1], "empty", "x"]
+    assert list(table.columns) == ["note", "id", "x", "x.1", "y"]
+    pd.testing.assert_frame_equal(table.drop(columns="id"), expected.drop(columns="id"), check_column_type=False)
+    assert table["id"].fillna("empty").tolist() == ["7", "empty", *words[1:-1], "empty", "x"]
 
 
 @pytest.mark.parametrize("filled", ["p", "q", "r", "pr"])

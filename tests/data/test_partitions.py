@@ -70,8 +70,8 @@ def test_every_command_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     outcome = call("inspect", "sales", "dataset.series_col=store", *SIZES)
     assert outcome.status == 0, outcome.err
     assert "2 sound" in outcome.out
-    found = Forecaster.load("parts").predict("sales")
-    pd.testing.assert_frame_equal(found, Forecaster.load("whole").predict("rows.csv"))
+    forecast = Forecaster.load("parts").predict("sales")
+    pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
     outcome = call("predict", "checkpoint=parts", "input=sales", "output=sales/out", "plots=false")
     assert outcome.status == 2
     assert "expected a folder outside the input sales" in outcome.err
@@ -93,10 +93,10 @@ def test_pieces_and_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         outcome = call("forecast", path, *named, f"output=out_{run}")
         assert outcome.status == 0, outcome.err
     pd.testing.assert_frame_equal(pd.read_csv("parts/metrics.csv"), pd.read_csv("whole/metrics.csv"))
-    found = Forecaster.load("parts").predict("sales")
-    pd.testing.assert_frame_equal(found, Forecaster.load("whole").predict("rows.csv"))
-    found, expected = (pd.read_csv(f"out_{run}/forecasts/{name}.forecast.csv") for run, name in FORECASTS)
-    pd.testing.assert_frame_equal(found, expected)
+    forecast = Forecaster.load("parts").predict("sales")
+    pd.testing.assert_frame_equal(forecast, Forecaster.load("whole").predict("rows.csv"))
+    forecast, expected = (pd.read_csv(f"out_{run}/forecasts/{name}.forecast.csv") for run, name in FORECASTS)
+    pd.testing.assert_frame_equal(forecast, expected)
     assert call("eval", "checkpoint=parts", "plots=none").status == 0
 
 

@@ -46,10 +46,10 @@ def test_values_below_zero_after_training_come_back() -> None:
 
 def test_without_a_column_to_transform_nothing_is_kept() -> None:
     """Such a scaler equals one from before roots existed, in memory and in a checkpoint."""
-    found = PanelScaler.fit(ScalerConfig(transform=Transform.sqrt), {"x": -VALUES[:, :1]}, targets=[0])
+    scaler = PanelScaler.fit(ScalerConfig(transform=Transform.sqrt), {"x": -VALUES[:, :1]}, targets=[0])
     plain = PanelScaler.fit(ScalerConfig(), {"x": -VALUES[:, :1]})
-    assert found.state() == plain.state()
-    assert "power" not in found.state()["shared"]
+    assert scaler.state() == plain.state()
+    assert "power" not in scaler.state()["shared"]
 
 
 def test_series_have_their_own_scales_and_one_transform() -> None:

@@ -113,8 +113,8 @@ def test_missing_rows_are_counted_and_put_in(drawn: Drawn, data: st.DataObject, 
     with pytest.raises(InputError) as error:
         series_from_frame(held, DatasetConfig(), "held")
     rows = "1 row is missing" if len(missing) == 1 else f"{len(missing)} rows are missing"
-    found = f"held, row {first}, column 'date': expected {frame['date'][missing[0]]} "
-    assert str(error.value).startswith(found)
+    message = f"held, row {first}, column 'date': expected {frame['date'][missing[0]]} "
+    assert str(error.value).startswith(message)
     assert f": {rows}{f' in {gaps} gaps' if gaps > 1 else ''}; " in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 

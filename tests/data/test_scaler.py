@@ -67,8 +67,8 @@ def test_a_series_own_scaler_sees_its_rows_alone_and_survives_plain_text(kind: S
 def test_a_series_alone_gives_its_scaler_to_all() -> None:
     """Red if a file of another name than that of training is scaled by its own last rows."""
     fitted = PanelScaler.fit(ScalerConfig(per_series=True), {"my": VALUES})
-    found = fitted.of("newer", VALUES[:3]).transform(VALUES)
-    np.testing.assert_allclose(found, expected(ScalerKind.standard, VALUES), atol=1e-12)
+    scaled = fitted.of("newer", VALUES[:3]).transform(VALUES)
+    np.testing.assert_allclose(scaled, expected(ScalerKind.standard, VALUES), atol=1e-12)
     assert not fitted.is_new("newer")
 
 

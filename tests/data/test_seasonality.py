@@ -30,8 +30,8 @@ def test_a_day_within_a_week() -> None:
     """The week is stronger, since every day equals the same day a week later."""
     random = np.random.default_rng(1)
     hours = 3 * wave(24) + 2 * wave(168) + random.normal(size=len(TIME)) * 0.3
-    found = find_seasons(hours)
-    assert [season.period for season in found] == [168, 24]
+    seasons = find_seasons(hours)
+    assert [season.period for season in seasons] == [168, 24]
 
 
 def test_a_strength_is_the_correlation_with_the_values_a_period_later() -> None:

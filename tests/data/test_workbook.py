@@ -63,8 +63,8 @@ def test_numbers_that_may_be_something_else_are_asked_for(tmp_path: Path) -> Non
     pd.DataFrame({"date": serials(), "load": VALUES}).to_csv(text, index=False)
     with pytest.raises(InputError, match=r"starting at 2024-02-28 00:00:00, set dataset\.time_format=excel"):
         read_series(text, DatasetConfig())
-    found = series_from_table(read_table(text), DatasetConfig(frequency="h"), "a", history=9, trained_format="excel")
-    assert list(found.timestamps) == list(TIMES[-9:])
+    history = series_from_table(read_table(text), DatasetConfig(frequency="h"), "a", history=9, trained_format="excel")
+    assert list(history.timestamps) == list(TIMES[-9:])
 
 
 @pytest.mark.parametrize("wanted", ["b", "2", "3"])
@@ -94,9 +94,9 @@ def test_a_sheet_that_is_not_there_is_one_line(wanted: str, tmp_path: Path) -> N
 def test_days_and_names_with_zeros_stay(tmp_path: Path) -> None:
     days = [datetime(2024, 1, 1 + day) for day in range(20)]
     rows = [["day", "store", "y"], *([day, "007", value] for day, value in zip(days, VALUES[:20], strict=True))]
-    found = read_table(save(tmp_path / "a.xlsx", rows), as_text=["store"])
-    assert set(found.frame["store"]) == {"007"}
-    assert found.dialect.uncommon() == ""
+    read_back = read_table(save(tmp_path / "a.xlsx", rows), as_text=["store"])
+    assert set(read_back.frame["store"]) == {"007"}
+    assert read_back.dialect.uncommon() == ""
 
 
 @pytest.mark.parametrize("above", [0, 3])

@@ -19,11 +19,11 @@ def test_widths_are_those_of_a_loop_over_origins(trained: Trained, folder: Path,
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     asked = {"stride": stride, "horizon": horizon, "intervals": [80, 95]}
     fixed = forecaster.backtest(table, **asked)
-    found = forecaster.backtest(table, **asked, adaptive=True)
-    pd.testing.assert_frame_equal(found[fixed.columns[:5]], fixed[fixed.columns[:5]])
+    forecasts = forecaster.backtest(table, **asked, adaptive=True)
+    pd.testing.assert_frame_equal(forecasts[fixed.columns[:5]], fixed[fixed.columns[:5]])
 
     for column, rows in fixed.groupby("column"):
-        own = found[found["column"] == column].set_index(["origin", "step"])
+        own = forecasts[forecasts["column"] == column].set_index(["origin", "step"])
         rows = rows.set_index(["origin", "step"])
         origins = list(rows.index.unique("origin"))
         factor, waiting, differs = {80: 1.0, 95: 1.0}, [], 0
@@ -101,5 +101,5 @@ def test_the_command_scores_the_intervals_that_it_writes(trained: Trained, folde
     inside = table["actual"].between(table["lo80"], table["hi80"])
     expected = 100 * inside.groupby(table["column"]).mean()
     own = metrics[(metrics["metric"] == "coverage80") & (metrics["units"] == "scaled") & (metrics["step"] == "all")]
-    found = own[own["column"] != "all"].set_index("column")["value"]
-    assert found.to_dict() == pytest.approx(expected[found.index].to_dict(), abs=0.2)
+    covered = own[own["column"] != "all"].set_index("column")["value"]
+    assert covered.to_dict() == pytest.approx(expected[covered.index].to_dict(), abs=0.2)

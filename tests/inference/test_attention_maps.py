@@ -101,12 +101,12 @@ def test_a_long_map_keeps_its_strongest_weights(rows: int, columns: int, monkeyp
     """Red if a single strong weight, or a sign, is lost between cells."""
     monkeypatch.setattr(module, "MAX_CELLS", 4)
     weights = torch.randn(2, 1, rows, columns, generator=torch.Generator().manual_seed(rows))
-    found = thinned(weights)
+    maps = thinned(weights)
     cells = min(rows, 4), min(columns, 4)
-    assert found.shape == (2, 1, *cells)
+    assert maps.shape == (2, 1, *cells)
     for window, i, j in np.ndindex(2, *cells):
         # cell i of n holds the rows from floor(i l / n) to ceil((i + 1) l / n), the last one not included
         top, bottom = i * rows // cells[0], -(-(i + 1) * rows // cells[0])
         left, right = j * columns // cells[1], -(-(j + 1) * columns // cells[1])
         below = weights[window, 0, top:bottom, left:right].flatten()
-        assert found[window, 0, i, j] == max(below, key=abs)
+        assert maps[window, 0, i, j] == max(below, key=abs)

@@ -50,8 +50,8 @@ def test_ridge_equals_scikit_learn_on_all_rows(seq_len, pred_len):
     train, val = (windows_over(table(150, 3, seed), seq_len=seq_len, pred_len=pred_len) for seed in (0, 1))
     x, y = every_row(train)
     expected = np.atleast_2d(Ridge(10.0, fit_intercept=False).fit(x, y).coef_).T
-    found = fit_ridge(train, val, range(3), penalties=[10.0]).weight
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    weights = fit_ridge(train, val, range(3), penalties=[10.0]).weight
+    np.testing.assert_allclose(weights, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5, 9))
@@ -127,16 +127,16 @@ def scores(forecast, data):
 )
 def test_seasonal_naive_on_published_data(name, pred_len, mse, mae):
     data = published(name, pred_len)
-    found = scores(seasonal_naive(data.frequency.season, range(len(data.inputs)), seq_len=336), data)
-    assert (round(found["mse"], 4), round(found["mae"], 4)) == (mse, mae)
+    naive_scores = scores(seasonal_naive(data.frequency.season, range(len(data.inputs)), seq_len=336), data)
+    assert (round(naive_scores["mse"], 4), round(naive_scores["mae"], 4)) == (mse, mae)
 
 
 def test_ridge_on_published_data():
     """The reference took its penalty on the test set, so validation may do a little worse, not better by much."""
     data = published("ETTh1", 24)
-    found = scores(fit_ridge(data.train, data.val, range(7)), data)
-    assert found["mse"] == pytest.approx(0.3176, abs=1e-3)
-    assert found["mae"] == pytest.approx(0.3611, abs=1e-3)
+    ridge_scores = scores(fit_ridge(data.train, data.val, range(7)), data)
+    assert ridge_scores["mse"] == pytest.approx(0.3176, abs=1e-3)
+    assert ridge_scores["mae"] == pytest.approx(0.3611, abs=1e-3)
 
 
 @pytest.mark.parametrize(("features", "target", "n"), [("M", None, 3), ("MS", "zeros", 1), ("S", "wave", 1)])

@@ -28,18 +28,18 @@ def errors_of(values: np.ndarray, scale: float = 2.0) -> Errors:
 def test_means_of_each_series_worst_first() -> None:
     own, naive, ridge = np.array([1.0, 2, 3, 4, 5]), np.array([2.0, 2, 2, 2, 2]), np.array([9.0, 9, 1, 9, 9])
     owners = np.array([0, 0, 2, 2, 2])
-    found = by_series(
+    by_name = by_series(
         {"net": errors_of(own), "naive": errors_of(naive), "ridge": errors_of(ridge)}, ["a", "b", "c"], owners, "net"
     )
-    assert list(found["series"]) == ["c"] * 3 + ["a"] * 3
-    assert list(found["model"]) == ["net", "naive", "ridge"] * 2
-    assert list(found["windows"]) == [3] * 3 + [2] * 3
-    first = found.iloc[0]
+    assert list(by_name["series"]) == ["c"] * 3 + ["a"] * 3
+    assert list(by_name["model"]) == ["net", "naive", "ridge"] * 2
+    assert list(by_name["windows"]) == [3] * 3 + [2] * 3
+    first = by_name.iloc[0]
     assert first["mse_scaled"] == pytest.approx((9 + 16 + 25) / 3)
     assert first["mae_scaled"] == pytest.approx(4)
     assert first["mae"] == pytest.approx(8)
     assert first["skill"] == pytest.approx(1 - (50 / 3) / 4)
-    assert found["skill"].isna().tolist() == [False, True, True] * 2
+    assert by_name["skill"].isna().tolist() == [False, True, True] * 2
     line = worst_series({"net": errors_of(own), "naive": errors_of(naive)}, ["a", "b", "c"], owners, "net")
     assert line.endswith("highest scaled MSE for c 16.7, a 2.5; a baseline is better for 1 of 2")
 
@@ -49,9 +49,11 @@ def test_a_difference_within_noise_is_no_loss(shift: float, says: str) -> None:
     """Errors of equal spread differ by chance; a third more or less does not, over 300 windows."""
     rng = np.random.default_rng(4)
     own, rival = rng.normal(0, 1 + shift, 300), rng.normal(0, 1, 300)
-    found = Evaluation(model="net", columns=["y"], errors={"net": errors_of(own), "ridge": errors_of(rival)}, block=5)
-    assert says in found.verdict, found.verdict
-    assert ("within noise" in found.verdict) == (shift == 0.0)
+    evaluation = Evaluation(
+        model="net", columns=["y"], errors={"net": errors_of(own), "ridge": errors_of(rival)}, block=5
+    )
+    assert says in evaluation.verdict, evaluation.verdict
+    assert ("within noise" in evaluation.verdict) == (shift == 0.0)
 
 
 @pytest.mark.parametrize(("windows", "decides"), [(119, False), (120, True)])
@@ -59,9 +61,9 @@ def test_windows_that_share_rows_decide_nothing_where_they_are_few(windows: int,
     """Three times the rows that windows share are needed; red if resamples of one or two blocks count as certainty."""
     own, rival = (np.full(windows, size) for size in (1.1, 1.0))
     errors = {"net": errors_of(own), "ridge": errors_of(rival)}
-    found = Evaluation(model="net", columns=["y"], errors=errors, block=40)
-    assert ("LOSES" in found.verdict) is decides
-    assert (f"{windows} test windows cannot decide: too few" in found.verdict) is not decides
+    evaluation = Evaluation(model="net", columns=["y"], errors=errors, block=40)
+    assert ("LOSES" in evaluation.verdict) is decides
+    assert (f"{windows} test windows cannot decide: too few" in evaluation.verdict) is not decides
 
 
 def test_blocks_widen_the_interval() -> None:
@@ -87,9 +89,9 @@ def test_train_and_eval_write_the_scores_of_each_series(folder: Path) -> None:
     assert outcome.status == 0, outcome.err
     assert "highest scaled MSE for wild" in outcome.out
     assert call("eval", "checkpoint=run", "output=again").status == 0
-    found = pd.read_csv("run/metrics_by_series.csv")
-    pd.testing.assert_frame_equal(found, pd.read_csv("again/metrics_by_series.csv"), rtol=1e-4)
-    own = found[found["model"] == "informer"]
+    scores = pd.read_csv("run/metrics_by_series.csv")
+    pd.testing.assert_frame_equal(scores, pd.read_csv("again/metrics_by_series.csv"), rtol=1e-4)
+    own = scores[scores["model"] == "informer"]
     assert list(own["series"]) == ["wild", "calm"]
     overall = json.loads(Path("run/metrics.json").read_text())["scores"]["informer"]["scaled"]["overall"]
     assert np.average(own["mse_scaled"], weights=own["windows"]) == pytest.approx(overall["mse"])

@@ -75,10 +75,10 @@ def test_scores_equal_numpy_over_all_windows_whatever_the_batch_size(data, batch
 def test_training_scale_uses_training_rows_only(data):
     rows = data.panel[0].values[:300]
     expected = np.abs(rows[24:] - rows[:-24]).mean(axis=0)
-    found = training_scale(data)
-    np.testing.assert_allclose(found.original[:2], expected[:2])
-    np.testing.assert_allclose(found.scaled[:2], expected[:2] / rows.std(axis=0)[:2])
-    assert all(part[2].isnan() for part in found)
+    scale = training_scale(data)
+    np.testing.assert_allclose(scale.original[:2], expected[:2])
+    np.testing.assert_allclose(scale.scaled[:2], expected[:2] / rows.std(axis=0)[:2])
+    assert all(part[2].isnan() for part in scale)
 
 
 @pytest.mark.cuda
@@ -158,13 +158,13 @@ def test_saved_json_is_strict_and_complete(compared, tmp_path):
     def refuse(literal):
         raise AssertionError(literal)
 
-    found = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text(), parse_constant=refuse)
-    scores = found["scores"]["informer"]["scaled"]
+    content = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text(), parse_constant=refuse)
+    scores = content["scores"]["informer"]["scaled"]
     assert scores["by_column"]["flat"]["mase"] is None
     assert scores["overall"]["mse"] == compared.errors["informer"].scaled.overall()["mse"]
     assert scores["by_column"]["zeros"]["mae"] == compared.errors["informer"].scaled.by_column()["mae"][1]
     assert [len(scores["by_step"][name]) for name in METRICS] == [5] * 6
-    assert found["skill"] == compared.skill
+    assert content["skill"] == compared.skill
 
 
 def test_saved_csv_is_tidy(compared):
@@ -172,10 +172,10 @@ def test_saved_csv_is_tidy(compared):
     assert len(rows) == 3 * 2 * len(METRICS) * (1 + 5 + 3)
     keys = [(row["model"], row["units"], row["column"], row["step"], row["metric"]) for row in rows]
     assert len(set(keys)) == len(rows)
-    found = dict(zip(keys, (row["value"] for row in rows), strict=True))
-    assert found["informer", "scaled", "flat", "all", "mase"] == ""
+    by_key = dict(zip(keys, (row["value"] for row in rows), strict=True))
+    assert by_key["informer", "scaled", "flat", "all", "mase"] == ""
     second = compared.errors["ridge"].original.by_step()["rmse"][1]
-    assert float(found["ridge", "original", "all", "2", "rmse"]) == second
+    assert float(by_key["ridge", "original", "all", "2", "rmse"]) == second
 
 
 def test_table_shows_every_model_in_both_units(compared):

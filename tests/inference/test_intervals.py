@@ -42,17 +42,17 @@ def calibrated(windows: Windows) -> Calibration:
 @pytest.mark.parametrize("n", [1, 4, 19, 20, 137])
 def test_half_widths_are_the_order_statistics_of_the_errors(n: int) -> None:
     values = draws(n, seed=n)
-    found = calibrated(windows_over(values, seq_len=1, pred_len=3))
+    calibration = calibrated(windows_over(values, seq_len=1, pred_len=3))
     for level in (1, 50, 80, 95, 99):
         place = math.ceil(round((n + 1) * level / 100, 9))
         if place > n:
             with pytest.raises(InputError, match=rf"intervals={level}: expected at least \d+ calibration windows"):
-                found.half_width(level)
+                calibration.half_width(level)
             continue
         for step in range(3):
             for column in range(2):
                 errors = sorted(abs(values[i + 1 + step, column].item()) for i in range(n))
-                assert found.half_width(level)[step, column].item() == pytest.approx(errors[place - 1])
+                assert calibration.half_width(level)[step, column].item() == pytest.approx(errors[place - 1])
 
 
 def test_the_fewest_windows_of_a_level() -> None:
@@ -75,17 +75,17 @@ def test_coverage_of_exchangeable_draws_is_what_is_promised() -> None:
 def test_more_windows_than_fit_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformal, "MAX_NUMBERS", 6 * 10)
     values = draws(40, seed=0)
-    found = calibrated(windows_over(values, seq_len=1, pred_len=3))
-    assert found.windows == 10
+    calibration = calibrated(windows_over(values, seq_len=1, pred_len=3))
+    assert calibration.windows == 10
     errors = sorted(abs(values[i + 1, 0].item()) for i in range(0, 40, 4))
-    assert found.half_width(50)[0, 0].item() == pytest.approx(errors[5])
+    assert calibration.half_width(50)[0, 0].item() == pytest.approx(errors[5])
 
 
 @pytest.mark.parametrize("level", [0, 100, -5])
 def test_levels_are_percentages(level: int) -> None:
-    found = calibrated(windows_over(draws(200, seed=0), seq_len=1, pred_len=3))
+    calibration = calibrated(windows_over(draws(200, seed=0), seq_len=1, pred_len=3))
     with pytest.raises(InputError, match="expected whole percentages from 1 to 99"):
-        found.half_width(level)
+        calibration.half_width(level)
 
 
 def test_training_calibrates_on_the_later_half_of_validation(trained: Trained) -> None:
@@ -132,11 +132,11 @@ def test_errors_that_grow_with_the_variation_choose_its_power(power: float) -> N
     rng = np.random.default_rng(0)
     differences = rng.lognormal(size=4000)
     errors = np.abs(rng.normal(size=4000)) * (differences + 0.05 * np.median(differences)) ** power
-    found = residuals_of(errors[:2000], differences[:2000]).calibration()
-    assert found.variation is not None
-    assert found.variation.power == power
-    unit = found.variation.unit(torch.from_numpy(differences[2000:]).float()[:, None])[:, 0, 0].numpy()
-    inside = errors[2000:] <= found.half_width(80).item() * unit
+    calibration = residuals_of(errors[:2000], differences[:2000]).calibration()
+    assert calibration.variation is not None
+    assert calibration.variation.power == power
+    unit = calibration.variation.unit(torch.from_numpy(differences[2000:]).float()[:, None])[:, 0, 0].numpy()
+    inside = errors[2000:] <= calibration.half_width(80).item() * unit
     for group in np.array_split(np.argsort(differences[2000:]), 2):
         assert inside[group].mean() == pytest.approx(0.8, abs=0.05)
 
@@ -159,18 +159,18 @@ def test_the_unit_of_a_window_is_that_of_its_seasonal_differences() -> None:
     """By a loop over rows; a column that was constant in calibration has intervals alike for all windows."""
     history = draws(20, seed=3)[None, :20].repeat(2, 1, 1) * torch.tensor([1.0, 3.0])[:, None, None]
     usual = torch.tensor([0.5, 0.0])
-    found = Calibration(5, torch.ones(99, 3, 2), Variation(4, 0.5, usual)).unit(history)
+    unit = Calibration(5, torch.ones(99, 3, 2), Variation(4, 0.5, usual)).unit(history)
     for window in range(2):
         total = sum(abs(history[window, t, 0] - history[window, t - 4, 0]).item() for t in range(4, 20)) / 16
         expected = ((total + 0.05 * 0.5) / (1.05 * 0.5)) ** 0.5
-        assert found[window, 0].tolist() == pytest.approx([expected, 1.0])
+        assert unit[window, 0].tolist() == pytest.approx([expected, 1.0])
 
 
 def test_a_calibration_without_variation_is_the_same_for_all_windows() -> None:
     """As in files from before the variation was measured."""
-    found = Calibration(5, torch.ones(99, 3, 2))
-    assert set(found.state()) == {"windows", "half_widths"}
-    assert found.unit(torch.randn(4, 7, 2)).tolist() == torch.ones(4, 1, 2).tolist()
+    calibration = Calibration(5, torch.ones(99, 3, 2))
+    assert set(calibration.state()) == {"windows", "half_widths"}
+    assert calibration.unit(torch.randn(4, 7, 2)).tolist() == torch.ones(4, 1, 2).tolist()
 
 
 @pytest.mark.parametrize(
@@ -194,18 +194,18 @@ def test_a_variation_that_cannot_be_is_refused(trained: Trained, changed: dict[s
 def test_columns_of_intervals_and_rows_beyond_them(trained: Trained, folder: Path) -> None:
     arguments = [f"checkpoint={trained.run_dir}", f"input={resource('data/sample.csv')}", "intervals=[50,90]"]
     assert call("predict", *arguments, "horizon=8", "output=out").status == 0
-    found = pd.read_csv("out/sample.forecast.csv")
+    forecast = pd.read_csv("out/sample.forecast.csv")
     targets = ["temperature", "visitors", "price", "demand"]
     ends = [f"{name}_{end}" for name in targets for end in ("lo50", "hi50", "lo90", "hi90")]
-    assert list(found.columns) == ["date", *targets, *ends, "rolled"]
-    assert found[ends].iloc[6:].isna().all(axis=None)
+    assert list(forecast.columns) == ["date", *targets, *ends, "rolled"]
+    assert forecast[ends].iloc[6:].isna().all(axis=None)
     for name in targets:
-        order = found.loc[:5, [f"{name}_lo90", f"{name}_lo50", name, f"{name}_hi50", f"{name}_hi90"]]
+        order = forecast.loc[:5, [f"{name}_lo90", f"{name}_lo50", name, f"{name}_hi50", f"{name}_hi90"]]
         assert (order.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
     assert call("predict", *arguments, "horizon=8", "output=out", "format=long").status == 0
     long = pd.read_csv("out/forecasts.csv")
     assert list(long.columns) == ["series", "date", "column", "y", "lo50", "hi50", "lo90", "hi90", "rolled"]
-    np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], found["price_hi90"])
+    np.testing.assert_array_equal(long.loc[long["column"] == "price", "hi90"], forecast["price_hi90"])
 
 
 def test_what_cannot_be_had_is_one_line(trained: Trained, folder: Path) -> None:
@@ -253,11 +253,11 @@ def test_safetensors_keep_the_calibration(trained: Trained, tmp_path: Path) -> N
     pytest.importorskip("safetensors")
     saved = checkpoint.load(trained.run_dir)
     (tmp_path / "m.safetensors").write_bytes(to_safetensors(saved))
-    found = checkpoint.load(tmp_path / "m.safetensors")
+    loaded = checkpoint.load(tmp_path / "m.safetensors")
     assert saved.calibration is not None
-    assert found.calibration is not None
-    assert torch.equal(found.calibration["half_widths"], saved.calibration["half_widths"])
-    assert set(found.weights) == set(saved.weights)
+    assert loaded.calibration is not None
+    assert torch.equal(loaded.calibration["half_widths"], saved.calibration["half_widths"])
+    assert set(loaded.weights) == set(saved.weights)
 
 
 @pytest.mark.parametrize(("level", "pred_len"), [(80, 6), (95, 24), (50, 1)])

@@ -94,11 +94,11 @@ def test_each_refit_is_ridge_on_all_rows_before(runs: Path, folder: Path) -> Non
         expected.append(history.mean() + (history - history.mean()) @ own)
         baseline.append(history.mean() + (history - history.mean()) @ other)
         actual.append(values[origin : origin + PRED])
-    found = pd.read_csv("out/rows.rolling.csv")
-    assert list(pd.to_datetime(found["origin"].unique())) == [times[origin - 1] for origin in origins]
+    forecasts = pd.read_csv("out/rows.rolling.csv")
+    assert list(pd.to_datetime(forecasts["origin"].unique())) == [times[origin - 1] for origin in origins]
     unscaled = np.array(expected) * raw[:200].std() + raw[:200].mean()
-    np.testing.assert_allclose(found["forecast"], unscaled.ravel(), rtol=1e-5)
-    np.testing.assert_allclose(found["actual"], raw[np.add.outer(origins, np.arange(PRED))].ravel(), rtol=1e-6)
+    np.testing.assert_allclose(forecasts["forecast"], unscaled.ravel(), rtol=1e-5)
+    np.testing.assert_allclose(forecasts["actual"], raw[np.add.outer(origins, np.arange(PRED))].ravel(), rtol=1e-6)
     table = pd.read_csv("out/rows.rolling.metrics.csv", index_col=["model", "units", "column", "step", "metric"])
     for name, forecast in (("linear", expected), ("ridge", baseline)):
         mse = ((np.array(forecast) - actual) ** 2).mean()
@@ -116,8 +116,8 @@ def test_extended_moments_are_those_of_all_windows(runs: Path) -> None:
         refits.until(panel[0].timestamps[stop - 1])
         layout = Layout(SEQ, PRED, refit.kept_fit.features, refit.kept_fit.season, refit.kept_fit.repeated)
         assert refits.sums is not None
-        found, expected = fit_shared(refits.sums.pooled, layout, refit.kept_fit.strengths[0]), ridge(values[:stop])
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+        weight, expected = fit_shared(refits.sums.pooled, layout, refit.kept_fit.strengths[0]), ridge(values[:stop])
+        np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-8 * np.abs(expected).max())
         whole = expected + (1 - expected.sum(axis=0)) / SEQ
         np.testing.assert_allclose(refits.model.model.state_dict()["own"][0], whole, atol=1e-6)
         assert refits.windows == stop - SEQ - PRED + 1
@@ -144,10 +144,10 @@ def test_python_gives_the_table_of_the_command(runs: Path, folder: Path) -> None
     forecaster = Forecaster.load(runs / "linear", device="cpu")
     table = sample().assign(date=pd.to_datetime(sample()["date"]))
     once = forecaster.predict(table)
-    found = forecaster.backtest(table, refit_every=2, start="2023-01-12")
+    forecasts = forecaster.backtest(table, refit_every=2, start="2023-01-12")
     expected = pd.read_csv("out/rows.rolling.csv", parse_dates=["origin", "date"])
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-12)
-    assert found["date"].iloc[0] == pd.Timestamp("2023-01-12")
+    pd.testing.assert_frame_equal(forecasts, expected, check_dtype=False, rtol=1e-12)
+    assert forecasts["date"].iloc[0] == pd.Timestamp("2023-01-12")
     pd.testing.assert_frame_equal(forecaster.predict(table), once)
     usual = forecaster.backtest(table, refit_every=2)
     assert usual["origin"].iloc[0] == table["date"].iloc[TRAINED - 1]  # after the rows of training
@@ -186,8 +186,8 @@ def test_series_share_a_map_of_all_rows_before(runs: Path, folder: Path) -> None
         rows = np.lib.stride_tricks.sliding_window_view(values[cut[name].index <= 310], SEQ + PRED)
         products += weight * rows.T @ rows
     assert refits.sums is not None
-    found = refits.sums.pooled.products[: SEQ + PRED, : SEQ + PRED]
-    np.testing.assert_allclose(found, products, rtol=1e-9, atol=1e-9 * products.max())
+    of_refit = refits.sums.pooled.products[: SEQ + PRED, : SEQ + PRED]
+    np.testing.assert_allclose(of_refit, products, rtol=1e-9, atol=1e-9 * products.max())
 
     outcome = rolled(runs, "refit_every=2", "stride=20", run="two", file=folder / "cut.csv")
     assert outcome.status == 0, outcome.err

@@ -53,19 +53,19 @@ def test_the_test_rows_give_what_eval_gives(trained: Trained, frame: pd.DataFram
     """Red if windows, scaling or averaging differ anywhere from those of the evaluation."""
     table = rolled(trained, "rows.csv", "stride=1", "intervals=[80,95]")
     report = json.loads((trained.run_dir / "metrics.json").read_text())
-    found = scores("rows")
+    rolled_scores = scores("rows")
     for units in ("scaled", "original"):
         expected = report["scores"]["informer"][units]
         for metric in ("mse", "mae", "rmse", "mape", "smape"):
-            by_step = [found[units, "all", str(step), metric] for step in range(1, 7)]
+            by_step = [rolled_scores[units, "all", str(step), metric] for step in range(1, 7)]
             assert by_step == pytest.approx(expected["by_step"][metric], rel=1e-6)
             for column in TARGETS:
-                assert found[units, column, "all", metric] == pytest.approx(
+                assert rolled_scores[units, column, "all", metric] == pytest.approx(
                     expected["by_column"][column][metric], rel=1e-6
                 )
     for level in ("80", "95"):
         expected = report["intervals"][level]["by_column"]["price"]["coverage"]
-        assert found["scaled", "price", "all", f"coverage{level}"] == pytest.approx(expected, abs=1e-9)
+        assert rolled_scores["scaled", "price", "all", f"coverage{level}"] == pytest.approx(expected, abs=1e-9)
     error = table.assign(square=(table["forecast"] - table["actual"]) ** 2).groupby("step")["square"].mean()
     expected = report["scores"]["informer"]["original"]["by_step"]["mse"]
     np.testing.assert_allclose(error, expected, rtol=1e-5)
@@ -73,15 +73,15 @@ def test_the_test_rows_give_what_eval_gives(trained: Trained, frame: pd.DataFram
 
 def test_the_table_is_the_backtest(trained: Trained, frame: pd.DataFrame) -> None:
     """Origins by hand, values by the Python interface, and by forecasts of the rows up to each origin."""
-    found = rolled(trained, "rows.csv", "stride=7", "intervals=[80]")
-    assert list(found.columns) == [*TIDY[:-1], "lo80", "hi80", "actual"]
+    forecasts = rolled(trained, "rows.csv", "stride=7", "intervals=[80]")
+    assert list(forecasts.columns) == [*TIDY[:-1], "lo80", "hi80", "actual"]
     forecaster = Forecaster.load(trained.run_dir, device="cpu")
     expected = forecaster.backtest(frame, stride=7, intervals=[80])
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-12)
+    pd.testing.assert_frame_equal(forecasts, expected, check_dtype=False, rtol=1e-12)
     origins = range(24, len(frame) - 6 + 1, 7)
-    assert list(found["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
+    assert list(forecasts["origin"].unique()) == list(frame["date"].iloc[[origin - 1 for origin in origins]])
     ahead = forecaster.predict(frame.iloc[:45], intervals=[80])
-    own = found[(found["origin"] == frame["date"].iloc[44]) & (found["column"] == "price")]
+    own = forecasts[(forecasts["origin"] == frame["date"].iloc[44]) & (forecasts["column"] == "price")]
     for name, column in (("forecast", "price"), ("lo80", "price_lo80"), ("hi80", "price_hi80")):
         np.testing.assert_allclose(own[name], ahead[column], rtol=1e-4)
     np.testing.assert_allclose(own["actual"], frame["price"].iloc[45:51], rtol=1e-5)
@@ -100,9 +100,9 @@ def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder
     assert outcome.status == 0, outcome.err
     start, end = table["date"][250], table["date"][249]
     assert f"all: forecasts start at {start}, after the training rows, which end at {end}" in outcome.out
-    found = pd.read_csv("out/all.rolling.csv", parse_dates=["date"])
-    assert found["date"].min() == table["date"][250]
-    assert found["origin"].nunique() == 65
+    forecasts = pd.read_csv("out/all.rolling.csv", parse_dates=["date"])
+    assert forecasts["date"].min() == table["date"][250]
+    assert forecasts["origin"].nunique() == 65
     for date, first in ((table["date"][260], 260), (table["date"][0], 24)):
         assert run(trained, "all.csv", "stride=1", f"from={date:%Y-%m-%dT%H:%M}").status == 0
         assert pd.read_csv("out/all.rolling.csv", parse_dates=["date"])["date"].min() == table["date"][first]
@@ -137,13 +137,13 @@ def test_too_few_rows_after_training_say_what_to_give(trained: Trained, folder: 
 def test_digits_are_those_of_the_spread_of_each_column(trained: Trained, frame: pd.DataFrame) -> None:
     """Red if numbers carry the noise of single precision, or the actual values lose digits."""
     full = rolled(trained, "rows.csv", "intervals=[80]")
-    found = rolled(trained, "rows.csv", "intervals=[80]", "digits=3")
+    forecasts = rolled(trained, "rows.csv", "intervals=[80]", "digits=3")
     for column in TARGETS:
         places = 3 - 1 - int(np.floor(np.log10(frame[column].std(ddof=0))))
         rows = full["column"] == column
         for name in ("forecast", "lo80", "hi80"):
-            np.testing.assert_allclose(found[name][rows], np.round(full[name][rows], places), atol=1e-9)
-    assert found["actual"].equals(full["actual"])
+            np.testing.assert_allclose(forecasts[name][rows], np.round(full[name][rows], places), atol=1e-9)
+    assert forecasts["actual"].equals(full["actual"])
     texts = pd.read_csv("out/rows.rolling.csv", dtype=str)["forecast"]
     assert texts.str.len().max() <= 8
 
@@ -271,11 +271,11 @@ def test_future_covariates_come_from_the_file(folder: Path) -> None:
     settings = ["dataset=sample", *SMALL, "targets=[demand]", "future_covariates=[price]", "trainer.max_steps=2"]
     assert call("train", *settings, "run_dir=run").status == 0
     table.iloc[226:320].to_csv("rows.csv", index=False)
-    found = rolled(Trained(Path("run"), ""), "rows.csv", "stride=10")
+    forecasts = rolled(Trained(Path("run"), ""), "rows.csv", "stride=10")
     model = Forecaster.load("run", device="cpu")
     rows = table.iloc[226 : 226 + 24 + 30]
     ahead = model.predict(rows, future=table[["date", "price"]])
-    own = found[found["origin"] == rows["date"].iloc[-1]]
+    own = forecasts[forecasts["origin"] == rows["date"].iloc[-1]]
     np.testing.assert_allclose(own["forecast"], ahead["demand"], rtol=1e-4)
 
 

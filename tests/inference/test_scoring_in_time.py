@@ -40,9 +40,9 @@ def test_windows_are_thinned_to_the_time_that_is_left(monkeypatch, tmp_path, sec
         monkeypatch.setattr(scoring, name, value)
     settings = SimpleNamespace(trainer=SimpleNamespace(eval_batch_size=32, refit=refit))
     searched = SearchResult(None, 15.0, lambda: scorer.left)
-    found = scoring._scored(None, settings, data, None, [], searched)
-    assert found.windows == scorer.scored[-1] == most
-    assert any("evenly spaced of 96 test windows" in note for note in found.notes) == (most < 96)
-    assert found.block == math.ceil(5 / math.ceil(96 / most))
+    scored = scoring._scored(None, settings, data, None, [], searched)
+    assert scored.windows == scorer.scored[-1] == most
+    assert any("evenly spaced of 96 test windows" in note for note in scored.notes) == (most < 96)
+    assert scored.block == math.ceil(5 / math.ceil(96 / most))
     alone = scoring._scored(None, settings, replace(data), None, [], None)
     assert alone.windows == 96

@@ -27,9 +27,9 @@ def weekly():
 def test_a_week_is_found_in_hours(tmp_path):
     """The oracle is a loop over validation windows for both seasons."""
     data = data_of(weekly(), tmp_path, seq_len=200)
-    found = best_seasonal_naive(data)
-    assert (found.seasons, found.name) == ((168,), "seasonal naive")
-    assert found.note == "seasonal naive: the last 168 steps repeated, better on validation than the last 24 steps"
+    baseline = best_seasonal_naive(data)
+    assert (baseline.seasons, baseline.name) == ((168,), "seasonal naive")
+    assert baseline.note == "seasonal naive: the last 168 steps repeated, better on validation than the last 24 steps"
     values, val = data.panel[0].values[:, 0], data.splits[0].val
     errors = {}
     for season in (24, 168):
@@ -37,7 +37,7 @@ def test_a_week_is_found_in_hours(tmp_path):
         back = [[rows.start - season + step % season for step in range(24)] for rows in windows]
         errors[season] = np.mean([(values[past] - values[rows]) ** 2 for past, rows in zip(back, windows, strict=True)])
     assert errors[168] < 0.9 * errors[24]
-    assert fit_baselines(data)[0] == found
+    assert fit_baselines(data)[0] == baseline
 
 
 def test_a_season_longer_than_the_history_is_not_used(tmp_path):
@@ -54,7 +54,7 @@ def test_the_season_of_the_step_stays_without_a_clear_gain(tmp_path):
 def test_a_season_that_the_step_does_not_suggest(freq, usual, tmp_path):
     """Every eleven rows, as sunspots do in years; the note says what it is compared with."""
     rows = np.arange(330)
-    found = best_seasonal_naive(
+    baseline = best_seasonal_naive(
         data_of(
             np.sin(2 * np.pi * rows / 11) + np.random.default_rng(1).normal(0, 0.1, 330),
             tmp_path,
@@ -62,8 +62,8 @@ def test_a_season_that_the_step_does_not_suggest(freq, usual, tmp_path):
             freq=freq,
         )
     )
-    assert found.seasons == (11,)
-    assert found.note.endswith("than the last value" if usual == 1 else f"than the last {usual} steps")
+    assert baseline.seasons == (11,)
+    assert baseline.note.endswith("than the last value" if usual == 1 else f"than the last {usual} steps")
 
 
 def test_each_column_has_its_own_season(tmp_path):

@@ -17,9 +17,9 @@ def test_distil_equals_torchs_layers(length: int) -> None:
     conv.load_state_dict(ours.conv.state_dict())
     x = torch.randn(3, length, 4, dtype=torch.float64)
     expected = nn.MaxPool1d(3, 2, 1)(nn.functional.elu(norm(conv(x.transpose(1, 2))))).transpose(1, 2)
-    found = ours(x)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    assert found.shape[1] == distilled_length(length)
+    output = ours(x)
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-12)
+    assert output.shape[1] == distilled_length(length)
     torch.testing.assert_close(ours.norm.running_var, norm.running_var)
 
 
@@ -30,10 +30,10 @@ def test_gradients_are_those_of_torchs_pool(length: int) -> None:
     x = torch.randint(3, (3, length, 4)).double().requires_grad_()
     grad = torch.randn(3, distilled_length(length), 4, dtype=torch.float64)
     expected = nn.functional.max_pool1d(x.transpose(1, 2), 3, 2, 1).transpose(1, 2)
-    found = halve(x)
-    assert torch.equal(found, expected)
+    output = halve(x)
+    assert torch.equal(output, expected)
     (from_torch,) = torch.autograd.grad(expected, x, grad)
-    (own,) = torch.autograd.grad(found, x, grad)
+    (own,) = torch.autograd.grad(output, x, grad)
     torch.testing.assert_close(own, from_torch, rtol=0, atol=1e-15)
 
 
@@ -57,10 +57,10 @@ def test_a_single_row_is_normalised_by_the_statistics_so_far() -> None:
     distil = Distil(4)
     distil.norm.running_mean.fill_(2.0)
     x = torch.randn(1, 1, 4, requires_grad=True)
-    found = distil.train()(x)
+    output = distil.train()(x)
     expected = nn.functional.elu((distil.conv(x) - 2.0) / (1.0 + distil.norm.eps) ** 0.5)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(output, expected)
     assert float(distil.norm.running_mean.mean()) == 2.0
-    torch.testing.assert_close(found, distil.eval()(x))
-    found.sum().backward()
+    torch.testing.assert_close(output, distil.eval()(x))
+    output.sum().backward()
     assert x.grad.isfinite().all()

@@ -37,14 +37,14 @@ def by_hand(layer: FeedForward, x: Tensor) -> Tensor:
 def test_forward_and_gradients_are_autograds(activation: Activation, dtype: torch.dtype, tolerance: float) -> None:
     """Red if a block is lost, a gradient is of another block, or the activation's derivative is wrong."""
     layer, x, grad = made(activation, 0.3, dtype)
-    found, expected = [], []
-    for into, function in ((found, layer.eval()), (expected, lambda x: by_hand(layer, x))):
+    outputs, expected = [], []
+    for into, function in ((outputs, layer.eval()), (expected, lambda x: by_hand(layer, x))):
         own = x.clone().requires_grad_()
         layer.zero_grad()
         out = function(own)
         out.backward(grad)
         into += [out.detach(), own.grad, *(p.grad.clone() for p in layer.parameters())]
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(outputs, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
 
 
@@ -64,12 +64,12 @@ def test_blocks_do_not_change_the_draws() -> None:
     """A run under the same seed is the same whatever the size of blocks: all rows at once, one mask each of two."""
     layer, x, _ = made(Activation.relu, 0.5, torch.float64)
     torch.manual_seed(5)
-    found = layer.train()(x)
+    output = layer.train()(x)
     torch.manual_seed(5)
     inside = F.relu(F.linear(x, layer.expand.weight, layer.expand.bias))
     inside = inside * twice_where_kept(inside)
     out = F.linear(inside, layer.contract.weight, layer.contract.bias)
-    torch.testing.assert_close(found, out * twice_where_kept(out))
+    torch.testing.assert_close(output, out * twice_where_kept(out))
 
 
 def twice_where_kept(x: Tensor) -> Tensor:

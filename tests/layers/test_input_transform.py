@@ -58,9 +58,9 @@ def test_a_normalised_window_may_be_moved_and_stretched(skip: LinearSkip) -> Non
     shift, stretch = torch.tensor([5.0, -2.0, 0.0, 7.0]).double(), torch.tensor([3.0, 100.0, 1.0, 0.5]).double()
     moved = dec_x * stretch + shift
     moved[:, 8:, [0, 1, 3]] = 0.0
-    found = net(enc_x * stretch + shift, enc_mark, moved, dec_mark)
+    output = net(enc_x * stretch + shift, enc_mark, moved, dec_mark)
     expected = net(enc_x, enc_mark, dec_x, dec_mark) * stretch[[1, 3]] + shift[[1, 3]]
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)  # epsilon counts for the small ones
+    torch.testing.assert_close(output, expected, rtol=1e-3, atol=1e-3)  # epsilon counts for the small ones
 
 
 def test_a_constant_window_is_continued() -> None:
@@ -123,20 +123,20 @@ def test_the_linear_skip_by_hand() -> None:
     skip = LinearSkipLayer(5, 3, learnt=True)
     torch.nn.init.normal_(skip.weight)
     history = torch.rand(2, 5, 4)
-    found = skip(history)
+    output = skip(history)
     for b in range(2):
         for column in range(4):
             row = history[b, :, column].numpy()
             by_hand = skip.weight.detach().numpy() @ (row - row.mean()) + row.mean()
-            np.testing.assert_allclose(found[b, :, column].detach().numpy(), by_hand, rtol=1e-5)
+            np.testing.assert_allclose(output[b, :, column].detach().numpy(), by_hand, rtol=1e-5)
 
 
 @pytest.mark.parametrize("lengths", [(25, 8, 4), (24, 7, 4), (24, 8, 6)])
 def test_patches_that_do_not_fit(lengths: tuple[int, int, int]) -> None:
     """Red if a length that leaves a part of a token is accepted."""
-    found = InformerConfig(patch_len=4).length_problems(*lengths)
-    assert len(found) == 1
-    assert "model.patch_len: expected a divisor of" in found[0]
+    problems = InformerConfig(patch_len=4).length_problems(*lengths)
+    assert len(problems) == 1
+    assert "model.patch_len: expected a divisor of" in problems[0]
     assert not InformerConfig(patch_len=4).length_problems(24, 8, 4)
 
 

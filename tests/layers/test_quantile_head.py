@@ -37,9 +37,9 @@ def test_they_never_cross(levels: set[int], seed: int, size: float, center: floa
     head = QuantileHead(5, 3, [level / 100 for level in sorted({*levels, 50})])
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter, std=size)
-    found = head(size * torch.randn(4, 7, 5)) + center
-    assert found.shape == (4, 7, 3, len({*levels, 50}))
-    assert (found.diff(dim=-1) >= 0).all()
+    output = head(size * torch.randn(4, 7, 5)) + center
+    assert output.shape == (4, 7, 3, len({*levels, 50}))
+    assert (output.diff(dim=-1) >= 0).all()
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -48,9 +48,9 @@ def test_every_part_of_the_network_keeps_their_order(name: str) -> None:
     net = network(DECILES, **SWITCHES[name])
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.7)
-    found = net(*(part.float() for part in windows()))
-    assert found.shape == (3, 4, 2, 5)
-    assert (found.diff(dim=-1) > 0).all()
+    output = net(*(part.float() for part in windows()))
+    assert output.shape == (3, 4, 2, 5)
+    assert (output.diff(dim=-1) > 0).all()
 
 
 @pytest.mark.parametrize("name", SWITCHES)

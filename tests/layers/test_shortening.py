@@ -52,18 +52,18 @@ def test_equals_its_formula(kind: str, length: int) -> None:
     """Distilling without BatchNorm is the paper's formula. Red if a window, a border or the length rule differs."""
     torch.manual_seed(0)
     own, x = make_shortening(Shortening[kind], 4, norm=False).double(), rows(length)
-    found = own(x)
-    torch.testing.assert_close(found, oracle(kind, own, x), rtol=0, atol=1e-12)
-    assert found.shape[1] == distilled_length(length)
+    output = own(x)
+    torch.testing.assert_close(output, oracle(kind, own, x), rtol=0, atol=1e-12)
+    assert output.shape[1] == distilled_length(length)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_the_half_that_received_most_is_kept_in_order(length: int) -> None:
     x, received = rows(length), torch.rand(3, length, generator=torch.Generator().manual_seed(0))
-    found = Eliminate()(x, received)
+    output = Eliminate()(x, received)
     for b in range(3):
         ranked = sorted(range(length), key=lambda i: -received[b, i])[: distilled_length(length)]
-        assert torch.equal(found[b], x[b, sorted(ranked)])
+        assert torch.equal(output[b], x[b, sorted(ranked)])
 
 
 def test_of_rows_that_received_as_much_the_first_are_kept() -> None:

@@ -37,7 +37,7 @@ def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit
     choice, best = fit.choose()
     chosen = [best, *candidates_of(choice, best)]
     chosen = [one for one in chosen if choice.fits(one)][:6]
-    found = products_of(choice.validation, chosen).losses(np.array([[0.5, 0, 0.25, 0, 0.25, 0]]))
+    losses = products_of(choice.validation, chosen).losses(np.array([[0.5, 0, 0.25, 0, 0.25, 0]]))
     errors = []
     for block in folds(in_order([*fit.train, *fit.val]), BLOCKS, data.sizes.pred_len):
         averaged = [replace(chosen[place], weight=weight) for place, weight in ((0, 2.0), (2, 1.0), (4, 1.0))]
@@ -46,7 +46,7 @@ def test_the_error_of_a_mean_is_that_of_its_forecasts(data: Data, fit: LinearFit
         batch = data.train.at(starts).batch(torch.arange(len(starts)))
         square = (model(batch.enc_x, batch.enc_mark[:, -1]) - batch.target).square().mean(dim=(0, 1))
         errors.append(float(square.sqrt().mean()))
-    assert found == pytest.approx([np.mean(errors)], rel=1e-3)
+    assert losses == pytest.approx([np.mean(errors)], rel=1e-3)
 
 
 def test_no_worse_than_the_best_by_itself(fit: LinearFit) -> None:
@@ -87,12 +87,12 @@ def test_a_volatile_series_does_not_decide_for_all() -> None:
     errors = np.ones((10, 2, 50))
     errors[:9, 0] = 0.5
     errors[9] = np.array([10.0, 9.0])[:, None]
-    found = products(errors, [1.0] * 10)
+    averages = products(errors, [1.0] * 10)
     squares = (errors**2).mean(axis=(0, 2))
     assert squares.argmin() == 1
-    assert found.best(1)[0].tolist() == [1, 0]
+    assert averages.best(1)[0].tolist() == [1, 0]
     expected = np.sqrt((errors**2).mean(axis=2)).mean(axis=0)
-    assert found.losses(np.eye(2)) == pytest.approx(expected)
+    assert averages.losses(np.eye(2)) == pytest.approx(expected)
 
 
 def test_a_series_without_windows_in_a_block_does_not_count() -> None:

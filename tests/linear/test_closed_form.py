@@ -172,9 +172,9 @@ def test_products_with_features_are_those_of_the_materialised_ones(few, monkeypa
         rows = data.values[:, column].double().numpy()
         windows = np.concatenate([sliding_window_view(rows[run.first : run.stop + n - 1], n) for run in runs])
         every = np.hstack([windows, e])
-        found = source.of(column, runs, source.feature_products(runs))
-        np.testing.assert_allclose(found.products, every.T @ every, rtol=1e-9, atol=1e-7)
-        assert found.windows == len(every)
+        moments = source.of(column, runs, source.feature_products(runs))
+        np.testing.assert_allclose(moments.products, every.T @ every, rtol=1e-9, atol=1e-7)
+        assert moments.windows == len(every)
 
 
 def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
@@ -186,17 +186,17 @@ def test_maps_without_a_block_are_those_fitted_on_the_others(monkeypatch):
     blocks = folds(joined(fit.train, fit.val), 5, PRED)
     for room in (10**9, 0):
         monkeypatch.setattr("informer.linear.fit.KEPT_BYTES", room)
-        found = list(fit.fit_without([SETTINGS[0]], blocks))
-        assert [block for block, _ in found] == blocks
-        for block, forecast in found:
+        fits = list(fit.fit_without([SETTINGS[0]], blocks))
+        assert [block for block, _ in fits] == blocks
+        for block, forecast in fits:
             expected = fit.fit([SETTINGS[0]], block.fitted)
             for name in ("weight", "level", "extra"):
                 np.testing.assert_allclose(getattr(forecast, name), getattr(expected, name), atol=1e-8)
 
 
 def test_runs_end_at_a_gap_and_at_the_end_of_a_series():
-    found = runs_of(windows_of(store(), [3, 4, 5, 9, 137, 150, 151]))
-    assert found == [Run(0, 3, 6), Run(0, 9, 10), Run(0, 137, 138), Run(1, 150, 152)]
+    runs = runs_of(windows_of(store(), [3, 4, 5, 9, 137, 150, 151]))
+    assert runs == [Run(0, 3, 6), Run(0, 9, 10), Run(0, 137, 138), Run(1, 150, 152)]
 
 
 @pytest.mark.parametrize("strengths", SETTINGS)
@@ -225,10 +225,10 @@ def test_a_fold_from_moments_equals_refitting_without_the_block(strengths):
     def moments(chosen):
         return [source.of(column, chosen, source.feature_products(chosen)) for column in range(COLUMNS)]
 
-    found = CrossValidation(
+    losses = CrossValidation(
         [FoldMoments(moments(fold.fitted), moments(fold.held)) for fold in parts], range(COLUMNS), LAYOUT
     ).losses(strengths)
-    for loss, fold in zip(found, parts, strict=True):
+    for loss, fold in zip(losses, parts, strict=True):
         fitted, held = (everything(windows_of(data, starts_in(chosen))) for chosen in (fold.fitted, fold.held))
         own = explicit_maps([(fitted, column) for column in range(COLUMNS)], strengths)[1]
         errors = []
@@ -256,8 +256,8 @@ def test_a_column_that_varies_in_one_block_only(strengths, level):
     channels = [(0, column) for column in range(COLUMNS)]
     parts = folds(runs_of(windows_of(data, range(225))), 3, PRED)
     _, made = fold_moments(parts, channels, of, lambda: inf)
-    found = CrossValidation(made, range(COLUMNS), LAYOUT).losses(strengths)
-    for loss, fold in zip(found, parts, strict=True):
+    losses = CrossValidation(made, range(COLUMNS), LAYOUT).losses(strengths)
+    for loss, fold in zip(losses, parts, strict=True):
         fitted, held = (everything(windows_of(data, starts_in(chosen))) for chosen in (fold.fitted, fold.held))
         own = explicit_maps([(fitted, column) for column in range(COLUMNS)], strengths)[1]
         rows = [design(held, column, strengths)[:2] for column in range(COLUMNS)]
@@ -327,8 +327,8 @@ def test_the_module_forecasts_what_least_squares_forecasts(config, n):
             columns.append(x @ own[column] + reference)
         expected.append(np.stack(columns, axis=-1))
     assert len(expected) == n
-    found = fitted(batch.enc_x, batch.enc_mark[:, -1])
-    np.testing.assert_allclose(found, np.mean(expected, axis=0), atol=1e-4)
+    forecast = fitted(batch.enc_x, batch.enc_mark[:, -1])
+    np.testing.assert_allclose(forecast, np.mean(expected, axis=0), atol=1e-4)
 
 
 def test_rows_after_validation_change_nothing():
@@ -359,13 +359,13 @@ def test_a_saved_module_forecasts_the_same_and_series_have_maps_of_their_own():
     again.load_state_dict(fitted.state_dict())
     batch = everything(windows_of(data, [280, 580]))
     series = torch.tensor([0, 1])
-    found = fitted(batch.enc_x, batch.enc_mark[:, -1], series)
-    assert torch.equal(again(batch.enc_x, batch.enc_mark[:, -1], series), found)
+    forecast = fitted(batch.enc_x, batch.enc_mark[:, -1], series)
+    assert torch.equal(again(batch.enc_x, batch.enc_mark[:, -1], series), forecast)
     unknown = fitted(batch.enc_x, batch.enc_mark[:, -1])
     torch.testing.assert_close(fitted(batch.enc_x, batch.enc_mark[:, -1], series * 0 - 1), unknown)
-    assert not torch.allclose(found, unknown)
+    assert not torch.allclose(forecast, unknown)
     swapped = fitted(batch.enc_x.flip(0), batch.enc_mark[:, -1].flip(0), series.flip(0)).flip(0)
-    torch.testing.assert_close(swapped, found)
+    torch.testing.assert_close(swapped, forecast)
 
 
 def test_a_part_without_windows_is_an_error():
@@ -381,7 +381,7 @@ def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     train, val = parts_of(data, [*range(120), *range(200, 320)], [*range(130, 160), *range(330, 360)])
     fit = prepare(train, val, [1], frequency=HOURLY, calendar=CalendarEmbed.none, config=LinearConfig())
     strengths = Strengths(lookback=SEQ, own=inf, shared=2.0, taper=0.0)
-    found = fit.fit([strengths], fit.train)
+    fitted = fit.fit([strengths], fit.train)
     values = data.values[:, 1].double().numpy()
     parts = [values[first : first + 119 + SEQ + PRED] for first in (0, 200)]
     weights = np.array([1 / np.mean((rows[24:] - rows[:-24]) ** 2) for rows in parts])
@@ -395,7 +395,7 @@ def test_series_count_by_what_the_seasonal_naive_leaves_of_them():
     rows = batch.enc_x[:, :, 1].double().numpy()
     mean = rows.mean(axis=1, keepdims=True)
     expected = model.predict(rows - mean) + mean
-    np.testing.assert_allclose(found(batch.enc_x, batch.enc_mark[:, -1])[:, :, 0], expected, atol=1e-4)
+    np.testing.assert_allclose(fitted(batch.enc_x, batch.enc_mark[:, -1])[:, :, 0], expected, atol=1e-4)
 
 
 def test_a_share_of_the_seasonal_naive_is_mixed_in():

@@ -53,12 +53,12 @@ def test_effects_are_those_of_least_squares_on_seasonal_changes() -> None:
     one block. Fails if either is used, or validation rows enter the fit."""
     data = known_store()
     train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
-    found = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], codes=[], lag=SEASON)
-    assert found.nonzero == [0]
+    effects = fit_known(train, val, [0, 1], columns=[2, 3, 4], marks=[], codes=[], lag=SEASON)
+    assert effects.nonzero == [0]
     changes = pd.DataFrame(data.values.double().numpy()[: 400 + 9 + 4 - 1]).diff(SEASON).dropna()
     expected = LinearRegression(fit_intercept=False).fit(changes[[2]], changes[[0, 1]]).coef_[:, 0]
-    np.testing.assert_allclose(found.weight[0], expected, rtol=1e-4)
-    np.testing.assert_allclose(found.weight[0], [0.7, -0.3], atol=0.08)
+    np.testing.assert_allclose(effects.weight[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(effects.weight[0], [0.7, -0.3], atol=0.08)
 
 
 def test_rows_without_a_value_do_not_count() -> None:
@@ -66,12 +66,12 @@ def test_rows_without_a_value_do_not_count() -> None:
     holes = data.values.clone()
     holes[100:130, 0], holes[200, 2] = torch.nan, torch.nan
     parts = range(400), range(412, ROWS - 13)
-    found, whole = (
+    effects, whole = (
         fit_known(*(windows_of(one, part) for part in parts), [0, 1], columns=[2, 3], marks=[], codes=[], lag=SEASON)
         for one in (replace(data, values=holes), data)
     )
-    assert found.nonzero == [0]
-    np.testing.assert_allclose(found.weight, whole.weight, atol=0.1)
+    assert effects.nonzero == [0]
+    np.testing.assert_allclose(effects.weight, whole.weight, atol=0.1)
 
 
 def with_category(data: Store, *, seed: int = 0) -> tuple[Store, np.ndarray]:
@@ -89,16 +89,16 @@ def test_effects_of_categories_are_those_of_dummy_variables() -> None:
     effects is not that of the codes, or where an unknown category has another effect than the mean."""
     data, codes = with_category(known_store())
     train, val = windows_of(data, range(400)), windows_of(data, range(412, ROWS - 13))
-    found = fit_known(train, val, [0, 1], columns=[2], marks=[], codes=[5], lag=SEASON)
-    assert (found.codes, found.nonzero) == ([(5, 2), (5, 1), (5, 0)], [0, 1])
+    effects = fit_known(train, val, [0, 1], columns=[2], marks=[], codes=[5], lag=SEASON)
+    assert (effects.codes, effects.nonzero) == ([(5, 2), (5, 1), (5, 0)], [0, 1])
     rows = 400 + 9 + 4 - 1
     dummies = pd.get_dummies(codes[:rows])[[2]].astype(float).to_numpy()
     changes = pd.DataFrame(np.column_stack([data.values.double().numpy()[:rows, :3], dummies])).diff(SEASON).dropna()
     expected = LinearRegression(fit_intercept=False).fit(changes[[2, 3]], changes[[0, 1]]).coef_
-    np.testing.assert_allclose(found.weight[:2], expected.T, rtol=1e-4)
-    np.testing.assert_allclose(found.weight[1], [0.5, -0.2], atol=0.1)
-    np.testing.assert_allclose(found.weight[2:], [[0, 0], expected[:, 1] / 3], rtol=1e-4)
-    rises = {code: found(torch.tensor([[0.0, 0, 0, 0, 0, code]]), torch.zeros(1, 4))[0] for code in range(4)}
+    np.testing.assert_allclose(effects.weight[:2], expected.T, rtol=1e-4)
+    np.testing.assert_allclose(effects.weight[1], [0.5, -0.2], atol=0.1)
+    np.testing.assert_allclose(effects.weight[2:], [[0, 0], expected[:, 1] / 3], rtol=1e-4)
+    rises = {code: effects(torch.tensor([[0.0, 0, 0, 0, 0, code]]), torch.zeros(1, 4))[0] for code in range(4)}
     for code, share in {0: 1 / 3, 1: 0, 2: 1, 3: 0}.items():
         np.testing.assert_allclose(rises[code], share * expected[:, 1], rtol=1e-4)
 
@@ -119,9 +119,9 @@ def test_a_network_has_the_effects_of_categories() -> None:
     for x in (enc_x, dec_x):
         x[:, :, 2] = rng.integers(0, 5, x.shape[:2])
     marks = [torch.zeros(5, rows, len(dims.mark_sizes), dtype=torch.float64) for rows in (dims.seq_len, 6)]
-    found = network(torch.from_numpy(enc_x), marks[0], torch.from_numpy(dec_x), marks[1]).detach()
+    output = network(torch.from_numpy(enc_x), marks[0], torch.from_numpy(dec_x), marks[1]).detach()
     effect, ahead = (numeric * x[:, :, 1] + by_code[x[:, :, 2].astype(int)] for x in (enc_x, dec_x))
-    np.testing.assert_allclose(found[:, :, 0], (enc_x[:, :, 0] - effect) @ own + ahead[:, 2:], rtol=1e-10)
+    np.testing.assert_allclose(output[:, :, 0], (enc_x[:, :, 0] - effect) @ own + ahead[:, 2:], rtol=1e-10)
 
 
 @pytest.mark.parametrize("shares", [Shares(), Shares(linear=0.25, naive=0.75)])
@@ -142,13 +142,13 @@ def test_maps_forecast_what_is_left_and_add_the_effects(shares: Shares) -> None:
     apply(network, shares, repeated)
     enc_x, dec_x = (torch.from_numpy(rng.normal(size=(5, rows, 4))) for rows in (dims.seq_len, 6))
     enc_mark, dec_mark = (torch.from_numpy(rng.normal(size=(5, rows, len(marks)))) for rows in (dims.seq_len, 6))
-    found = network(enc_x, enc_mark, dec_x, dec_mark).detach()
+    output = network(enc_x, enc_mark, dec_x, dec_mark).detach()
 
     x, ahead = (np.stack([a[:, :, 1], b[:, :, 0]], axis=2) for a, b in ((enc_x, enc_mark), (dec_x, dec_mark)))
     for place, column in enumerate((0, 2)):
         left = enc_x[:, :, column].numpy() - x @ effects[:, place]
         expected = shares.linear * (left @ own[place]) + shares.naive * left[:, repeated]
-        np.testing.assert_allclose(found[:, :, place], expected + (ahead @ effects[:, place])[:, 2:], rtol=1e-10)
+        np.testing.assert_allclose(output[:, :, place], expected + (ahead @ effects[:, place])[:, 2:], rtol=1e-10)
 
 
 def test_ridge_has_the_same_effects() -> None:
@@ -157,14 +157,14 @@ def test_ridge_has_the_same_effects() -> None:
     weight = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 4)))
     windows = windows_of(data, range(3), label_len=2)
     batch = replace_future(windows.batch(torch.arange(3)), data)
-    found = RidgeForecast(weight, [0, 1], 1.0, known=effects)(batch).double().numpy()
+    predicted = RidgeForecast(weight, [0, 1], 1.0, known=effects)(batch).double().numpy()
     values = data.values.double().numpy()
     for window in range(3):
         history, future = values[window : window + 9], values[window + 9 : window + 13]
         for place, effect in enumerate((0.7, -0.3)):
             left = history[:, place] - effect * history[:, 2]
             expected = (left - left.mean()) @ weight.numpy() + left.mean() + effect * future[:, 2]
-            np.testing.assert_allclose(found[window, :, place], expected, atol=1e-5)
+            np.testing.assert_allclose(predicted[window, :, place], expected, atol=1e-5)
 
 
 def replace_future(batch, data):

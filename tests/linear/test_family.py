@@ -65,8 +65,8 @@ def test_the_network_forecasts_what_the_fitted_maps_do(name: str, positions: lis
     series = batch.series.masked_fill(torch.arange(len(x)) % 3 == 0, -1)  # some are of a series never seen
     expected = fitted(x, mark[:, -1], series)
     assert expected.std() > 0.1
-    found = network(x, mark, batch.dec_x, batch.dec_mark, series)
-    torch.testing.assert_close(found, expected, atol=1e-10, rtol=0)
+    output = network(x, mark, batch.dec_x, batch.dec_mark, series)
+    torch.testing.assert_close(output, expected, atol=1e-10, rtol=0)
 
 
 def test_maps_that_do_not_fit_the_network_are_an_error() -> None:
@@ -172,13 +172,13 @@ def test_each_series_has_its_own_map_and_a_new_one_the_shared_map(folder: Path) 
     forecaster = Forecaster.load("run", device="cpu")
     frame = pd.read_csv("a.csv", parse_dates=["date"])
     frame.loc[len(frame) - 1, "y"] = 5.0
-    found = forecaster.predict_many({"b": frame, "a": frame, "new": frame})
-    second = {name: table["y"].iloc[1] for name, table in found.items()}
+    forecasts = forecaster.predict_many({"b": frame, "a": frame, "new": frame})
+    second = {name: table["y"].iloc[1] for name, table in forecasts.items()}
     assert second["a"] == pytest.approx(4.5, abs=1.0)
     assert second["b"] < -2.0
     assert second["b"] + 1 < second["new"] < second["a"] - 1
     alone = forecaster.predict_many({"a": frame})["a"]
-    pd.testing.assert_frame_equal(alone, found["a"], rtol=1e-5)
+    pd.testing.assert_frame_equal(alone, forecasts["a"], rtol=1e-5)
     assert call("eval", "checkpoint=run").status == 0
     assert Path("run/eval/metrics.csv").read_bytes() == Path("run/metrics.csv").read_bytes()
     outcome = call("export", "checkpoint=run", "format=torch_export")

@@ -30,7 +30,7 @@ def test_sums_count_what_is_observed() -> None:
     """Window by window, pair by pair. Red if a missing row of the future counts, or a window with hardly any rows."""
     data, runs = store(0.2), [Run(0, 0, 30), Run(0, 33, 51)]
     source = MomentSource(data, SEQ, PRED, FEATURES)
-    found = source.of(0, runs, source.feature_products(runs))
+    moments = source.of(0, runs, source.feature_products(runs))
     raw, filled = data.values.double().numpy(), pd.DataFrame(data.values.double().numpy()).ffill().bfill().to_numpy()
     least = LEAST_SHARE * (~np.isnan(raw[:, 0])).mean()
     size = SEQ + PRED + len(FEATURES.groups)
@@ -45,11 +45,11 @@ def test_sums_count_what_is_observed() -> None:
         sums, counts, windows = sums + np.outer(z, z), counts + ~np.isnan(future), windows + 1
     assert 0 < windows < 48
     assert (counts < windows).all()
-    assert found.windows == windows
-    assert found.observed is not None
-    np.testing.assert_array_equal(found.observed, counts)
-    np.testing.assert_allclose(found.products, sums, rtol=1e-6, atol=1e-6)
-    whole = found.complete(SEQ)
+    assert moments.windows == windows
+    assert moments.observed is not None
+    np.testing.assert_array_equal(moments.observed, counts)
+    np.testing.assert_allclose(moments.products, sums, rtol=1e-6, atol=1e-6)
+    whole = moments.complete(SEQ)
     step = SEQ + 1
     np.testing.assert_allclose(whole[0, step], sums[0, step] * windows / counts[1], rtol=1e-6)
     np.testing.assert_allclose(whole[step, step], sums[step, step] * windows / counts[1], rtol=1e-6)
@@ -61,11 +61,11 @@ def test_a_complete_column_has_the_sums_that_it_had() -> None:
     data = store(0.2)
     complete = one_series(data.values.nan_to_num(0.0))
     runs = [Run(0, 0, 50)]
-    found, before = (
+    moments, before = (
         MomentSource(one, SEQ, PRED, FEATURES).of(1, runs, np.zeros((len(FEATURES.groups),) * 2)).products
         for one in (data, complete)
     )
-    np.testing.assert_array_equal(found[: SEQ + PRED, : SEQ + PRED], before[: SEQ + PRED, : SEQ + PRED])
+    np.testing.assert_array_equal(moments[: SEQ + PRED, : SEQ + PRED], before[: SEQ + PRED, : SEQ + PRED])
 
 
 def test_counts_add_up_with_those_of_complete_windows() -> None:

@@ -61,7 +61,7 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
     assert isinstance(settings.model, LinearModelConfig)
     before = {name: part.clone() for name, part in model.state_dict().items()}
     blocks = held_out_blocks(model, settings.model, data, n_blocks=5)
-    found = joined([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
+    errors = joined([residuals(one, held, batch_size=32, lag=1, targets=[0]) for one, held in blocks]).errors
     starts = np.arange(250 - SEQ - PRED + 1)
     bounds = np.linspace(0, len(starts), 6).round().astype(int)
     expected = []
@@ -69,7 +69,7 @@ def test_errors_of_a_block_are_those_of_ridge_fitted_on_the_others(data: Data) -
         away = starts[(starts <= first - PRED) | (starts >= stop - 1 + PRED)]
         x, y = windows(starts[first:stop])
         expected.append(np.abs(fitted(away).predict(x) - y))
-    np.testing.assert_allclose(found[:, :, 0].numpy(), np.concatenate(expected), atol=1e-4)
+    np.testing.assert_allclose(errors[:, :, 0].numpy(), np.concatenate(expected), atol=1e-4)
     assert all(torch.equal(part, before[name]) for name, part in model.state_dict().items())
 
 
@@ -88,8 +88,8 @@ def test_a_run_saves_a_fit_on_all_rows_for_forecasts(folder: Path) -> None:
     data = build_data(composed(*RUN), torch.device("cpu"))
     batch = next(data.train.at(torch.from_numpy(starts)).batches(len(starts)))
     mean = batch.enc_x.mean(dim=1).numpy()
-    found = model_forecast(restore_model(saved), batch)[:, :, 0].detach().numpy() - mean
-    np.testing.assert_allclose(found, fitted(starts).predict(windows(starts)[0]), atol=1e-4)
+    forecast = model_forecast(restore_model(saved), batch)[:, :, 0].detach().numpy() - mean
+    np.testing.assert_allclose(forecast, fitted(starts).predict(windows(starts)[0]), atol=1e-4)
     frame = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
     newest = Forecaster.load("run", device="cpu").predict(frame)
     older = Forecaster.load("run/best.pt", device="cpu").predict(frame)
@@ -119,9 +119,9 @@ def test_errors_of_a_network_are_those_of_its_maps_on_blocks_times_what_it_adds_
     sizes = [float((model_forecast(one, batch) - batch.target).detach().abs().mean()) for one in (model, maps)]
     assert errors is not None
     assert errors_of_maps is not None
-    found, of_maps = errors.calibration(), errors_of_maps.calibration()
-    assert found.windows == of_maps.windows > len(data.calibration)
-    np.testing.assert_allclose(found.half_width(80) / of_maps.half_width(80), sizes[0] / sizes[1], rtol=1e-3)
+    calibration, of_maps = errors.calibration(), errors_of_maps.calibration()
+    assert calibration.windows == of_maps.windows > len(data.calibration)
+    np.testing.assert_allclose(calibration.half_width(80) / of_maps.half_width(80), sizes[0] / sizes[1], rtol=1e-3)
 
 
 @pytest.mark.parametrize(

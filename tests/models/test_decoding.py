@@ -141,8 +141,8 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     table = pd.read_csv(resource("data/sample.csv"), parse_dates=["date"])
     model = Forecaster.load(stepped, device="cpu")
     history, ahead = table.iloc[:280], table[["date", "temperature"]].iloc[283:289]
-    found = model.predict(history, future=ahead)
-    assert list(found["date"]) == list(table["date"].iloc[283:289])
+    forecast = model.predict(history, future=ahead)
+    assert list(forecast["date"]) == list(table["date"].iloc[283:289])
     with pytest.raises(ValueError, match="expected future covariates for 6 times"):
         model.predict(history, future=table[["date", "temperature"]].iloc[280:286])
     with pytest.raises(ValueError, match=r"horizon=7: expected at most pred_len=6 with model\.offset=3"):
@@ -150,7 +150,7 @@ def test_an_offset_moves_the_forecast(stepped: Path, folder: Path) -> None:
     rolled = model.backtest(table.iloc[280 - 24 : 289], stride=1)
     first = rolled[(rolled["origin"] == table["date"].iloc[279]) & (rolled["column"] == "price")]
     assert list(first["date"]) == list(table["date"].iloc[283:289])
-    assert first["forecast"].to_numpy() == pytest.approx(found["price"].to_numpy(), rel=1e-4)
+    assert first["forecast"].to_numpy() == pytest.approx(forecast["price"].to_numpy(), rel=1e-4)
     assert first["actual"].to_numpy() == pytest.approx(table["price"].iloc[283:289].to_numpy())
     outcome = call("predict", f"checkpoint={stepped}", f"input={resource('data/sample.csv')}", "mode=rolling")
     assert outcome.status == 0, outcome.err

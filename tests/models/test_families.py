@@ -61,10 +61,10 @@ def test_a_family_from_outside_goes_through_every_command(folder: Path, monkeypa
     assert Path("whole/eval/metrics.csv").read_bytes() == Path("whole/metrics.csv").read_bytes()
     source = resource("data/sample.csv")
     assert checked("predict", "checkpoint=whole", f"input={source}", "intervals=[50]", "plots=false").status == 0
-    found = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
+    forecast = pd.read_csv("forecasts/sample.forecast.csv", parse_dates=["date"])
     frame = pd.read_csv(source, parse_dates=["date"])
     expected = Forecaster.load("whole", device="cpu").predict(frame, intervals=50)
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    pd.testing.assert_frame_equal(forecast, expected, check_dtype=False)
     for form in ("safetensors", "torch_export"):
         outcome = checked("export", "checkpoint=whole", f"format={form}")
         assert outcome.status == 0, outcome.err

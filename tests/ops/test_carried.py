@@ -19,10 +19,10 @@ def holed(shape: tuple[int, ...], share: float, seed: int = 0) -> torch.Tensor:
 def test_values_are_carried_as_pandas_carries_them(length: int, share: float) -> None:
     """Red if a value moves past an observed one, or too short a way."""
     x = holed((4, length, 3), share)
-    found = carried(x, ~x.isnan())
-    for window, own in zip(x.numpy(), found.numpy(), strict=True):
+    filled = carried(x, ~x.isnan())
+    for window, own in zip(x.numpy(), filled.numpy(), strict=True):
         np.testing.assert_array_equal(own, pd.DataFrame(window).ffill().bfill().fillna(0.0))
-    np.testing.assert_array_equal(history_of(x), found)
+    np.testing.assert_array_equal(history_of(x), filled)
 
 
 def test_complete_windows_are_what_they_were() -> None:

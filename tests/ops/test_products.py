@@ -62,9 +62,9 @@ def test_a_product_into_an_array_is_the_product(bias: bool) -> None:
 def test_room_saves_an_array_where_one_can_be_written_into(onednn: bool) -> None:
     """Red if BLAS allocates another array, or the result is not what is returned."""
     x, weight, room = torch.randn(9, 7), torch.randn(5, 7), torch.empty(9, 5)
-    found = product(x, weight, room=room)
-    assert (found.data_ptr() == room.data_ptr()) is not onednn
-    torch.testing.assert_close(found, F.linear(x, weight))
+    output = product(x, weight, room=room)
+    assert (output.data_ptr() == room.data_ptr()) is not onednn
+    torch.testing.assert_close(output, F.linear(x, weight))
 
 
 @pytest.mark.usefixtures("onednn")
@@ -77,11 +77,11 @@ def test_a_sum_of_outer_products(shape: tuple[int, int], dtype: torch.dtype) -> 
     total = OuterSum(like, dtype)
     for a, b in blocks:
         total.add(a, b)
-    found = total.total()
-    assert (found.dtype, found.stride()) == (like.dtype, like.stride())
+    added = total.total()
+    assert (added.dtype, added.stride()) == (like.dtype, like.stride())
     expected = sum(torch.einsum("nm,no->mo", a.double(), b.double()) for a, b in blocks)
     rtol = 3e-2 if dtype is torch.bfloat16 else 1e-5
-    torch.testing.assert_close(found.double(), expected, rtol=rtol, atol=rtol)
+    torch.testing.assert_close(added.double(), expected, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.usefixtures("onednn")
@@ -154,11 +154,12 @@ def test_circular_convolution_and_its_gradients_equal_torchs(length: int, dtype:
     theirs = nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular").to(dtype)
     theirs.load_state_dict(ours.state_dict())
     x, grad = torch.randn(2, length, 4, dtype=dtype, requires_grad=True), torch.randn(2, length, 6, dtype=dtype)
-    found, expected = ours(x), theirs(x.transpose(1, 2)).transpose(1, 2)
+    output, expected = ours(x), theirs(x.transpose(1, 2)).transpose(1, 2)
     close = {"rtol": 0, "atol": 1e-5 if dtype == torch.float32 else 1e-12}
-    torch.testing.assert_close(found, expected, **close)
+    torch.testing.assert_close(output, expected, **close)
     gradients = (
-        torch.autograd.grad(out, [x, *module.parameters()], grad) for out, module in ((found, ours), (expected, theirs))
+        torch.autograd.grad(out, [x, *module.parameters()], grad)
+        for out, module in ((output, ours), (expected, theirs))
     )
     torch.testing.assert_close(*gradients, **close)
 

@@ -138,13 +138,13 @@ def test_the_slider_says_where_it_is_and_stops_at_its_ends(page: Opened) -> None
     def where() -> tuple[int, str]:
         label = page.run("document.getElementById('origin-label').textContent")
         assert slider.get_attribute("aria-valuetext") == label
-        found = re.fullmatch(rf"Forecast (\d+) of {n}, after (.*)", label)
-        assert found is not None
+        match = re.fullmatch(rf"Forecast (\d+) of {n}, after (.*)", label)
+        assert match is not None
         # the line in the chart is at the same time, one hour before the first value
-        assert page.run("document.getElementById('explorer').layout.shapes[0].x0") == f"{found[2]}:00"
+        assert page.run("document.getElementById('explorer').layout.shapes[0].x0") == f"{match[2]}:00"
         first = pd.Timestamp(page.trace("forecast")["x"][0])
-        assert first - pd.Timestamp(found[2]) == pd.Timedelta("1h")
-        return int(found[1]), found[2]
+        assert first - pd.Timestamp(match[2]) == pd.Timedelta("1h")
+        return int(match[1]), match[2]
 
     page.choose("origin", str(n - 1))
     assert where()[0] == n

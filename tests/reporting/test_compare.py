@@ -141,8 +141,8 @@ def test_keys_of_one_family_are_no_differences() -> None:
     """Red if every key that a family lacks is listed for all runs."""
     network = {"model.family": "informer", "model.d_model": "16", "model.n_heads": "2"}
     linear = {"model.family": "linear", "model.own_maps": "true"}
-    found = find_differences([network, network | {"model.d_model": "32"}, linear])
-    assert rows_of(found) == [
+    differences = find_differences([network, network | {"model.d_model": "32"}, linear])
+    assert rows_of(differences) == [
         ("model.d_model", "16", "1"),
         ("model.d_model", "32", "2"),
         ("model.d_model", NO_VALUE, "3"),
@@ -186,11 +186,13 @@ def test_the_settings_that_are_shown_are_those_of_the_files_and_no_others(runs: 
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new, 1))
     (runs / "c" / "metrics.json").write_text((runs / "a" / "metrics.json").read_text().replace("0.1", "0.05"))
-    found = compare_runs([runs])
-    files = [dict(flattened(yaml.safe_load((run.folder / "config.yaml").read_text()))) for run in found.runs]
+    comparison = compare_runs([runs])
+    files = [dict(flattened(yaml.safe_load((run.folder / "config.yaml").read_text()))) for run in comparison.runs]
     differing = {key for key in files[0] if len({str(one[key]) for one in files}) > 1} - {"run_dir"}
     assert differing == {"optim.lr", "seed", "loss.kind"}
-    shown = {(each.key, number): value for each in found.differences for value, runs in each.values for number in runs}
+    shown = {
+        (each.key, number): value for each in comparison.differences for value, runs in each.values for number in runs
+    }
     expected = {(key, i): str(one[key]) for i, one in enumerate(files, start=1) for key in differing}
     assert shown == expected
 
@@ -216,6 +218,6 @@ def test_the_tables_keep_to_the_width_and_long_names_are_whole(
 
 def test_paths_are_told_from_keys(folder: Path) -> None:
     (folder / "odd=name").mkdir()
-    found = split_positional(["one", "key=1", "odd=name", "--cfg", "job", "--multirun", "two", "-m", "three"])
-    assert found == (["one", "odd=name", "two", "three"], ["key=1", "--cfg", "job", "--multirun", "-m"])
+    arguments = split_positional(["one", "key=1", "odd=name", "--cfg", "job", "--multirun", "two", "-m", "three"])
+    assert arguments == (["one", "odd=name", "two", "three"], ["key=1", "--cfg", "job", "--multirun", "-m"])
     assert to_hydra(["a", "b'c", "d\\"]) == r"['a','b\'c','d\\']"

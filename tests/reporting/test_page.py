@@ -61,9 +61,9 @@ def test_names_from_data_stay_text() -> None:
     assert [tag for tag, _ in tags.found if tag == "img"] == []
     assert [tag for tag, _ in tags.found].count("script") == 3
     assert not any(name.startswith("on") for _, attributes in tags.found for name in attributes)
-    found = json.loads(tags.scripts[0])
-    assert found["tracks"][0]["column"] == HOSTILE
-    assert found["profiles"][0]["mse"][HOSTILE] == [1.0, None]
+    content = json.loads(tags.scripts[0])
+    assert content["tracks"][0]["column"] == HOSTILE
+    assert content["profiles"][0]["mse"][HOSTILE] == [1.0, None]
 
 
 def test_json_inside_a_script_has_no_sign_that_ends_it() -> None:

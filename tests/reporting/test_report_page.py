@@ -32,9 +32,9 @@ from informer.reporting.test_pass import CYCLES, chosen_windows
 
 def page_data(page: Path) -> dict:
     """Data of the charts."""
-    found = re.search(r'id="report-data">(.*?)</script>', page.read_text(), re.S)
-    assert found is not None
-    return json.loads(found[1])
+    match = re.search(r'id="report-data">(.*?)</script>', page.read_text(), re.S)
+    assert match is not None
+    return json.loads(match[1])
 
 
 @pytest.fixture(scope="module")
@@ -245,9 +245,9 @@ def test_without_its_data_the_page_shows_what_the_run_saved(panel_run: Path, fol
     shutil.copytree(panel_run, "run")
     outcome = call("report", "run", "dataset.path=elsewhere.csv")
     assert outcome.status == 0, outcome.err
-    found = page_data(folder / "run" / "report.html")
-    assert found["tracks"] == []
-    assert [each["key"] for each in found["profiles"]] == ["step", "column"]
+    page = page_data(folder / "run" / "report.html")
+    assert page["tracks"] == []
+    assert [each["key"] for each in page["profiles"]] == ["step", "column"]
     assert "elsewhere.csv" in (folder / "run" / "report.html").read_text()
 
 
@@ -268,12 +268,12 @@ def test_forecasts_with_history_and_actual_values(panel_run: Path, folder: Path)
     assert outcome.status == 0, outcome.err
     outcome = call("report", "out", "history=history.csv", "actuals=later.csv")
     assert outcome.status == 0, outcome.err
-    found = page_data(folder / "out" / "report.html")
+    page = page_data(folder / "out" / "report.html")
     forecast = pd.read_csv("out/history.forecast.csv")
-    assert {(each["series"], each["column"]) for each in found["tracks"]} == {
+    assert {(each["series"], each["column"]) for each in page["tracks"]} == {
         (series, column) for series in ("north", HOSTILE, "south") for column in ("visits", COLUMN)
     }
-    for track in found["tracks"]:
+    for track in page["tracks"]:
         expected = forecast[forecast["store"] == track["series"]][track["column"]]
         actual = whole[whole["store"] == track["series"]][track["column"]].tolist()
         (origin,) = track["origins"]
@@ -397,9 +397,9 @@ def test_series_and_windows_that_are_not_on_the_page_are_named() -> None:
 )  # fmt: skip
 def test_the_command_on_the_page_is_as_typed(words: list[str], typed: str) -> None:
     """Red if quotes that are for Hydra are shown, or a shell would not read the words back."""
-    found = command_of(words)
-    assert found == typed
-    assert shlex.split(found)
+    command = command_of(words)
+    assert command == typed
+    assert shlex.split(command)
 
 
 @pytest.mark.parametrize("path", ["a.csv", "it's.csv", "a\\", "a\\'b", "b\\\\", "''", "[x]", "a=b,c"])

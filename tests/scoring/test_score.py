@@ -46,16 +46,16 @@ def written(folder: Path, truth: pd.DataFrame, layout: str) -> list[str]:
 def test_layouts_give_the_same_scores(folder: Path, truth: pd.DataFrame, layout: str) -> None:
     outcome = call("score", *written(folder, truth, layout), "season=24", "output=scores")
     assert outcome.status == 0, outcome.err
-    found = json.loads((folder / "scores" / "scores.json").read_text())
-    assert found["overall"]["forecast"]["mae"] == pytest.approx(0.5)
-    assert found["overall"]["forecast"]["mse"] == pytest.approx(0.25)
+    content = json.loads((folder / "scores" / "scores.json").read_text())
+    assert content["overall"]["forecast"]["mae"] == pytest.approx(0.5)
+    assert content["overall"]["forecast"]["mse"] == pytest.approx(0.25)
     if layout != "rows":
-        assert found["overall"]["forecast"]["coverage80"] == 100.0
-    assert set(found["overall"]) == {"forecast", "seasonal naive", "ridge", "naive2"}
+        assert content["overall"]["forecast"]["coverage80"] == 100.0
+    assert set(content["overall"]) == {"forecast", "seasonal naive", "ridge", "naive2"}
     table = pd.read_csv(folder / "scores" / "scores.csv")
     own = table[(table["forecaster"] == "forecast") & (table["metric"] == "mae")]
     assert own["value"].tolist() == pytest.approx([0.5] * (1 + 6 + 2))
-    assert {"seasonal naive", "ridge"} == {each["baseline"] for each in found["differences"]}
+    assert {"seasonal naive", "ridge"} == {each["baseline"] for each in content["differences"]}
     assert "skill against ridge" in outcome.out
 
 
@@ -114,21 +114,21 @@ def test_gaps_keep_their_places(folder: Path, truth: pd.DataFrame) -> None:
     holed = truth.assign(y=truth["y"].mask(holes))
     given = written(folder, truth, "long")
     last = truth["ds"].isin(times[-6:])
-    found = []
+    by_file = []
     for name, rows in (("cells", holed), ("rows", holed.dropna())):
         rows[~rows["ds"].isin(times[-6:])].to_csv("history.csv", index=False)
         rows[rows["ds"].isin(times[-6:])].to_csv("actuals.csv", index=False)
-        found.append(scores(folder / name, given))
-    assert found[0]["overall"] == found[1]["overall"]
-    assert found[0]["by_step"] == found[1]["by_step"]
+        by_file.append(scores(folder / name, given))
+    assert by_file[0]["overall"] == by_file[1]["overall"]
+    assert by_file[0]["by_step"] == by_file[1]["by_step"]
     observed = holed[last].pivot(index="ds", columns="unique_id", values="y")
     whole = truth[last].pivot(index="ds", columns="unique_id", values="y")
     own = (whole + 0.5 - observed).abs().mean(axis=1)
-    assert found[0]["by_step"]["forecast"]["mae"] == pytest.approx(own.tolist(), nan_ok=True)
+    assert by_file[0]["by_step"]["forecast"]["mae"] == pytest.approx(own.tolist(), nan_ok=True)
     wide = holed.assign(y=holed["y"].mask(last)).pivot(index="ds", columns="unique_id", values="y")
     naive = wide.groupby(np.arange(80) % 24).ffill()
     expected = [(naive.shift(24).iloc[74 + step] - observed.iloc[step]).abs().mean() for step in range(6)]
-    assert found[0]["by_step"]["seasonal naive"]["mae"] == pytest.approx(expected, nan_ok=True)
+    assert by_file[0]["by_step"]["seasonal naive"]["mae"] == pytest.approx(expected, nan_ok=True)
 
 
 def test_files_without_times_need_a_season(folder: Path, truth: pd.DataFrame) -> None:
@@ -155,11 +155,11 @@ def test_series_and_time_have_any_name(folder: Path, names: tuple[str, str], lay
         rows.insert(2, "step", [1, 2, 1, 2])
     rows["y" if layout == "long" else "forecast"] = [1.0, 2.0, 3.0, 4.0]
     rows.to_csv("file.csv", index=False)
-    found = read_tidy(Path("file.csv")).frame
-    assert found["series"].tolist() == ["1", "1", "2", "2"]
-    assert found["time"].tolist() == list(pd.to_datetime(rows[time]))
-    assert found["column"].unique().tolist() == ["load"]
-    assert found["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    table = read_tidy(Path("file.csv")).frame
+    assert table["series"].tolist() == ["1", "1", "2", "2"]
+    assert table["time"].tolist() == list(pd.to_datetime(rows[time]))
+    assert table["column"].unique().tolist() == ["load"]
+    assert table["value"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])

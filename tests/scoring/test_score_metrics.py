@@ -30,13 +30,13 @@ def units() -> Units:
 
 
 def test_mse_and_mae_are_those_of_scikit_learn(units: Units) -> None:
-    found = score_units(units, 4)
+    scoreboard = score_units(units, 4)
     for metric, oracle in (("mse", mean_squared_error), ("mae", mean_absolute_error)):
-        assert found.overall[OWN][metric] == pytest.approx(oracle(units.actual.ravel(), units.forecast.ravel()))
+        assert scoreboard.overall[OWN][metric] == pytest.approx(oracle(units.actual.ravel(), units.forecast.ravel()))
         by_step = [oracle(units.actual[:, i], units.forecast[:, i]) for i in range(5)]
-        assert found.by_step[OWN][metric] == pytest.approx(by_step)
+        assert scoreboard.by_step[OWN][metric] == pytest.approx(by_step)
         by_series = [oracle(units.actual[i], units.forecast[i]) for i in range(3)]
-        assert found.by_series[OWN][metric] == pytest.approx(by_series)
+        assert scoreboard.by_series[OWN][metric] == pytest.approx(by_series)
 
 
 def test_smape_mase_and_owa_value_by_value(units: Units) -> None:
@@ -50,20 +50,20 @@ def test_smape_mase_and_owa_value_by_value(units: Units) -> None:
             smape.append(sum(200 * abs(a - b) / (abs(a) + abs(b)) for a, b in zip(f, y, strict=True)) / 5)
         return sum(smape) / 3, sum(mase) / 3
 
-    found = score_units(units, 4)
+    scoreboard = score_units(units, 4)
     own, reference = both(units.forecast), both(naive2(units.histories, 4, 5))
-    assert (found.overall[OWN]["smape"], found.overall[OWN]["mase"]) == pytest.approx(own)
-    assert found.overall[OWN]["owa"] == pytest.approx((own[0] / reference[0] + own[1] / reference[1]) / 2)
-    assert found.overall["naive2"]["owa"] == pytest.approx(1.0)
+    assert (scoreboard.overall[OWN]["smape"], scoreboard.overall[OWN]["mase"]) == pytest.approx(own)
+    assert scoreboard.overall[OWN]["owa"] == pytest.approx((own[0] / reference[0] + own[1] / reference[1]) / 2)
+    assert scoreboard.overall["naive2"]["owa"] == pytest.approx(1.0)
 
 
 def test_coverage_and_weighted_quantile_loss(units: Units) -> None:
-    found = score_units(units, 4)
+    scoreboard = score_units(units, 4)
     inside = [abs(a - b) <= 1.2 for a, b in zip(units.actual.ravel(), units.forecast.ravel(), strict=True)]
-    assert found.overall[OWN]["coverage80"] == pytest.approx(100 * sum(inside) / 15)
+    assert scoreboard.overall[OWN]["coverage80"] == pytest.approx(100 * sum(inside) / 15)
     y, f = units.actual.ravel(), units.forecast.ravel()
     losses = [2 * mean_pinball_loss(y, f + shift, alpha=q) for q, shift in ((0.1, -1.2), (0.5, 0.0), (0.9, 1.2))]
-    assert found.overall[OWN]["wql"] == pytest.approx(np.mean(losses) / np.abs(y).mean())
+    assert scoreboard.overall[OWN]["wql"] == pytest.approx(np.mean(losses) / np.abs(y).mean())
 
 
 def by_hand(history: list[float], season: int, step: int, percent: int) -> tuple[float, float]:
@@ -115,9 +115,11 @@ def test_baselines_are_scored_where_the_forecast_is() -> None:
     """Red when a missing actual value counts for one forecaster and not for the other."""
     history = np.arange(40.0) % 4 + 1
     forecast, actual = np.array([[1.0, 2.0, np.nan]]), np.array([[1.0, 5.0, np.nan]])
-    found = score_units(Units(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history]), 4)
-    assert found.overall["seasonal naive"]["mae"] == found.overall[OWN]["mae"] == 1.5
-    assert math.isnan(found.by_step[OWN]["mae"][2])
+    scoreboard = score_units(
+        Units(names=[("", "y")], forecast=forecast, actual=actual, bands={}, histories=[history]), 4
+    )
+    assert scoreboard.overall["seasonal naive"]["mae"] == scoreboard.overall[OWN]["mae"] == 1.5
+    assert math.isnan(scoreboard.by_step[OWN]["mae"][2])
 
 
 def test_seasonal_naive_repeats_the_last_season_or_value() -> None:
@@ -142,9 +144,9 @@ def test_naive2_of_noise_is_the_last_value() -> None:
 
 def test_ridge_continues_a_season_and_refuses_a_short_history() -> None:
     histories = [np.resize([1.0, 2, 3, 4], 60), np.resize([10.0, 30, 20, 40], 64)]
-    found = ridge(histories, 4, 5)
-    assert found is not None
-    assert found[0][0] == pytest.approx([1, 2, 3, 4, 1], abs=0.05)
+    forecasts = ridge(histories, 4, 5)
+    assert forecasts is not None
+    assert forecasts[0][0] == pytest.approx([1, 2, 3, 4, 1], abs=0.05)
     assert ridge([np.arange(12.0)], 4, 5) is None
 
 
@@ -157,9 +159,9 @@ def test_missing_values_of_histories_keep_their_places() -> None:
     season = np.resize([1.0, 2, 3, 4], 240)
     season[np.random.default_rng(0).random(240) < 0.2] = np.nan
     season[-10:] = [3, 4, 1, 2, 3, 4, 1, 2, 3, 4]
-    found = ridge([season], 4, 5)
-    assert found is not None
-    assert found[0][0] == pytest.approx([1, 2, 3, 4, 1], abs=0.4)
+    forecasts = ridge([season], 4, 5)
+    assert forecasts is not None
+    assert forecasts[0][0] == pytest.approx([1, 2, 3, 4, 1], abs=0.4)
     assert naive2([np.r_[np.full(30, 10.0), gap]], 7, 2).tolist() == [[10, 10]]
 
 

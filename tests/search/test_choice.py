@@ -172,8 +172,8 @@ def test_linear_alone_unless_a_network_is_clearly_better(
 
 
 def test_the_same_choice_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [World(monkeypatch, gain=slow_gain, cost=0.01).search(folder / f"{i}.csv", 60.0)[1] for i in range(2)]
-    assert found[0] == found[1]
+    chosen = [World(monkeypatch, gain=slow_gain, cost=0.01).search(folder / f"{i}.csv", 60.0)[1] for i in range(2)]
+    assert chosen[0] == chosen[1]
 
 
 @pytest.mark.parametrize("minutes", [0.05, 0.2, 1.0, 3.0, 10.0])
@@ -238,12 +238,12 @@ def test_a_search_goes_on_where_it_was_stopped(folder: Path, monkeypatch: pytest
 def linear_choice(path: Path, *overrides: str) -> Trial:
     config = configured(path, *overrides)
     source = read_dataset(config, least_sizes(config))
-    found = lengths(config, source)
+    candidates = lengths(config, source)
     runner = trial_runner(
         *(f"dataset=csv dataset.path={path}".split()), *overrides, "dataset.split.kind=ratio", *SHARES
     )
-    runner.source = comparable(config, source, found)
-    return Search(runner, Record(path.with_suffix(".search")), Budget(None)).choose(found)
+    runner.source = comparable(config, source, candidates)
+    return Search(runner, Record(path.with_suffix(".search")), Budget(None)).choose(candidates)
 
 
 SHARES = [f"dataset.split.{part}={share}" for part, share in (("train", 0.7), ("val", 0.1), ("test", 0.2))]

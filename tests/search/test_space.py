@@ -52,10 +52,10 @@ def test_every_key_of_a_search_is_open_in_the_yaml() -> None:
 def test_a_season_and_its_multiples_are_tried(folder: Path) -> None:
     write(folder / "a.csv", 3000, period=90)
     config = settings(folder / "a.csv", "pred_len=10")
-    found = tried(config)
-    assert {90, 180, 360} <= set(found)
-    assert found == sorted(set(found))
-    assert max(found) <= (2100 - 10) // 2, "half of the training rows are left to begin windows"
+    values = tried(config)
+    assert {90, 180, 360} <= set(values)
+    assert values == sorted(set(values))
+    assert max(values) <= (2100 - 10) // 2, "half of the training rows are left to begin windows"
 
 
 @pytest.mark.parametrize("rows", [48, 60, 100, 300])
@@ -65,9 +65,9 @@ def test_short_data_get_short_histories(rows: int, folder: Path) -> None:
     config = settings(folder / "a.csv", "pred_len=4")
     n_train, n_test = int(rows * 0.7), int(rows * 0.2)
     assert rows - n_train - n_test >= 4, "validation holds a horizon"
-    found = tried(config)
-    assert found
-    assert all(1 <= seq_len <= n_train - 4 for seq_len in found)
+    values = tried(config)
+    assert values
+    assert all(1 <= seq_len <= n_train - 4 for seq_len in values)
 
 
 def test_the_shortest_of_many_series_bounds_them_unless_short_ones_are_left_out(folder: Path) -> None:
@@ -75,11 +75,11 @@ def test_the_shortest_of_many_series_bounds_them_unless_short_ones_are_left_out(
         write(folder / f"in/{name}.csv", rows, period=90)
     strict, lenient = (settings(folder / "in", "pred_len=10", f"dataset.short={kind}") for kind in ("error", "skip"))
     assert max(tried(strict)) <= (140 - 10) // 2
-    found = tried(lenient)
-    assert max(found) > 300
+    values = tried(lenient)
+    assert max(values) > 300
     source = read_dataset(lenient, least_sizes(lenient))
     assert len(source.panel) == 3
-    assert [series.name for series in comparable(lenient, source, found).panel] == ["a", "b"]
+    assert [series.name for series in comparable(lenient, source, values).panel] == ["a", "b"]
 
 
 def test_what_is_given_is_the_only_one(folder: Path) -> None:
@@ -97,8 +97,8 @@ def test_what_is_given_is_the_only_one(folder: Path) -> None:
 def test_every_network_is_one(pred_len: int, overrides: list[str], folder: Path) -> None:
     """Red if a network is tried whose lengths or widths are inconsistent."""
     config = composed("dataset=sample", "model=auto", f"pred_len={pred_len}", *overrides)
-    found = tried(config)
-    for seq_len in found:
+    candidates = tried(config)
+    for seq_len in candidates:
         first = networks(config, [seq_len], n_targets=4)
         for values in [*first, *variants(config, first[-1]), cheapest(config, seq_len)]:
             resolved = with_values(config, values)

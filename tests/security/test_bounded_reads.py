@@ -51,15 +51,15 @@ def test_what_is_no_regular_file_is_a_line(good: Path, trained: Trained, wanted:
         one.bind("in/socket.csv")
         outcome = call("predict", f"checkpoint={trained.run_dir}", f"input={wanted}", "output=out")
     assert outcome.status == 1, outcome.err
-    found = summary()
-    assert {name: row["status"] for name, row in found.items()} == {
+    rows = summary()
+    assert {name: row["status"] for name, row in rows.items()} == {
         "good.csv": "ok",
         "pipe.csv": "error",
         "socket.csv": "error",
         "zero.csv": "error",
     }
-    assert "expected a regular file, found a pipe" in found["pipe.csv"]["message"]
-    assert "expected a regular file, found a device" in found["zero.csv"]["message"]
+    assert "expected a regular file, found a pipe" in rows["pipe.csv"]["message"]
+    assert "expected a regular file, found a device" in rows["zero.csv"]["message"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such files there")
@@ -81,9 +81,9 @@ def test_one_endless_line_is_a_line_of_the_summary(good: Path, trained: Trained)
             file.write(piece)
     outcome = call("predict", f"checkpoint={trained.run_dir}", "input=in", "output=out")
     assert outcome.status == 1
-    found = summary()
-    assert found["good.csv"]["status"] == "ok"
-    assert "bomb.csv.gz: a line of more than 64 MB" in found["bomb.csv.gz"]["message"]
+    rows = summary()
+    assert rows["good.csv"]["status"] == "ok"
+    assert "bomb.csv.gz: a line of more than 64 MB" in rows["bomb.csv.gz"]["message"]
 
 
 def table(n: int, end: str = "\n") -> bytes:
@@ -189,14 +189,14 @@ def test_whatever_a_file_does_the_others_are_forecast(
     monkeypatch.setattr(predictor.TrainedModel, "forecast", forecasting)
     outcome = call("predict", *arguments, "output=out")
     assert outcome.status == 1, outcome.err
-    found = summary()
-    assert [found[name]["status"] for name in ("good.csv", "other.csv")] == ["ok", "error"]
+    rows = summary()
+    assert [rows[name]["status"] for name in ("good.csv", "other.csv")] == ["ok", "error"]
     told = (
         "out of memory"
         if issubclass(fault, MemoryError | torch.OutOfMemoryError)
         else "this is a bug: please report it"
     )
-    assert told in found["other.csv"]["message"]
+    assert told in rows["other.csv"]["message"]
     assert Path("out/good.forecast.csv").read_bytes() == Path("whole/good.forecast.csv").read_bytes()
 
 

@@ -80,7 +80,7 @@ def test_a_carriage_return_stays_within_its_cell(tmp_path: Path) -> None:
     """Red if a name with one is written without quotes: pandas then reads two rows."""
     path = tmp_path / "long.csv"
     path.write_text(_text([["unique_id", "y"], ["a\rb", 1.5], ["c", 2.5]]), newline="")
-    found = pd.read_csv(path)
-    assert found["unique_id"].tolist() == ["a\rb", "c"]
-    assert found["y"].tolist() == [1.5, 2.5]
+    table = pd.read_csv(path)
+    assert table["unique_id"].tolist() == ["a\rb", "c"]
+    assert table["y"].tolist() == [1.5, 2.5]
     assert _text([["unique_id", "y"], ["c", 2.5]]) == "unique_id,y\nc,2.5\n"

@@ -120,8 +120,8 @@ def test_averaged_weights_are_arrays(weight: object) -> None:
     """Fails if the shape of something that is not an array is used."""
     weights = {"one": torch.ones(2), "two": torch.ones(3)}
     assert differing_shape(weights, weights) is None
-    name, own, found = differing_shape(weights, weights | {"two": weight})
-    assert (name, own, found) == ("two", "(3,)", type(weight).__name__)
+    name, own, shape = differing_shape(weights, weights | {"two": weight})
+    assert (name, own, shape) == ("two", "(3,)", type(weight).__name__)
 
 
 @pytest.mark.parametrize(

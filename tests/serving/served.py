@@ -69,9 +69,9 @@ def serving(*arguments: str) -> Iterator[Served]:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            found = re.search(r"http://([\d.]+):(\d+)", line)
-            assert found, f"{line}{process.stderr.read() if process.stderr else ''}"
-            yield Served(found[1], int(found[2]), process)
+            match = re.search(r"http://([\d.]+):(\d+)", line)
+            assert match, f"{line}{process.stderr.read() if process.stderr else ''}"
+            yield Served(match[1], int(match[2]), process)
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=120)
             assert (process.returncode, out, err) == (0, "stopped\n", ""), err

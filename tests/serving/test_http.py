@@ -49,12 +49,12 @@ def text(frame: pd.DataFrame) -> str:
 def assert_equal(reply: Reply, expected: pd.DataFrame) -> None:
     """float32 sums may be rounded differently for another number of rows."""
     assert reply.status == 200, reply.body
-    found = pd.DataFrame(reply.json["forecast"])
-    assert list(found.columns) == list(map(str, expected.columns))
-    assert list(pd.to_datetime(found["date"])) == list(pd.to_datetime(expected["date"]))
+    forecast = pd.DataFrame(reply.json["forecast"])
+    assert list(forecast.columns) == list(map(str, expected.columns))
+    assert list(pd.to_datetime(forecast["date"])) == list(pd.to_datetime(expected["date"]))
     numbers = expected.select_dtypes("number")
     scale = SAMPLE.select_dtypes("number").abs().to_numpy().max()
-    np.testing.assert_allclose(found[numbers.columns].to_numpy(float), numbers, rtol=1e-5, atol=1e-6 * scale)
+    np.testing.assert_allclose(forecast[numbers.columns].to_numpy(float), numbers, rtol=1e-5, atol=1e-6 * scale)
 
 
 def test_64_clients_at_once_get_what_they_would_get_alone(served: Served, forecaster: Forecaster) -> None:
@@ -103,10 +103,10 @@ def test_json_columns_and_rows_are_the_same_table(served: Served, forecaster: Fo
 
 
 def test_unknown_intervals_are_null(served: Served) -> None:
-    found = served.table("?horizon=7&intervals=80", frame=history(1).to_dict("list")).json["forecast"]
-    assert found["demand_lo80"][5] is not None
-    assert found["demand_lo80"][6] is None
-    assert found["rolled"] == [False] * 6 + [True]
+    forecast = served.table("?horizon=7&intervals=80", frame=history(1).to_dict("list")).json["forecast"]
+    assert forecast["demand_lo80"][5] is not None
+    assert forecast["demand_lo80"][6] is None
+    assert forecast["rolled"] == [False] * 6 + [True]
 
 
 @pytest.mark.parametrize(
@@ -256,10 +256,10 @@ def test_several_series_with_covariates_known_ahead(folder: Path) -> None:
                   (("frame", past), ("future", ahead))}  # fmt: skip
         reply = service.table("?intervals=80", **tables)
         expected = Forecaster.load("run").predict(past, future=ahead, intervals=80)
-        found = pd.DataFrame(reply.json["forecast"])
-        assert list(found["shop"]) == list(expected["shop"])
-        np.testing.assert_allclose(found["sold"], expected["sold"], rtol=1e-5)
-        np.testing.assert_allclose(found["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
+        forecast = pd.DataFrame(reply.json["forecast"])
+        assert list(forecast["shop"]) == list(expected["shop"])
+        np.testing.assert_allclose(forecast["sold"], expected["sold"], rtol=1e-5)
+        np.testing.assert_allclose(forecast["sold_lo80"], expected["sold_lo80"], rtol=1e-5)
         assert "future: expected future values of price; send JSON" in service.csv(text(past)).error
         tables["frame"] += [row | {"shop": "d"} for row in tables["frame"][:320]]
         assert "frame: expected at most 3 series, found 4; send fewer" in service.table(**tables).error

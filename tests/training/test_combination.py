@@ -133,9 +133,9 @@ def test_a_short_validation_part_does_not_decide_about_the_seasonal_naive(tmp_pa
     settings = composed(*given, "trainer.calibration=0")
     data = build_data(settings, torch.device("cpu"))
     model = initial_network(settings, data, None).eval()
-    found = choose(model, settings, data, has_network=False)
-    assert found.losses["seasonal naive"] < 0.5 * found.losses["linear forecast"]
-    assert found.shares == Shares(0.0, 1.0, 0.0)
+    combination = choose(model, settings, data, has_network=False)
+    assert combination.losses["seasonal naive"] < 0.5 * combination.losses["linear forecast"]
+    assert combination.shares == Shares(0.0, 1.0, 0.0)
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(90, 0.0), (300, 1.0)])
@@ -177,12 +177,12 @@ def test_losses_are_those_of_the_forecasts(folder: Path) -> None:
     """Red if the windows that stop training are read where there are others, or a window counts twice."""
     longer = "dataset.split.val=200"
     model, data = trained(*NETWORK, "loss=mae", longer)
-    found = choose(model, composed(*SIZES[:1], *NETWORK, "loss=mae", *SIZES[1:4]), data, has_network=True)
+    combination = choose(model, composed(*SIZES[:1], *NETWORK, "loss=mae", *SIZES[1:4]), data, has_network=True)
     assert data.calibration is not None
     batch = data.calibration.batch(torch.arange(len(data.calibration)))
     expected = (model_output(model, batch) - batch.target).abs().mean().item()
-    assert found.losses["network"] == pytest.approx(expected, rel=1e-5)
-    assert found.losses["average"] <= found.losses["linear forecast"] * (1 + 1e-6)
+    assert combination.losses["network"] == pytest.approx(expected, rel=1e-5)
+    assert combination.losses["average"] <= combination.losses["linear forecast"] * (1 + 1e-6)
 
 
 @torch.inference_mode()
@@ -190,8 +190,8 @@ def test_quantiles_stay_as_they_are(folder: Path) -> None:
     """Their head is not linear in its weights."""
     overrides = [*NETWORK, "loss=quantile"]
     model, data = trained(*overrides)
-    found = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
-    assert found.shares == Shares(1.0, 0.0, 0.0)
+    combination = choose(model, composed(*SIZES[:1], *overrides, *SIZES[1:4]), data, has_network=True)
+    assert combination.shares == Shares(1.0, 0.0, 0.0)
 
 
 def test_weights_that_are_none_are_refused() -> None:

@@ -71,8 +71,8 @@ def test_losses_by_their_formulas() -> None:
         LossKind.mae: (0.5 + 0 + 3 + 2) / 4,
         LossKind.huber: (0.125 + 0 + 2.5 + 1.5) / 4,
     }
-    found = {kind: build_loss(LossConfig(kind=kind))(forecast, actual).item() for kind in expected}
-    assert found == pytest.approx(expected)
+    values = {kind: build_loss(LossConfig(kind=kind))(forecast, actual).item() for kind in expected}
+    assert values == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("rows", [1, 5, 8])
@@ -85,15 +85,15 @@ def test_the_spectral_loss_by_sums_of_cosines_and_sines(rows: int) -> None:
         real, imaginary = (error * np.cos(turns)).sum(axis=1), (error * np.sin(turns)).sum(axis=1)
         sizes.append(np.hypot(real, imaginary) / np.sqrt(rows))
     loss = build_loss(LossConfig(kind=LossKind.spectral, alpha=0.3))
-    found = loss(torch.from_numpy(forecast), torch.from_numpy(actual)).item()
-    assert found == pytest.approx(np.abs(error).mean() + 0.3 * np.mean(sizes))
+    value = loss(torch.from_numpy(forecast), torch.from_numpy(actual)).item()
+    assert value == pytest.approx(np.abs(error).mean() + 0.3 * np.mean(sizes))
 
 
 def test_patience() -> None:
     stopping = EarlyStopping(patience=2)
     losses = enumerate([3.0, 2.0, 2.0, 1.0, 5.0, 4.0], start=1)
-    found = [(stopping.update(loss, epoch), stopping.should_stop) for epoch, loss in losses]
-    assert found == [(True, False), (True, False), (False, False), (True, False), (False, False), (False, True)]
+    states = [(stopping.update(loss, epoch), stopping.should_stop) for epoch, loss in losses]
+    assert states == [(True, False), (True, False), (False, False), (True, False), (False, False), (False, True)]
     assert (stopping.best_loss, stopping.best_epoch) == (1, 4)
 
 
@@ -136,8 +136,8 @@ def case() -> _Case:
 @pytest.mark.parametrize("batch_size", [1, 3, 8, 100])
 def test_every_window_counts_alike_in_the_mean_loss(batch_size: int, case: _Case) -> None:
     expected = np.mean([case.values[start + 3 : start + 5] ** 2 for start in range(8)])
-    found = mean_loss(_Zero().train(), case.windows, nn.functional.mse_loss, batch_size, processes=Processes())
-    assert found == pytest.approx(expected)
+    value = mean_loss(_Zero().train(), case.windows, nn.functional.mse_loss, batch_size, processes=Processes())
+    assert value == pytest.approx(expected)
 
 
 def test_another_seed_or_epoch_is_another_order() -> None:

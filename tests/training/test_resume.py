@@ -22,16 +22,16 @@ from informer.training import run
 def curves(run_dir: Path) -> dict[str, list[tuple[int, float | bytes]]]:
     """Every point of every curve and picture but the throughput, which is the machine's."""
     events = EventAccumulator(str(run_dir), size_guidance={"images": 0, "scalars": 0}).Reload()
-    found: dict[str, list[tuple[int, float | bytes]]] = {
+    points: dict[str, list[tuple[int, float | bytes]]] = {
         tag: [(point.step, point.value) for point in events.Scalars(tag)]
         for tag in events.Tags()["scalars"]
         if tag != "train/samples_per_second"
     }
-    found |= {
+    points |= {
         tag: [(image.step, image.encoded_image_string) for image in events.Images(tag)]
         for tag in events.Tags()["images"]
     }
-    return found
+    return points
 
 
 def table(run_dir: Path) -> list[str]:
@@ -96,18 +96,18 @@ def test_killed_before_its_first_save_a_run_starts_again(folder: Path, monkeypat
 
 def test_with_its_report_all_of_a_run_is_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run with a report is not resumed: red if curves or digests are written after it, and a kill would lose them."""
-    found: dict[str, object] = {}
+    copies: dict[str, object] = {}
     conclude = run._conclude
 
     def concluded(*arguments: Any) -> None:
         conclude(*arguments)
-        found.update(curves=curves(Path("run")), facts=json.loads(Path("run/run.json").read_text()))
+        copies.update(curves=curves(Path("run")), facts=json.loads(Path("run/run.json").read_text()))
 
     monkeypatch.setattr(run, "_conclude", concluded)
     assert call("train", *SAMPLE, "run_dir=run").status == 0
-    assert found["curves"] == curves(Path("run"))
+    assert copies["curves"] == curves(Path("run"))
     assert "test/mse" in curves(Path("run"))
-    assert found["facts"] == json.loads(Path("run/run.json").read_text())
+    assert copies["facts"] == json.loads(Path("run/run.json").read_text())
 
 
 def test_a_finished_run_says_so(trained: Trained, tree: Callable[[Path], object]) -> None:

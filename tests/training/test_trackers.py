@@ -71,9 +71,9 @@ def test_the_table_has_the_points_of_tensorboard(tracked: Path) -> None:
     table = read_csv(tracked)
     assert {point[:2] for point in table} == {point[:2] for point in points}
     assert len(table) == len(points)
-    found = {(tag, step): value for tag, step, value in table}
+    recorded = {(tag, step): value for tag, step, value in table}
     for tag, step, value in points:  # TensorBoard has float32
-        assert found[tag, step] == pytest.approx(value, rel=1e-6)
+        assert recorded[tag, step] == pytest.approx(value, rel=1e-6)
 
 
 def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data) -> None:
@@ -88,20 +88,20 @@ def test_baselines_are_drawn_at_their_validation_loss(tracked: Path, data: Data)
 def test_losses_are_a_table_and_a_picture(tracked: Path) -> None:
     """Red if the picture of a run has other numbers than its curves, or a resumed run has other epochs."""
     points = {(tag, step): value for tag, step, value in read_csv(tracked)}
-    found = LossTable.read(tracked / "losses.csv")
-    for tag, curve in (("train/loss", found.training), ("val/loss", found.validation)):
+    table = LossTable.read(tracked / "losses.csv")
+    for tag, curve in (("train/loss", table.training), ("val/loss", table.validation)):
         assert curve == {epoch: points[tag, epoch] for epoch in (1, 2)}
-    assert found.baselines == {name: points[f"val/loss_{name.replace(' ', '_')}", 1] for name in found.baselines}
-    assert set(found.baselines) == {"ridge", "seasonal naive"}
+    assert table.baselines == {name: points[f"val/loss_{name.replace(' ', '_')}", 1] for name in table.baselines}
+    assert set(table.baselines) == {"ridge", "seasonal naive"}
     assert (tracked / "losses.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_quantile_models_have_their_pinball_loss_in_the_table(folder: Path) -> None:
     more = ["loss=quantile", "loss.quantiles=[0.1,0.5,0.9]", "model.skip=ridge", "run_dir=run"]
     assert call("train", *TRAIN, *more).status == 0
-    found = LossTable.read(Path("run/losses.csv"))
-    assert [*found.training] == [1, 2]
-    assert [*found.validation] == [0, 1, 2]  # 0: the ridge map, before the first step
+    table = LossTable.read(Path("run/losses.csv"))
+    assert [*table.training] == [1, 2]
+    assert [*table.validation] == [0, 1, 2]  # 0: the ridge map, before the first step
     loss = LossConfig(kind=LossKind.quantile, quantiles=[0.1, 0.5, 0.9])
     assert units_of(loss) == "pinball loss, mean of 0.1, 0.5, 0.9, scaled"
     assert "one forecast" in note_of(loss)
@@ -263,9 +263,9 @@ def test_without_a_server_mlflow_has_a_database_among_the_runs(folder: Path) -> 
     outcome = launch("train", *TRAIN, "trainer.tracker=[mlflow,csv]", "run_dir=runs/one", cwd=folder)
     assert outcome.status == 0, outcome.err
     with sqlite3.connect("runs/mlflow.db") as database:
-        found = database.execute("select key, step, value from metrics").fetchall()
+        points = database.execute("select key, step, value from metrics").fetchall()
     database.close()
-    assert sorted(found) == sorted(read_csv(Path("runs/one")))
+    assert sorted(points) == sorted(read_csv(Path("runs/one")))
 
 
 @needs_mlflow

@@ -50,10 +50,10 @@ def test_forecasts_are_squares_of_those_of_a_file_of_roots(model: str, folder: P
     keys = [f"model={model}", *(["trainer.max_steps=6", "label_len=14"] if model == "tiny" else [])]
     run("squares", "dataset.path=values.csv", "scaler.transform=sqrt", *keys)
     run("roots", "dataset.path=roots.csv", *keys)
-    found, roots = forecast("squares", "values.csv"), forecast("roots", "roots.csv")
-    assert "a_lo80" in found
+    predicted, roots = forecast("squares", "values.csv"), forecast("roots", "roots.csv")
+    assert "a_lo80" in predicted
     expected = np.sign(roots) * roots**2
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(expected["a"].abs().max()))
+    np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4 * float(expected["a"].abs().max()))
 
 
 def test_scores_are_in_units_that_do_not_depend_on_the_transform(folder: Path) -> None:

@@ -62,10 +62,10 @@ def reads(n_series: int = 1) -> Reads:
 
 
 def kept_of(run: Path, n_series: int = 1) -> KeptFit:
-    found = update_state.load(run, reads(n_series))
-    assert found is not None
-    assert found.fit is not None
-    return found.fit
+    state = update_state.load(run, reads(n_series))
+    assert state is not None
+    assert state.fit is not None
+    return state.fit
 
 
 def updated(*arguments: str) -> Outcome:

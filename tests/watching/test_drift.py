@@ -27,10 +27,10 @@ ROWS, BREAK = 400, 250
 
 def noise(seed: int, phi: float = 0.0, n: int = ROWS) -> np.ndarray:
     """An autoregressive process of order one with deviation one."""
-    steps, found = np.random.default_rng(seed).normal(size=n) * (1 - phi**2) ** 0.5, np.zeros(n)
+    steps, errors = np.random.default_rng(seed).normal(size=n) * (1 - phi**2) ** 0.5, np.zeros(n)
     for t in range(n):
-        found[t] = steps[t] + (phi * found[t - 1] if t else 0.0)
-    return found
+        errors[t] = steps[t] + (phi * errors[t - 1] if t else 0.0)
+    return errors
 
 
 def test_fewer_than_five_percent_false_alarms() -> None:
@@ -41,13 +41,13 @@ def test_fewer_than_five_percent_false_alarms() -> None:
 
 def test_a_shift_is_found_in_autocorrelated_errors() -> None:
     """Red if errors at the new level count towards the mean and autocorrelation that are taken out of them."""
-    found = 0
+    n_alarms = 0
     for seed in range(40):
         errors = noise(seed, phi=0.7)
         errors[BREAK:] += 2
         alarm = find_drift(errors, seed=seed).alarm
-        found += alarm is not None and BREAK <= alarm < BREAK + 100
-    assert found >= 36
+        n_alarms += alarm is not None and BREAK <= alarm < BREAK + 100
+    assert n_alarms >= 36
 
 
 @pytest.mark.parametrize("change", ["up", "down", "wider"])
@@ -87,18 +87,18 @@ def test_ranks_and_capital_are_those_of_the_definition() -> None:
         "small": lambda rank: 1.5 - rank, "none": lambda rank: 1.0, "large": lambda rank: 0.5 + rank,
         "largest": lambda rank: 1 / (2 * (1 - rank) ** 0.5),
     }  # fmt: skip
-    capital, found = dict.fromkeys(bets, 1 / 4), simple_jumper(ranks)
+    capital, evidence = dict.fromkeys(bets, 1 / 4), simple_jumper(ranks)
     for t, rank in enumerate(ranks):
         total = sum(capital.values())
         capital = {one: (0.99 * own + 0.01 * total / 4) * bets[one](rank) for one, own in capital.items()}
-        assert found[t] == pytest.approx(log(sum(capital.values())))
+        assert evidence[t] == pytest.approx(log(sum(capital.values())))
 
 
 def test_the_least_likely_window_is_that_of_a_loop() -> None:
     """Red if a window reads later ranks, or the number of windows is not counted."""
     ranks = np.random.default_rng(2).random(150)
     ranks[120:] = 0.5 + ranks[120:] / 2
-    normal, found = NormalDist(), log_p_of_windows(ranks)
+    normal, log_p = NormalDist(), log_p_of_windows(ranks)
     scores = [normal.inv_cdf(rank) for rank in ranks]
     for end in (4, 60, 129, 149):
         likely = 0.0
@@ -106,7 +106,7 @@ def test_the_least_likely_window_is_that_of_a_loop() -> None:
             known = max(end + 1 - LAG, BURN_IN)
             mean = abs(sum(scores[end + 1 - rows : end + 1])) / (rows * (1 + rows / known)) ** 0.5
             likely = min(likely, log(2 * normal.cdf(-mean) * len(WINDOWS) * len(ranks)))
-        assert found[end] == pytest.approx(likely)
+        assert log_p[end] == pytest.approx(likely)
 
 
 def test_intervals_of_few_horizons_decide_little() -> None:

@@ -72,11 +72,11 @@ def test_the_evidence_is_that_of_a_loop() -> None:
                 here, change = -log(p * len(windows) * len(new)), moved / spread
         most = max(most, here)
         first = first or ([end, change] if here > log(3 / 0.01) else [])
-    found = find_shift(before, after, season=season, n_tests=3)
-    assert found.alarm == first[0]
-    assert found.change == pytest.approx(first[1])
-    assert found.evidence == pytest.approx(most)
-    assert found.bound == pytest.approx(log(3 / 0.01))
+    shift = find_shift(before, after, season=season, n_tests=3)
+    assert shift.alarm == first[0]
+    assert shift.change == pytest.approx(first[1])
+    assert shift.evidence == pytest.approx(most)
+    assert shift.bound == pytest.approx(log(3 / 0.01))
 
 
 @pytest.mark.parametrize("kind", ["noise", "autoregression", "season", "heavy tails", "walk", "trend"])
@@ -103,10 +103,10 @@ def test_a_shift_is_found_within_a_hundred_rows(phi: float, shift: float) -> Non
     for seed in range(40):
         values = noise(seed, phi, n=BEFORE + AFTER)
         values[BEFORE + BREAK :] += shift
-        found = find_shift(*parts(values), season=24)
-        if found.alarm is not None and BREAK <= found.alarm < BREAK + 100:
-            assert found.change * shift > 0
-            alarms.append(found.alarm)
+        level = find_shift(*parts(values), season=24)
+        if level.alarm is not None and BREAK <= level.alarm < BREAK + 100:
+            assert level.change * shift > 0
+            alarms.append(level.alarm)
     assert len(alarms) >= 38
 
 

@@ -44,20 +44,20 @@ def test_a_level_shift_is_found_and_nothing_else(folder: Path, shift: float, ver
     outcome = call("watch", "checkpoint=run", "input=new.csv", checked=True)
     assert outcome.status == verdict.value, outcome.out + outcome.err
     assert outcome.out.startswith(verdict.name)
-    found = json.loads(Path("run/watch/watch.json").read_text())
-    assert found["verdict"] == verdict.name
-    alarms = [one["at"] for one in found["drift"] if one["at"]]
+    report = json.loads(Path("run/watch/watch.json").read_text())
+    assert report["verdict"] == verdict.name
+    alarms = [one["at"] for one in report["drift"] if one["at"]]
     if shift:
         assert BREAK <= table.index[table["date"] == pd.Timestamp(alarms[0])][0] < BREAK + 100
     else:
         assert alarms == []
-        assert [one["at"] for one in found["level"]] == [""]
+        assert [one["at"] for one in report["level"]] == [""]
     assert "In service" in Path("run/watch/watch.html").read_text()
     # every origin after the rows of all parts, against the season before
     values, starts = table["y"].to_numpy() / table["y"].head(500).std(ddof=0), range(OLD, ALL - 6 + 1)
     steps = np.stack([values[start : start + 6] - values[start - 24 : start - 18] for start in starts])
-    assert found["mse"]["seasonal naive"] == pytest.approx((steps**2).mean(), rel=1e-4)
-    assert found["origins"] == len(starts)
+    assert report["mse"]["seasonal naive"] == pytest.approx((steps**2).mean(), rel=1e-4)
+    assert report["origins"] == len(starts)
 
 
 def test_a_level_that_the_model_reads_is_found(folder: Path) -> None:
@@ -72,9 +72,9 @@ def test_a_level_that_the_model_reads_is_found(folder: Path) -> None:
     outcome = call("watch", "checkpoint=run", "input=new.csv")
     assert outcome.status == Verdict.update.value, outcome.out + outcome.err
     assert outcome.out.startswith("update: level moved: y by +")
-    found = json.loads(Path("run/watch/watch.json").read_text())
-    assert [one["at"] for one in found["drift"]] == [""]
-    level = found["level"][0]
+    report = json.loads(Path("run/watch/watch.json").read_text())
+    assert [one["at"] for one in report["drift"]] == [""]
+    level = report["level"][0]
     place = table.index[table["date"] == pd.Timestamp(level["at"])][0]
     assert BREAK <= place < BREAK + 100
     assert level["after"] == place - OLD + 1
@@ -135,5 +135,5 @@ def test_a_gap_after_training_names_what_closes_it(folder: Path) -> None:
     assert f"give a file that begins at {last} or earlier, with dataset.fill=" in outcome.err
     pd.concat([table.iloc[OLD - 1 : OLD], table.iloc[OLD + 3 :]]).to_csv("new.csv", index=False)
     assert call("watch", "checkpoint=run", "input=new.csv", "dataset.fill=linear").status == Verdict.ok.value
-    found = json.loads(Path("run/watch/watch.json").read_text())
-    assert found["origins"] == ALL - OLD - 6 + 1
+    report = json.loads(Path("run/watch/watch.json").read_text())
+    assert report["origins"] == ALL - OLD - 6 + 1

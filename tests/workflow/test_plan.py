@@ -62,5 +62,5 @@ def test_rows_without_a_target_at_the_end_are_named(target: str | None, noted: b
     asked: ForecastConfig = compose("forecast", {"input": str(path), "repair": "auto"})
     (subject,), _ = find_subjects(asked)
     asked.target = target
-    found = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
-    assert any("the last 14 rows have no sales" in note for note in found.notes) == noted
+    planned = plan(subject, asked, minutes=1.0, run_dir=tmp_path / "run")
+    assert any("the last 14 rows have no sales" in note for note in planned.notes) == noted
