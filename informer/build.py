@@ -163,7 +163,6 @@ def build_data(
     """Split and scale the configured dataset.
 
     Args:
-        config: the configuration.
         device: device of the data.
         scaler: scaler of a trained model; None: fitted on the training rows.
         source: the data, if already read.

@@ -96,7 +96,6 @@ def logging_to(console: Console, *, quiet: bool = False) -> Iterator[Callable[[P
     """Log to the console; calling the yielded function also logs to a file, with times and including earlier lines.
 
     Args:
-        console: the console.
         quiet: log only warnings and errors.
 
     Yields:

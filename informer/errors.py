@@ -43,7 +43,6 @@ class InputError(ValueError):
     of a file.
 
     Args:
-        line: the line.
         settings: settings that may fix it, as in `dataset.sort=true`.
     """
 

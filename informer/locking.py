@@ -47,7 +47,6 @@ def only_writer(folder: Path, setting: str) -> Iterator[None]:
     """Hold the lock of a folder, created as needed; a created folder that stays empty is removed.
 
     Args:
-        folder: the folder.
         setting: the key that set the folder, for errors.
 
     Raises:

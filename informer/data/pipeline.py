@@ -110,7 +110,6 @@ def load_data(
     """Read, split, scale and prepare a dataset.
 
     Args:
-        dataset: the dataset.
         sizes: sizes of a window.
         roles: roles of the columns; the default target is that of the dataset.
         data_dir: folder of the datasets' files.

@@ -47,7 +47,6 @@ def rows_table(panel: Sequence[Series], labels: Labels, series_col: str | None) 
     """Table of all rows: series (if `series_col` is given), time, and the columns, with categories as text.
 
     Args:
-        panel: the series.
         labels: categories of each categorical column, in the order of their codes, from 1.
         series_col: column for the names of series, or None.
     """
@@ -72,7 +71,6 @@ def rows_dataset(
 
     Args:
         trained: configuration of the run.
-        path: the file.
         rows: columns, time zone and step of its rows.
         split: split to use; None: as in training.
     """

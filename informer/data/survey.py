@@ -25,7 +25,6 @@ class Survey:
     """Survey of one file.
 
     Args:
-        path: the file.
         format_note: description of its format, empty if it is common.
         dataset: settings that read its series, including the repairs it needs.
         panel: the series read with these settings; empty if no settings can repair the file.
@@ -56,7 +55,6 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     """Survey one file.
 
     Args:
-        path: the file.
         dataset: known settings. If `series_col` is not given, it is detected.
 
     Raises:

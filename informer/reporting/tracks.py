@@ -88,7 +88,6 @@ def gather_tracks(
     """Select series and columns, and forecast them.
 
     Args:
-        model: the model.
         data: its test windows are forecast.
         baselines: further forecasts to plot, by name.
         mse: scaled MSE of the model and of the baselines for its skill, by name.

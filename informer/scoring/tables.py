@@ -57,7 +57,6 @@ def read_tidy(path: Path, input_format: InputFormat | None = None) -> Tidy:
     """Read a file in one of the four layouts.
 
     Args:
-        path: the file.
         input_format: format of the file (delimiter, names of columns, ...). Default: detected.
 
     Raises:

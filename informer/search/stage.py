@@ -56,7 +56,6 @@ def train(
     """Make one run, from the configuration to the test report.
 
     Args:
-        settings: a checked configuration.
         folder: run directory; it must not contain a run yet.
         console: shows the progress bar, the epoch table and the report.
         read: returns the series. Default: those of the configured dataset.

@@ -64,7 +64,6 @@ def read_tasks(
     """The series of a request, checked against the model.
 
     Args:
-        model: the model.
         body: body of the request.
         input_format: format of CSV text, if different from the training data.
         name: name of a single series; if each series has its own scaler, it selects the scaler.

@@ -62,7 +62,6 @@ def initial_network(
 
     Args:
         settings: configuration of the run.
-        data: the data.
         last: the run's last saved state; None: a new run, with weights of `init_from`, a fitted linear map, or random.
         fitted: the linear maps, if already fitted.
 

@@ -65,7 +65,6 @@ def calibration_errors(
     Args:
         model: in eval mode.
         settings: configuration of the run.
-        data: the data.
         finish: applied to maps after each fit.
     """
     if data.calibration is None and not settings.trainer.calibration:

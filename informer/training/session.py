@@ -59,7 +59,6 @@ class Session:
         Args:
             settings: complete configuration of the run.
             model: updated in place, on the device of the data.
-            data: the data.
             tracker: receives curves and progress.
             checkpointer: saves the state after each epoch, at regular intervals, and on a stop request.
             processes: processes that share every batch.

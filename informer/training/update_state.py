@@ -69,7 +69,6 @@ def save_refit_and_state(settings: TrainConfig, data: Data, folder: Path, errors
 
     Args:
         settings: configuration of the run.
-        data: the data.
         folder: run directory with the best checkpoint.
         errors: errors from which its intervals were calibrated.
 

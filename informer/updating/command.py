@@ -76,7 +76,6 @@ def update(settings: UpdateConfig, folder: RunFolder, console: Console) -> Evalu
     """Update a run with later rows: linear maps as if fitted on all rows; intervals and scores from the latest rows.
 
     Args:
-        settings: the checked configuration.
         folder: folder of the new run.
         console: for the log and the table of scores.
 

@@ -37,7 +37,6 @@ class Outcome:
     """Result of one plan.
 
     Args:
-        plan: the plan.
         evaluation: scores on held-out rows.
         trained: complete configuration of the trained model.
         root: name of the root of the targets that is modelled; empty: the values are.

@@ -113,7 +113,6 @@ def joined_calendar(table: Table, parts: Mapping[str, str]) -> Table:
     day in text may be joined, or timestamps if there are hours.
 
     Args:
-        table: the table.
         parts: see `find_calendar_columns`.
 
     Raises:

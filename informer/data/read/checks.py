@@ -152,7 +152,6 @@ def check_cells(rows: Rows, text: Mapping[str, pd.Series], advice: str | None, r
     """Check that every value is a number of at most LARGEST.
 
     Args:
-        rows: the rows.
         text: text cells by column, indexed by line number.
         advice: what to do about empty cells; None: they are allowed.
         report: receives the problems.

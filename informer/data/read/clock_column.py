@@ -26,7 +26,6 @@ def find_clock_column(table: Table, time_col: str, excluded: Collection[str]) ->
     consecutive rows. (A column of sunrise times has one date per row.)
 
     Args:
-        table: the table.
         time_col: the column of dates.
         excluded: columns with other roles.
     """

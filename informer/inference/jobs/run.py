@@ -40,7 +40,6 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
     """Forecast one file or many.
 
     Args:
-        settings: the checked configuration.
         console: for messages.
         refit: with mode=rolling, settings of refits.
 
