@@ -283,11 +283,3 @@ class Content:
 def signed(share: float) -> str:
     """`+14.4 %` for 0.144, with the same minus sign as the page's script."""
     return signed_percent(share).replace("-", "\u2212")
-
-
-def setting_text(value: object) -> str:
-    """A configuration value as written on the command line."""
-    names = {None: "null", True: "true", False: "false"}
-    if value is None or isinstance(value, bool):
-        return names[value]
-    return f"[{','.join(map(setting_text, value))}]" if isinstance(value, list | tuple) else str(value)

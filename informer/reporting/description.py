@@ -9,7 +9,7 @@ from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import COMBINED
 from informer.checkpoint.paths import CONFIG, LOSSES
 from informer.config.conversion import flat, from_plain
-from informer.config.overrides import command_line, unquoted
+from informer.config.overrides import command_line, to_display, unquoted
 from informer.config.plain import read_saved_yaml
 from informer.data.read.frequency import Frequency
 from informer.data.read.step_words import adjective, lasting
@@ -17,7 +17,7 @@ from informer.data.read.table import name_of
 from informer.errors import counted, listed
 from informer.inference.predictor import TrainedModel
 from informer.linear.shares import Shares
-from informer.reporting.content import Content, LossCurves, setting_text
+from informer.reporting.content import Content, LossCurves
 from informer.training.saved_frame import NAME
 from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
@@ -42,7 +42,7 @@ def described(folder: Path, source: Path, model: TrainedModel) -> Content:
         columns=model.columns.targets,
         main=model.columns.main or "",
         command=command_of(facts.get("command", [])),
-        settings={key: setting_text(value) for key, value in flat(_settings(run, config)).items()},
+        settings={key: to_display(value) for key, value in flat(_settings(run, config)).items()},
     )
     versions = facts.get("versions", {})
     content.facts = {

@@ -16,9 +16,10 @@ from rich.text import Text
 from informer.checkpoint.facts import read_facts
 from informer.checkpoint.paths import CONFIG, LAST, METRICS, resolve_latest
 from informer.config.conversion import flat
+from informer.config.overrides import to_display
 from informer.config.plain import read_saved_yaml
 from informer.errors import InputError, counted, listed, printable, signed_percent
-from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone, setting_text
+from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone
 from informer.reporting.differences import HEAD, Difference, find_differences, rows_of, with_short_names
 from informer.training.tracking.mlflow_sink import ARTIFACTS, DATABASE
 
@@ -219,7 +220,7 @@ def _parsed(folder: Path) -> Run:
     scores = saved["scores"][saved["model"]]["scaled"]
     config = read_saved_yaml(folder / CONFIG)
     settings = {
-        key: setting_text(value)
+        key: to_display(value)
         for key, value in flat(config).items()
         if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
     }
