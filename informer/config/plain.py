@@ -150,6 +150,11 @@ def without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def nan_if_none(value: Any) -> float:
+    """A number saved by `without_nan`."""
+    return math.nan if value is None else float(value)
+
+
 @contextmanager
 def _refusing(path: Path, expected: str) -> Iterator[None]:
     try:

@@ -17,7 +17,7 @@ from informer.checkpoint.facts import read_facts
 from informer.checkpoint.paths import CONFIG, LAST, METRICS, resolve_latest
 from informer.config.conversion import flat
 from informer.config.overrides import to_display
-from informer.config.plain import read_saved_yaml
+from informer.config.plain import nan_if_none, read_saved_yaml
 from informer.errors import InputError, counted, listed, printable, signed_percent
 from informer.reporting.content import Content, Profile, ScoreRow, TextTable, Tone
 from informer.reporting.differences import HEAD, Difference, find_differences, rows_of, with_short_names
@@ -224,14 +224,14 @@ def _parsed(folder: Path) -> Run:
         for key, value in flat(config).items()
         if key.partition(".")[0] not in OWN_KEYS and key not in FOUND
     }
-    by_step = {metric: [_number(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
+    by_step = {metric: [nan_if_none(value) for value in scores["by_step"][metric]] for metric in ("mse", "mae")}
     data = str(read_facts(folder).get("data", {}).get("sha256", ""))
     return Run(
         folder=folder,
         name=folder.name if TIMED.match(folder.name) else f"{folder.name} ({_made_of(settings, scores['by_column'])})",
-        skill=_number(saved.get("skill")),
+        skill=nan_if_none(saved.get("skill")),
         rival=str(saved.get("best_baseline") or ""),
-        metrics={metric: _number(scores["overall"].get(metric)) for metric in SHOWN},
+        metrics={metric: nan_if_none(scores["overall"].get(metric)) for metric in SHOWN},
         by_step=by_step,
         settings=settings,
         task=(data, str(len(by_step["mse"])), str(saved.get("windows")), *scores["by_column"]),
@@ -243,10 +243,6 @@ def _made_of(settings: Mapping[str, str], columns: Iterable[str]) -> str:
     family, targets = settings["model.family"], list(columns)
     attention = [with_short_names(settings)["attn"]] if family == "informer" else []
     return ", ".join([family, *attention, targets[0] if len(targets) == 1 else counted(len(targets), "column")])
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _shown(value: float) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from informer.config.plain import nan_if_none
 from informer.errors import counted, skill_text
 from informer.inference.bootstrap import DRAWS, Interval, Winner
 from informer.metrics import METRICS, WQL
@@ -31,8 +32,8 @@ def add_scores(content: Content, metrics: Mapping[str, Any]) -> None:
     """
     model, scores = str(metrics["model"]), metrics["scores"]
     content.model = model
-    skill, rival = _number(metrics.get("skill")), metrics.get("best_baseline")
-    interval = Interval(*map(_number, metrics.get("skill_interval", (None, None))))
+    skill, rival = nan_if_none(metrics.get("skill")), metrics.get("best_baseline")
+    interval = Interval(*map(nan_if_none, metrics.get("skill_interval", (None, None))))
     winner = Winner.of(skill, interval)
     content.tone = TONES[winner]
     content.verdict = str(metrics["verdict"]) if rival is None else _verdict(metrics, winner, skill, rival)
@@ -80,7 +81,8 @@ def _ends(interval: Interval) -> str:
 
 def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
     mse, mae = (
-        {name: _numbers(scores["by_step"][metric]) for name, scores in scaled.items()} for metric in ("mse", "mae")
+        {name: [nan_if_none(value) for value in scores["by_step"][metric]] for name, scores in scaled.items()}
+        for metric in ("mse", "mae")
     )
     steps = range(1, len(mse[model]) + 1)
     return Profile(key="step", title="Error by step ahead", axis="steps ahead", labels=list(steps), mse=mse, mae=mae)
@@ -88,7 +90,10 @@ def _profile_of_steps(scaled: Mapping[str, Any], model: str) -> Profile:
 
 def _profile_of_columns(scaled: Mapping[str, Any], columns: Sequence[str]) -> Profile:
     mse, mae = (
-        {name: [_number(scores["by_column"][column][metric]) for column in columns] for name, scores in scaled.items()}
+        {
+            name: [nan_if_none(scores["by_column"][column][metric]) for column in columns]
+            for name, scores in scaled.items()
+        }
         for metric in ("mse", "mae")
     )
     return Profile(key="column", title="Error by column", axis="column", labels=list(columns), mse=mse, mae=mae)
@@ -104,16 +109,16 @@ def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: 
         hint = f"reduction of the squared error compared with {rival}{certain}"
         cards.append(Card(label="Skill", value=signed(skill), hint=hint))
     if len(columns) == 1:
-        mae = _number(saved["scores"][saved["model"]]["original"]["overall"]["mae"])
+        mae = nan_if_none(saved["scores"][saved["model"]]["original"]["overall"]["mae"])
         cards.append(Card(label="Mean absolute error", value=f"{mae:.4g}", hint=f"in units of {columns[0]}"))
     else:
         hint = "of columns scaled to variance 1 in training"
-        cards.append(Card(label="Mean squared error", value=f"{_number(overall['mse']):.4g}", hint=hint))
-    if not math.isnan(_number(overall.get("mase"))):
+        cards.append(Card(label="Mean squared error", value=f"{nan_if_none(overall['mse']):.4g}", hint=hint))
+    if not math.isnan(nan_if_none(overall.get("mase"))):
         cards.append(
             Card(
                 label="MASE",
-                value=f"{_number(overall['mase']):.3g}",
+                value=f"{nan_if_none(overall['mase']):.3g}",
                 hint="error as a multiple of the seasonal naive's on training rows",
             )
         )
@@ -126,10 +131,10 @@ def _cards(saved: Mapping[str, Any], skill: float, interval: Interval, content: 
 
 
 def _table(scores: Mapping[str, Any], model: str, units: str, rival: str | None) -> list[ScoreRow]:
-    best = _number(scores[rival][units]["overall"]["mse"]) if rival else math.nan
+    best = nan_if_none(scores[rival][units]["overall"]["mse"]) if rival else math.nan
     rows = []
     for name, by_units in scores.items():
-        overall = {metric: _number(by_units[units]["overall"].get(metric)) for metric in (*METRICS, WQL)}
+        overall = {metric: nan_if_none(by_units[units]["overall"].get(metric)) for metric in (*METRICS, WQL)}
         skill = 1.0 - overall["mse"] / best if best > 0 else math.nan
         rows.append(ScoreRow(name=name, metrics=overall, skill=skill))
     return rows
@@ -142,15 +147,7 @@ def _coverage(name: str, means: Mapping[str, Any]) -> Coverage:
     return Coverage(
         name=f"{expected:g} %",
         expected=expected,
-        overall=_number(means["overall"]["coverage"]),
-        by_step=_numbers(means["by_step"]["coverage"]),
-        by_column=[_number(column["coverage"]) for column in means["by_column"].values()],
+        overall=nan_if_none(means["overall"]["coverage"]),
+        by_step=[nan_if_none(value) for value in means["by_step"]["coverage"]],
+        by_column=[nan_if_none(column["coverage"]) for column in means["by_column"].values()],
     )
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _numbers(values: Sequence[Any]) -> list[float]:
-    return [_number(value) for value in values]

@@ -15,8 +15,8 @@ from informer.config.input_format import InputFormat
 from informer.config.lengths import WindowSizes
 from informer.config.schema import TrainConfig
 from informer.data.categories import renumbered
+from informer.data.panel import training_series
 from informer.data.read.source import Series
-from informer.data.sources import Source
 from informer.errors import InputError, counted, listed
 
 log = logging.getLogger("informer.update")
@@ -63,7 +63,12 @@ def read_rows(settings: TrainConfig, dataset: DatasetConfig, checkpoint: Checkpo
     shortest = WindowSizes(seq_len=1, label_len=0, pred_len=1)
     source = read_dataset(replace(settings, dataset=dataset), shortest, attributes_in(checkpoint))
     panel = renumbered(source.panel, source.labels, checkpoint.categories)
-    return _ordered(panel, checkpoint.series, source)
+    where = str(source.provenance.path)
+    ordered = training_series(panel, checkpoint.series, where)
+    if len(ordered) < len(panel):
+        new = [series.name for series in panel if series.name not in checkpoint.series]
+        log.warning(f"{where}: left out series that were not in training: {listed(new)}; train again to include them")
+    return ordered
 
 
 def input_dataset(
@@ -136,21 +141,3 @@ def _check_gap(old: Series, new: Series, after: int, *, fix: str | None, where: 
 
 def _of(series: Series, panel: Sequence[Series]) -> str:
     return f" ({series.name})" if len(panel) > 1 else ""
-
-
-def _ordered(panel: list[Series], names: Sequence[str], source: Source) -> list[Series]:
-    """The training series, in the order of training; warns about other series."""
-    where = source.provenance.path
-    if not names:
-        if len(panel) != 1:
-            raise InputError(f"{where}: expected one series as in training, found {len(panel)}")
-        return panel
-    by_name = {series.name: series for series in panel}
-    missing, more = [name for name in names if name not in by_name], [name for name in by_name if name not in names]
-    if missing:
-        raise InputError(
-            f"{where}: expected all series of training, found no {listed(missing)}; update with all of them"
-        )
-    if more:
-        log.warning(f"{where}: left out series that were not in training: {listed(more)}; train again to include them")
-    return [by_name[name] for name in names]

@@ -13,10 +13,11 @@ import pandas as pd
 import torch
 
 from informer.checkpoint.format import COMBINED
+from informer.data.panel import training_series
 from informer.data.read.source import Series
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
-from informer.errors import InputError, listed
+from informer.errors import InputError
 from informer.inference.predictor import TrainedModel
 from informer.linear.fold import fold
 from informer.linear.moments import Run
@@ -62,7 +63,7 @@ class Refits:
     def __init__(self, model: TrainedModel, panel: Sequence[Series], refit: Refit) -> None:
         self.model, self.every, self.count = copy(model), refit.every, 0
         self.model.model = deepcopy(model.model)
-        self._panel = with_columns(_ordered(panel, model.checkpoint.series), model.columns.inputs)
+        self._panel = with_columns(training_series(panel, model.checkpoint.series, "refit_every"), model.columns.inputs)
         self._store = build_store(
             self._panel,
             scalers=[model.scaler.of(series.name, series.values[: model.sizes.seq_len]) for series in self._panel],
@@ -111,15 +112,3 @@ class Refits:
         self.count += 1
         starts = torch.cat([torch.arange(run.first, run.stop) for run in runs]) if runs else torch.zeros(0).long()
         return Windows.of_columns(self._store, self.model.columns, starts=starts, sizes=self.model.sizes)
-
-
-def _ordered(panel: Sequence[Series], names: Sequence[str]) -> list[Series]:
-    """The training series, in the order of training."""
-    if not names:
-        if len(panel) != 1:
-            raise InputError(f"refit_every: expected one series as in training, found {len(panel)}")
-        return list(panel)
-    by_name = {series.name: series for series in panel}
-    if missing := [name for name in names if name not in by_name]:
-        raise InputError(f"refit_every: expected all series of training, found no {listed(missing)}")
-    return [by_name[name] for name in names]
