@@ -175,7 +175,7 @@ def plot_losses(
     return figure
 
 
-def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Sequence[str], place: str) -> Figure:
+def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Sequence[str], layer_name: str) -> Figure:
     """Heat maps of one layer: windows down, heads across, queries down and keys across within each.
 
     Every map has its own colour scale, up to its largest weight, which is shown above it. Colours follow the square
@@ -186,13 +186,13 @@ def plot_attention(weights: np.ndarray, *, lengths: tuple[int, int], rows: Seque
         weights: [w h rows columns]; may be coarser than `lengths`.
         lengths: number of queries and of keys, for the axes.
         rows: names of the w windows.
-        place: heading.
+        layer_name: heading.
     """
     n_windows, n_heads = weights.shape[:2]
     n_queries, n_keys = lengths
     height = float(np.clip(n_queries / n_keys, 0.4, 1.5))
     figure = Figure(figsize=(1.9 * n_heads + 0.6, (1.9 * height + 0.35) * n_windows + 0.5), layout="constrained")
-    figure.suptitle(f"{place}: {n_queries} queries, {n_keys} keys", x=0.01, ha="left", fontsize=11)
+    figure.suptitle(f"{layer_name}: {n_queries} queries, {n_keys} keys", x=0.01, ha="left", fontsize=11)
     corners = (-0.5, n_keys - 0.5, n_queries - 0.5, -0.5)
     grid = figure.subplots(n_windows, n_heads, squeeze=False, sharex=True, sharey=True)
     for window, head in product(range(n_windows), range(n_heads)):

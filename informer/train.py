@@ -63,7 +63,7 @@ def _act(settings: TrainConfig) -> None:
                 if evaluation is not None:
                     leave_row(folder.path, evaluation)
         else:
-            resume(RunFolder.of(Path(settings.resume)), console, settings, named=overridden_keys())
+            resume(RunFolder.of(Path(settings.resume)), console, settings, set_keys=overridden_keys())
     except Interrupted as interrupted:
         sys.exit(interrupted.exit_status)
 

@@ -116,7 +116,7 @@ def test_error_by_step_draws_one_line_a_forecaster_from_step_one():
 @pytest.mark.parametrize("signed", [False, True])
 def test_attention_is_a_map_for_each_window_and_head(signed):
     weights = np.random.default_rng(0).uniform(-1.0 if signed else 0.0, 0.5, size=(2, 3, 4, 5))
-    figure = plot_attention(weights, lengths=(40, 100), rows=["window 7", "window $9$"], place="encoder 1.2")
+    figure = plot_attention(weights, lengths=(40, 100), rows=["window 7", "window $9$"], layer_name="encoder 1.2")
     assert figure.get_suptitle() == "encoder 1.2: 40 queries, 100 keys"
     assert len(figure.axes) == 6
     for axes, cells in zip(figure.axes, weights.reshape(6, 4, 5), strict=True):
@@ -131,7 +131,7 @@ def test_attention_is_a_map_for_each_window_and_head(signed):
 
 
 def test_a_map_of_zeros_can_be_drawn():
-    figure = plot_attention(np.zeros((1, 1, 3, 3)), lengths=(3, 3), rows=["window"], place="decoder 1")
+    figure = plot_attention(np.zeros((1, 1, 3, 3)), lengths=(3, 3), rows=["window"], layer_name="decoder 1")
     figure.savefig(io.BytesIO(), format="png")
 
 

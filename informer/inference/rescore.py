@@ -100,6 +100,6 @@ def _draw_attention(model: ForecastModel, windows: Windows, output: Path) -> Non
     names = [f"test window {number}" for number in chosen]
     with SummaryWriter(str(output)) as writer:
         for each in attention_maps(model, windows.batch(torch.tensor(chosen))):
-            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, place=each.layer_name)
+            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, layer_name=each.layer_name)
             save_figure(figure, output / f"attention_{each.layer_name.replace(' ', '_')}.png")
             writer.add_figure(f"attention/{each.layer_name}", figure, close=False)

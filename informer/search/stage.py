@@ -78,25 +78,26 @@ def train(
 
 
 def resume(
-    folder: RunFolder, console: Console, given: TrainConfig | None = None, *, named: Collection[str] = ()
+    folder: RunFolder, console: Console, requested: TrainConfig | None = None, *, set_keys: Collection[str] = ()
 ) -> Evaluation | None:
     """Continue a run as if it had never stopped.
 
     Args:
         folder: run directory. A run that was killed before it saved anything starts from the beginning.
         console: as in `train`.
-        given: the user's configuration. Only the keys in `named` and the default data folder are used; everything else
-            comes from the run.
-        named: keys that the user has set. A data location known only from the run directory is checked by `find_again`.
+        requested: the user's configuration. Only the keys in `set_keys` and the default data folder are used;
+            everything else comes from the run.
+        set_keys: keys that the user has set. A data location known only from the run directory is checked, see
+            `find_again`.
 
     Returns:
-        The test scores; None if the run is finished and `named` does not change its length.
+        The test scores; None if the run is finished and `set_keys` does not change its length.
 
     Raises:
         InputError: a mistake of the user, for example data that have changed since the run started.
         Interrupted: as in `train`.
     """
-    if folder.is_finished and not set(LENGTH) & set(named):
+    if folder.is_finished and not set(LENGTH) & set(set_keys):
         say(
             console,
             f"{folder.path} is finished: nothing to resume; see its metrics.json, or train longer: "
@@ -105,9 +106,9 @@ def resume(
         return None
     with folder.claimed("resume"):
         folder.check_files()
-        last, given = folder.last(), given or TrainConfig()
-        settings = settings_to_resume(folder, last, given, named)
-        cache = nullcontext(settings.dataset) if "data_dir" in named else own_cache(settings.dataset, folder.path)
+        last, requested = folder.last(), requested or TrainConfig()
+        settings = settings_to_resume(folder, last, requested, set_keys)
+        cache = nullcontext(settings.dataset) if "data_dir" in set_keys else own_cache(settings.dataset, folder.path)
         with cache as dataset:
             settings = replace(settings, dataset=dataset)
             recorded = None if last is None else attributes_in(last)
@@ -116,14 +117,14 @@ def resume(
 
 
 def settings_to_resume(
-    folder: RunFolder, last: Checkpoint | None, given: TrainConfig, named: Collection[str]
+    folder: RunFolder, last: Checkpoint | None, requested: TrainConfig, set_keys: Collection[str]
 ) -> TrainConfig:
     """The configuration of a stopped run, with the user's changes and the location of its data.
 
     Args:
         folder: run directory.
         last: the last saved state, or None.
-        given, named: see `resume`.
+        requested, set_keys: see `resume`.
 
     Raises:
         InputError: files of the run are damaged or belong to another run, or its data are missing.
@@ -132,20 +133,20 @@ def settings_to_resume(
     if last is not None:
         folder.check_own(settings, last, LAST)
         check_training(last.training or {})
-    if set(LENGTH) & set(named):
-        settings = extended(settings, given, named)
+    if set(LENGTH) & set(set_keys):
+        settings = extended(settings, requested, set_keys)
         check_goes_on(settings, last)
-    if "device" in named:
-        settings = replace(settings, device=given.device)
-    if "init_from" in named:
-        settings = replace(settings, init_from=given.init_from)
+    if "device" in set_keys:
+        settings = replace(settings, device=requested.device)
+    if "init_from" in set_keys:
+        settings = replace(settings, init_from=requested.init_from)
     elif settings.init_from is not None and last is None:
         raise InputError(
             f"resume={folder.path}: the run has saved nothing yet and begins with the weights of another; "
             "name them again: init_from=RUN"
         )
     keys = ("path", "attributes", "cache_dir")
-    locations = {key: getattr(given.dataset, key) for key in keys if f"dataset.{key}" in named}
+    locations = {key: getattr(requested.dataset, key) for key in keys if f"dataset.{key}" in set_keys}
     if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in locations:
         raise InputError(
             f"resume={folder.path}: the run has saved nothing yet, so also no attributes of its series; name their "
@@ -154,8 +155,8 @@ def settings_to_resume(
     dataset, data_dir = find_again(
         replace(settings.dataset, **locations),
         folder.recorded(last),
-        named=given.data_dir if "data_dir" in named else None,
-        default=given.data_dir,
+        named=requested.data_dir if "data_dir" in set_keys else None,
+        default=requested.data_dir,
         can_differ=False,
     )
     return replace(settings, dataset=dataset, data_dir=data_dir)

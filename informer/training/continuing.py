@@ -19,21 +19,21 @@ from informer.training.signals import Interrupted
 log = logging.getLogger(__name__)
 
 
-def extended(settings: TrainConfig, given: TrainConfig, named: Collection[str]) -> TrainConfig:
+def extended(settings: TrainConfig, requested: TrainConfig, set_keys: Collection[str]) -> TrainConfig:
     """The configuration of a run with new values of the keys in `LENGTH`.
 
     Args:
         settings: saved configuration of the run.
-        given: configuration with the new values.
-        named: keys that the user set.
+        requested: configuration with the new values.
+        set_keys: keys that the user set.
 
     Raises:
         InputError: a value out of range, or the run's search is not finished.
     """
     if settings.search:
         raise InputError("resume: the search of model=auto is not finished; continue it first, without other keys")
-    names = [key.partition(".")[2] for key in LENGTH if key in named]
-    trainer = replace(settings.trainer, **{name: getattr(given.trainer, name) for name in names})
+    names = [key.partition(".")[2] for key in LENGTH if key in set_keys]
+    trainer = replace(settings.trainer, **{name: getattr(requested.trainer, name) for name in names})
     return check(replace(settings, trainer=trainer))
 
 

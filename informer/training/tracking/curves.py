@@ -50,7 +50,7 @@ def track_epoch(
         window = data.val.batch(torch.tensor([len(data.val) // 2]))
         for each in attention_maps(model, window):
             names = ["validation window"]
-            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, place=each.layer_name)
+            figure = plot_attention(each.weights.numpy(), lengths=each.lengths, rows=names, layer_name=each.layer_name)
             tracker.figure(f"attention/{each.layer_name}", figure, epoch)
 
 
