@@ -57,6 +57,12 @@ def test_files_and_functions_are_short() -> None:
     assert excepted == set(EXCEPTIONS)
 
 
+def test_scripts_are_short() -> None:
+    """Red when a script has more lines than a file of the package may have."""
+    lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "scripts").glob("*.py")}
+    assert {name: n for name, n in lines.items() if n > MOST_FILE_LINES} == {}
+
+
 def test_the_count_is_right() -> None:
     """Red if a keyword, a starred parameter or a function within another is not counted."""
     code = "class A:\n    def f(self, a, /, b, *c, d, **e):\n        async def g(x): ...\n"
