@@ -233,7 +233,7 @@ class Errors:
         loss = to_float64(total) / n
         self.scaled.add_pinball(loss, standard)
         # differences in the data's units are a multiple of those of `Units.standard`
-        factor = (units.scale if units.plain is None else units.plain)[:, None]
+        factor = (units.scale if units.untransformed_scale is None else units.untransformed_scale)[:, None]
         self.original.add_pinball(loss.to(factor.device) * factor, units.original(actual))
 
 

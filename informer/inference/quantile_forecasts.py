@@ -73,7 +73,7 @@ def calibrated_quantiles(
     percents = [round(abs(200 * level - 100), 4) for level in levels]
     intervals = {percent: int(percent) for percent in percents if percent}
     if calibration is None or any(
-        percent != level or not calibration.holds(level) for percent, level in intervals.items()
+        percent != level or not calibration.supports(level) for percent, level in intervals.items()
     ):
         return None
     steps, unit = forecast.shape[1], calibration.unit(history).to(forecast)

@@ -100,7 +100,9 @@ def test_roots_are_squared_before_they_are_scored(drawn: tuple[Tensor, Tensor]) 
     """Red if losses in either units are those of the roots."""
     actual, quantiles = drawn
     ones = torch.ones(9, 2, dtype=torch.float64)
-    units = Units(3 * ones, 1.5 * ones, power=0.5 * ones, plain=torch.tensor([4.0, 7.0]).double().expand(9, -1))
+    units = Units(
+        3 * ones, 1.5 * ones, power=0.5 * ones, untransformed_scale=torch.tensor([4.0, 7.0]).double().expand(9, -1)
+    )
     errors = added(errors_of(2), actual, quantiles, units)
 
     def squared(roots: np.ndarray) -> np.ndarray:
