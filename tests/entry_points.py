@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 from unittest.mock import patch
 
+from onnx_registry import registry_once
 from shape_checks import switched
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,6 +59,8 @@ def call_export(*arguments: str) -> Outcome:
     """`call("export", ...)` with the warnings of torch's converters, about code of their own, as warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
+        if "format=onnx" in arguments:
+            registry_once()
         return call("export", *arguments)
 
 

@@ -32,7 +32,8 @@ def exported(attn: nn.Module, inputs: tuple[Tensor, ...]) -> nn.Module:
 def difference(transform: Callable[..., nn.Module], name: str, causal: bool) -> float:
     """Largest difference of outputs and input gradients from the eager mechanism."""
     torch.manual_seed(0)
-    attn = build_attention(name, AttentionSpec(N_HEADS, D_HEAD, LENGTH, LENGTH, causal)).double().eval()
+    rounds = {"n_hashes": 2} if name == "reformer" else {}  # the least that overlap; each takes a second to trace
+    attn = build_attention(name, AttentionSpec(N_HEADS, D_HEAD, LENGTH, LENGTH, causal), **rounds).double().eval()
     inputs = tuple(torch.randn(2, N_HEADS, LENGTH, D_HEAD, dtype=torch.float64, requires_grad=True) for _ in "qkv")
     pairs = []
     for module in (attn, transform(attn, inputs)):

@@ -33,9 +33,8 @@ def differences() -> dict[str, float | str]:
     programs = [*attention_names(), *VARIANTS]
     cases = [*(f"torch_export:{name}" for name in programs), *(f"onnx:{name}" for name in CONVERTED)]
     command = [sys.executable, str(Path(__file__).with_name("graphs_of_models.py")), *cases]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True, stdout=subprocess.PIPE, text=True
-    )
+    own = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    done = subprocess.run(command, env=os.environ | own, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 
