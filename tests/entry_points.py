@@ -29,10 +29,13 @@ SMALL = [
     "dataset.split.val=50",
     "dataset.split.test=70",
     "non_negative=none",
-    "trainer.tracker=[csv]",
+    "trainer.tracker=[]",
 ]
-"""A run of seconds on any series of 320 rows; its forecasts are what the network gives. No pictures of epochs, which
-would take as long as the training."""
+"""A run of half a second on any series of 320 rows; its forecasts are what the network gives. No losses and curves of
+epochs, whose tables and pictures would take as long as the training."""
+
+CSV = "trainer.tracker=[csv]"
+"""After `SMALL`: with losses and curves, as tables and a picture."""
 
 TENSORBOARD = "trainer.tracker=[tensorboard]"
 """After `SMALL`: curves and pictures as in a run of the command line."""

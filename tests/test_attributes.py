@@ -21,7 +21,7 @@ ROWS = 140
 SETTINGS = [
     "dataset=csv", "dataset.series_col=store", "model=tiny", "attn=full", "model.d_model=8", "model.encoder_stacks=[1]",
     "targets=[sales]", "seq_len=10", "label_len=5", "pred_len=5", "trainer.max_epochs=1", "trainer.batch_size=32",
-    "non_negative=none", "dataset.categorical=[level]",
+    "non_negative=none", "trainer.tracker=[]", "dataset.categorical=[level]",
 ]  # fmt: skip
 OWN = [*SETTINGS, "dataset.path=rows.csv", "dataset.attributes=stores.csv"]
 MERGED = [*SETTINGS, "dataset.path=merged.csv", "dataset.static_covariates=[region,size,level]"]
@@ -186,7 +186,7 @@ def test_tables_in_memory(here: Path) -> None:
     frame, table = rows(list(STORES)), attributes()
     settings: dict[str, Any] = dict(word.split("=", 1) for word in SETTINGS)
     listed = {name: json.loads(settings[name].replace("[", '["').replace("]", '"]')) for name in ("targets",)}
-    settings |= listed | {"dataset.categorical": ["level"], "model.encoder_stacks": [1]}
+    settings |= listed | {"dataset.categorical": ["level"], "model.encoder_stacks": [1], "trainer.tracker": []}
     del settings["dataset"]
     for given in (table, table.assign(level=table["level"].astype(str)), "stores.csv"):
         model = Forecaster.fit(frame, attributes=given, **settings)

@@ -17,6 +17,7 @@ RUN = [
     "dataset=csv", "dataset.path=shops.csv", "dataset.series_col=shop", "attn=full", "model=tiny", "model.d_model=16",
     "model.encoder_stacks=[1]", "seq_len=14", "label_len=7", "pred_len=7", "targets=[sales]", "optim.lr=1e-2",
     "trainer.max_epochs=3", "past_covariates=[weather]", "future_covariates=[promo]", "dataset.categorical=[status]",
+    "trainer.tracker=[]",
 ]  # fmt: skip
 RISE = {"none": 0.0, "flyer": 10.0, "tv": 25.0}
 

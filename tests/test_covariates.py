@@ -13,6 +13,7 @@ from informer.errors import InputError
 RUN = [
     "dataset=csv", "dataset.path=driven.csv", "attn=full", "model=tiny", "model.d_model=16", "model.encoder_stacks=[1]",
     "seq_len=12", "label_len=6", "pred_len=6", "optim.lr=1e-2", "trainer.max_epochs=2", "targets=[load]",
+    "trainer.tracker=[]",
 ]  # fmt: skip
 
 

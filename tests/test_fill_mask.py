@@ -19,7 +19,15 @@ from informer.inference.predictor import TrainedModel
 from informer.inference.trained_data import trained_data
 from informer.models.base import model_forecast
 
-RUN = ["dataset=csv", "seq_len=24", "label_len=12", "pred_len=6", "seed=1", "non_negative=none"]
+RUN = [
+    "dataset=csv",
+    "seq_len=24",
+    "label_len=12",
+    "pred_len=6",
+    "seed=1",
+    "non_negative=none",
+    "trainer.tracker=[csv]",
+]
 TINY = ["model=tiny", "model.instance_norm=true", "attn=full", "trainer.max_epochs=2", "trainer.max_steps=6"]
 MASK = "dataset.fill=mask"
 

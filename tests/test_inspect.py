@@ -10,7 +10,7 @@ from entry_points import Outcome, call
 
 from informer.runtime import resource
 
-QUICK = ["model=tiny", "trainer.max_steps=1", "run_dir=run"]
+QUICK = ["model=tiny", "trainer.max_steps=1", "trainer.tracker=[]", "run_dir=run"]
 ROWS = 400
 
 

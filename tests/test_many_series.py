@@ -15,7 +15,10 @@ from informer.inference.predictor import TrainedModel
 from informer.inference.tested_forecasts import figure_on_test_part
 from informer.inference.trained_data import trained_data
 
-RUN = ["dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3"]
+RUN = [
+    "dataset=csv", "model=tiny", "attn=full", "seq_len=24", "label_len=11", "pred_len=6", "trainer.max_steps=3",
+    "trainer.tracker=[]",
+]  # fmt: skip
 SCALES = {"north": 1.0, "south": 1000.0, "west": 30.0}
 
 

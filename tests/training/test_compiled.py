@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from entry_points import ROOT, SMALL, call
+from entry_points import CSV, ROOT, SMALL, call
 
 ONE_LAYER = [
     "dataset=sample",
     *SMALL,
+    CSV,
     "attn=full",
     "model.encoder_stacks=[1]",
     "model.dropout=0",  # compiled dropout draws other numbers

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from entry_points import SMALL, call
+from entry_points import CSV, SMALL, call
 
 from informer import checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.training.optim import GuardedAdam
 
-SAMPLE = ["dataset=sample", *SMALL, "run_dir=run"]
+SAMPLE = ["dataset=sample", *SMALL, CSV, "run_dir=run"]
 
 
 def watch(monkeypatch: pytest.MonkeyPatch, name: str, read: object) -> list[float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from entry_points import SMALL, Trained, call, launch
+from entry_points import CSV, SMALL, Trained, call, launch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import backend_context, plugin_data_pb2
 
@@ -30,7 +30,7 @@ from informer.training.tracking.loss_table import LossTable, note_of, units_of
 needs_mlflow = pytest.mark.skipif(
     importlib.util.find_spec("mlflow") is None, reason="needs mlflow (pip install 'informer[mlflow]')"
 )
-TRAIN = ["dataset=sample", *SMALL, "trainer.max_epochs=2"]
+TRAIN = ["dataset=sample", *SMALL, CSV, "trainer.max_epochs=2"]
 Points = list[tuple[str, int, float]]
 
 
