@@ -71,7 +71,7 @@ def _blocks(
     runs = joined([], [run for split in splits for run in runs_of(split)])
     for block, fitted in _fits(fit, strengths, folds(runs, n_blocks, data.sizes.pred_len), data):
         fold(fitted, scratch)
-        held_out, fitted_on = (data.train.at(torch.from_numpy(starts_of(runs))) for runs in (block.held, block.fitted))
+        held_out, fitted_on = (data.train.at(torch.from_numpy(starts_of(part))) for part in (block.held, block.fitted))
         yield scratch, held_out, fitted_on
 
 

@@ -5,6 +5,7 @@ blocks, and what lowers these errors on every block, fitted to the errors on the
 """
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import compress
@@ -78,7 +79,7 @@ def choose(blocks: Iterable[tuple[Linear, Windows]], season: int, cycles: Sequen
         season: rows of a season.
         cycles: calendar cycles that the maps know.
     """
-    samples, maps, scratch = [], None, None
+    samples, scratch = list[_Sample](), None
     for maps, windows in blocks:
         if scratch is None:
             names = [name for name in VARY_WITH if name not in HARMONICS or name in cycles]
@@ -126,7 +127,7 @@ class _Sample:
     @classmethod
     def of(cls, maps: Linear, varying: VaryingMaps, windows: Windows) -> "_Sample":
         """Of evenly spaced windows; an error that is not known counts as zero."""
-        columns = len(maps.positions)
+        columns, maps = len(maps.positions), deepcopy(maps).to(windows.store.values.device)
         most = max(min(MOST_ROWS, MOST_VALUES // windows.sizes.pred_len) // columns, 2)
         parts = []
         for batch in windows.thinned(most).batches(BATCH):
@@ -135,7 +136,7 @@ class _Sample:
             history, date = history[:, :, list(maps.positions)], maps.date(batch.enc_mark[:, -1])
             errors = (batch.target - model_output(maps, batch)).nan_to_num(0.0).transpose(1, 2)
             parts.append((varying.inputs(history), varying.states(history, date), errors))
-        return cls(*(torch.cat(tensors).flatten(0, 1) for tensors in zip(*parts, strict=True)))
+        return cls(*(torch.cat(tensors).flatten(0, 1).cpu() for tensors in zip(*parts, strict=True)))
 
     def products(self, varying: VaryingMaps) -> _Products:
         """Sums of products, with the states in the units of `varying`."""
