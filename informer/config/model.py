@@ -115,7 +115,7 @@ class ModelConfig:
     fitted."""
 
     varying: list[str] = field(default_factory=list)
-    """What the weights of linear maps vary with, see `informer.models.varying`; chosen by model=auto."""
+    """What the weights of linear maps vary with, see `informer.layers.varying`; chosen by model=auto."""
     varying_penalty: float = 1.0
     """Ridge penalty of these weights, relative to the sum of squares of their input."""
 

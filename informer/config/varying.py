@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import inf
 
 VARY_WITH = ("day", "week", "year", "spread", "season", "last")
-"""Allowed values; see `informer.models.varying`."""
+"""Allowed values; see `informer.layers.varying`."""
 
 
 def varying_problems(names: Sequence[str], penalty: float, *, has_maps: bool) -> list[str]:

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from informer.config.varying import VARY_WITH
 from informer.data.windows import Windows
+from informer.layers.varying import VaryingMaps
 from informer.linear.select import LEAST_GAIN_OF_INPUT, SURE_OF_INPUT
 from informer.models.base import model_output
 from informer.models.linear import FIRST_PAIRS, HARMONICS, Linear
-from informer.models.varying import VaryingMaps
 from informer.runtime import one_blas_thread
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from informer.config.model import MOST_ROWS, ModelConfig
 from informer.errors import InputError
+from informer.layers.varying import VaryingMaps
 from informer.models.base import Attentions, ForecastModel, ModelDims
-from informer.models.varying import VaryingMaps
 from informer.ops.gaps import unmasked
 
 HARMONICS = {"day": 6, "week": 3, "year": 2}
@@ -85,7 +85,7 @@ class Linear(ForecastModel):
     of day, week and year at the window's last row. `recent` contains the last rows of all numeric columns minus their
     means over the window. If covariates, categories or holidays are known over the horizon, their effects, effects^T
     known, are subtracted from the history and added to the forecast; each code of a category has a row of `effects`.
-    Weights that vary with the window may add to the forecast, see `informer.models.varying`.
+    Weights that vary with the window may add to the forecast, see `informer.layers.varying`.
 
     With several series there is one map per series and column; map 0 is shared and used for series that training did
     not contain. Weights are zero until they are fitted. A missing value is replaced by the last observed one

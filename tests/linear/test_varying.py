@@ -20,12 +20,12 @@ from informer.config.varying import VARY_WITH
 from informer.data.calendar import calendar_marks, mark_sizes
 from informer.data.read.frequency import Frequency
 from informer.data.windows import Store, Windows
+from informer.layers.varying import VaryingMaps
 from informer.linear import varying
 from informer.linear.features import OriginFeatures, cycle_turns
 from informer.linear.shares import Shares, apply
 from informer.models.base import ModelDims, model_output
 from informer.models.linear import FIRST_PAIRS, Linear, LinearModelConfig
-from informer.models.varying import VaryingMaps
 from informer.runtime import resource
 
 HOURLY = Frequency.parse("h")
