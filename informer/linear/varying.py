@@ -1,7 +1,7 @@
 """Fit of maps whose weights vary with the state of the window, to the errors of the other linear maps.
 
 What they vary with is chosen by forward selection: each block of rows is forecast by maps that were fitted on the other
-blocks, and what lowers these errors on every block, fitted to the errors on the others, is used.
+blocks, and what lowers these errors by more than its standard error, fitted to the errors on other blocks, is used.
 """
 
 from collections.abc import Iterable, Sequence
@@ -127,7 +127,8 @@ class _Sample:
     @classmethod
     def of(cls, maps: Linear, varying: VaryingMaps, windows: Windows) -> "_Sample":
         """Of evenly spaced windows; an error that is not known counts as zero."""
-        columns, maps = len(maps.positions), deepcopy(maps).to(windows.store.values.device)
+        columns, device = len(maps.positions), windows.store.values.device
+        maps = maps if maps.own.device == device else deepcopy(maps).to(device)
         most = max(min(MOST_ROWS, MOST_VALUES // windows.sizes.pred_len) // columns, 2)
         parts = []
         for batch in windows.thinned(most).batches(BATCH):

@@ -19,7 +19,7 @@ from typing import final
 from informer.config.schema import TrainConfig
 from informer.errors import counted
 from informer.linear.fit import BLOCKS
-from informer.models.linear import LinearModelConfig
+from informer.models.linear import maps_config
 from informer.search.budget import Budget
 from informer.search.engines import Local, TrialEngine
 from informer.search.record import Record, Trial
@@ -159,13 +159,7 @@ class Search:
         trainer = replace(still.trainer, max_epochs=1, max_steps=0)
         if self.settings.loss.quantiles:  # the linear family has no quantiles: use a network that is not trained
             return replace(still, trainer=trainer)
-        maps = LinearModelConfig(
-            embed=still.model.marks,
-            maps=trial.maps,
-            floor=still.model.floor,
-            varying=still.model.varying,
-            varying_penalty=still.model.varying_penalty,
-        )
+        maps = replace(maps_config(still.model), embed=still.model.marks, floor=still.model.floor)
         return replace(still, model=maps, trainer=replace(trainer, refit=self.settings.trainer.refit))
 
     def _room(self, trial: Trial) -> float:
