@@ -344,7 +344,7 @@ def test_a_run_directory_is_not_written_over(folder: Path, trained: Trained, tre
 
 def test_a_failed_run_leaves_latest_alone(folder: Path) -> None:
     (folder / "runs" / "older").mkdir(parents=True)
-    (folder / "runs" / "latest").symlink_to("older", target_is_directory=True)
+    (folder / "runs" / "latest").write_text("older\n")
     refused(call("train", *TRAIN, "optim.lr=1e30", "run_dir=runs/new"), "training loss is", "lower optim.lr")
     assert (folder / "runs" / "latest").read_text() == "older\n"
 

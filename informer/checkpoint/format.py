@@ -13,15 +13,16 @@ from torch import Tensor
 from informer.checkpoint import safe_load as archive
 from informer.checkpoint.digest import content_digest
 from informer.checkpoint.facts import read_facts
-from informer.checkpoint.migrations import FIRST_WITH_DIGEST, FORMAT, format_of, to_today
 from informer.checkpoint.paths import FACTS, locate, resolve_latest
 from informer.config.calendar import Calendar
 from informer.config.conversion import model_of, node_of
 from informer.config.dataset import DatasetConfig, without_location
 from informer.config.plain import check_plain
-from informer.config.renames import renamed_keys, renamed_weights
 from informer.errors import InputError
 from informer.files import write_atomic
+
+FORMAT = 3
+"""Format of the files; it increases whenever an older reader would misread them."""
 
 READ_DIRECTLY: dict[str, dict[tuple[str, ...], Any]] = {
     "config": {
@@ -103,7 +104,7 @@ class Checkpoint:
     @property
     def series(self) -> list[str]:
         """Names of the training series, in the order of their numbers; empty for a single series."""
-        return self.data.get(NAMES, [])  # older files do not contain them
+        return self.data.get(NAMES, [])
 
     @property
     def categories(self) -> dict[str, list[str]]:
@@ -112,7 +113,7 @@ class Checkpoint:
 
     @property
     def static_covariates(self) -> list[str]:
-        """Inputs that are constant within a series; empty for older files."""
+        """Inputs that are constant within a series."""
         return self.data.get(STATIC, [])
 
     @property
@@ -133,7 +134,7 @@ class Checkpoint:
     @property
     def quantiles(self) -> list[float]:
         """Quantile levels that the network forecasts; empty for point forecasts."""
-        return self.config["loss"].get("quantiles", [])  # files written before quantiles existed lack the entry
+        return self.config["loss"].get("quantiles", [])
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -182,19 +183,19 @@ def load(path: Path) -> Checkpoint:
     content = _content(path)
     checkpoint = from_content(content, path)
     if of_run:
-        _check_own(path, content.get("digest"))
+        _check_own(path, content["digest"])
     return checkpoint
 
 
-def saved_digest(path: Path) -> str | None:
-    """Digest stored in a checkpoint file, compared with the content; None in files older than the digest.
+def saved_digest(path: Path) -> str:
+    """Digest stored in a checkpoint file, compared with the content.
 
     Raises:
         InputError: see `load`.
     """
     content = _content(path)
     _check_digest(content, path)
-    return content.get("digest")
+    return str(content["digest"])
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -206,8 +207,8 @@ def _content(path: Path) -> dict[str, Any]:
     return content
 
 
-def _check_own(path: Path, digest: str | None) -> None:
-    """Compare a file of a run directory with the digest in its run.json; older runs have none."""
+def _check_own(path: Path, digest: str) -> None:
+    """Compare a file of a run directory with the digest in its run.json, which a running run does not contain yet."""
     noted = read_facts(path.parent).get("digests", {}).get(path.name)
     if noted is not None and noted != digest:
         raise InputError(
@@ -217,7 +218,7 @@ def _check_own(path: Path, digest: str | None) -> None:
 
 
 def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
-    """Build a checkpoint from the content of a file of any format, checked for damage and types.
+    """Build a checkpoint from the content of a file, checked for damage and types.
 
     The configuration is only data: it must not name code or refer to anything outside itself.
 
@@ -226,7 +227,7 @@ def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
             configuration that is not plain data.
     """
     _check_digest(content, path)
-    entries = {name: value for name, value in to_today(content, path).items() if name not in ("format", "digest")}
+    entries = {name: value for name, value in content.items() if name not in ("format", "digest")}
     expected = get_type_hints(Checkpoint)
     if set(entries) != set(expected):
         names = sorted(map(str, entries))
@@ -236,14 +237,13 @@ def from_content(content: dict[str, Any], path: Path) -> Checkpoint:
     for entry, required in READ_DIRECTLY.items():
         inside = {".".join((entry, *keys)): (_inside(entries[entry], keys), hint) for keys, hint in required.items()}
         _check_types(path, inside)
-    renamed = {"config": renamed_keys(entries["config"]), "weights": renamed_weights(entries["weights"])}
-    return Checkpoint(**entries | renamed | {"val_loss": float(entries["val_loss"])})
+    return Checkpoint(**entries | {"val_loss": float(entries["val_loss"])})
 
 
 def _check_digest(content: dict[str, Any], path: Path) -> None:
-    """Raise InputError if the content differs from what was written; the first formats have no digest."""
-    if format_of(content, path) < FIRST_WITH_DIGEST:
-        return
+    """Raise InputError if the file has another format, or its content differs from what was written."""
+    if type(content["format"]) is not int or content["format"] != FORMAT:
+        raise InputError(f"checkpoint: {path} has another format than {FORMAT}; train again or use a matching version")
     try:
         is_whole = content_digest({key: x for key, x in content.items() if key != "digest"}) == content.get("digest")
     except (TypeError, ValueError):  # types that are never written

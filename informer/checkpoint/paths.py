@@ -31,16 +31,14 @@ FILES = (
 
 LATEST = "latest"
 """Text file among the runs that contains the name of the newest one. It is not a link, because TensorBoard follows
-links and would show the run twice; links of older versions can still be read."""
+links and would show the run twice."""
 
 _LONGEST_NAME = 255
 
 
 def named_run(path: Path) -> str | None:
-    """The run named by a file `latest` or by a link of an older version; None if it is something else."""
-    if path.is_symlink():
-        return str(path.readlink())
-    if not path.is_file():
+    """The run named by a file `latest`; None if it is something else."""
+    if path.is_symlink() or not path.is_file():
         return None
     with path.open("rb") as file:
         content = file.read(_LONGEST_NAME + 2)
@@ -63,7 +61,7 @@ def resolve_latest(path: str | Path) -> Path:
     """Replace `latest` in a path by the run it names and expand `~`."""
     path = expanded(path)
     for ancestor in (path, *path.parents):
-        if ancestor.name == LATEST and not ancestor.is_symlink() and (name := named_run(ancestor)) is not None:
+        if ancestor.name == LATEST and (name := named_run(ancestor)) is not None:
             return ancestor.with_name(name) / path.relative_to(ancestor)
     return path
 

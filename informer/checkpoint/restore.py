@@ -5,7 +5,6 @@ only then is it built with memory.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -180,12 +179,6 @@ def _category_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     return problems
 
 
-def fits_dims(checkpoint: Checkpoint, dims: ModelDims) -> bool:
-    """Whether the network fits data of these sizes; sizes that older files do not contain are not compared."""
-    later = {name: () for name in ("regressors", "holidays", "known_codes") if name not in checkpoint.dims}
-    return dims_in(checkpoint) == replace(dims, **later)  # type: ignore[arg-type]
-
-
 def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
     Frequency.parse(checkpoint.frequency)
     scaler = PanelScaler.from_state(checkpoint.scaler)
@@ -229,7 +222,7 @@ def _column_problems(checkpoint: Checkpoint, dims: ModelDims) -> list[str]:
             ("targets", list(dims.targets), checkpoint.targets),
             ("known over the horizon", known_columns, (*checkpoint.future_covariates, *static)),
         )
-        # positions are empty in older and imported files
+        # positions are empty in imported files
         if positions and positions != (expected := [checkpoint.inputs.index(name) for name in names])
     ]
 

@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Container, Mapping, Sequence
 from string import Template
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -27,8 +27,7 @@ from informer.config.arguments import literal_path
 from informer.config.messages import explained, one_line
 from informer.config.overrides import overrides_of, to_hydra
 from informer.config.plain import escaped
-from informer.config.renames import rename_composed, renamed_overrides
-from informer.console import main_console, refuse, refuse_os_error, say, writable_output
+from informer.console import refuse, refuse_os_error, writable_output
 from informer.errors import InputError, ReportError, is_out_of_memory
 from informer.runtime import resource
 from informer.start import EXIT_INTERRUPTED, end_quietly, interrupt
@@ -52,9 +51,6 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
         acting = True
         # handled here: Hydra would add a line of its own to a failed job and still run the jobs after it
         try:
-            notices = _rename(composed, overridden_keys())
-            for notice in notices:
-                say(main_console(), notice)
             action(conversion.to_typed(composed))
         except ReportError as error:
             refuse(*(_job() + line for line in error.lines))
@@ -90,10 +86,8 @@ def run_command(name: str, action: Callable[[Any], object]) -> None:
 
 
 def _overrides(name: str, *, is_sweep: bool) -> list[str]:
-    """The command line for Hydra: old keys renamed, text quoted."""
-    arguments, notices = renamed_overrides(sys.argv[1:])
-    for notice in notices:
-        say(main_console(), notice)
+    """The command line for Hydra, with text quoted."""
+    arguments = sys.argv[1:]
     check_groups(name, arguments)
     texts = conversion.text_keys(name)
     literal = (literal_path(argument, texts, is_sweep=is_sweep) for argument in arguments)
@@ -112,25 +106,13 @@ def compose(name: str, settings: Mapping[str, Any]) -> Any:
         InputError: unknown key, or value out of range.
     """
     conversion.register()
-    overrides, notices = renamed_overrides(list(overrides_of(settings)))
-    for notice in notices:
-        log.warning(notice)
+    overrides = list(overrides_of(settings))
     check_groups(name, overrides)
     try:
         with hydra.initialize_config_dir(str(resource("conf").resolve()), version_base="1.3"):
             return conversion.to_typed(hydra.compose(name, overrides=overrides))
     except (HydraException, OmegaConfBaseException) as error:
         raise InputError(explained(name, error)) from error
-
-
-def _rename(composed: Any, given: Container[str]) -> list[str]:
-    """Replace old keys, which can only come from the user's files; returns a notice for each."""
-    renamed, notices = rename_composed(cast(dict[str, Any], OmegaConf.to_container(composed)), given)
-    if notices:
-        with open_dict(composed):
-            for key in [key for key in composed if composed[key] != renamed[key]]:
-                composed[key] = renamed[key]
-    return notices
 
 
 def _quoted(argument: str, texts: Container[str]) -> str:

@@ -23,7 +23,6 @@ from informer.config.families import config_class, family_of
 from informer.config.forecast import ForecastConfig
 from informer.config.model import ModelConfig
 from informer.config.plain import check_plain, escaped
-from informer.config.renames import renamed_keys
 from informer.config.reports import CompareConfig, ReportConfig, ScoreConfig
 from informer.config.schema import TrainConfig, check
 from informer.config.serving import ServeConfig
@@ -70,9 +69,7 @@ def _train_node() -> Any:
 
 def to_typed(composed: Any) -> Any:
     """A composed DictConfig as its dataclass, checked; keys added with `+key=` are refused."""
-    plain = OmegaConf.create(
-        escaped(renamed_keys(cast(dict[str, Any], OmegaConf.to_container(composed, resolve=True))))
-    )
+    plain = OmegaConf.create(escaped(OmegaConf.to_container(composed, resolve=True)))
     schema = cast(type, OmegaConf.get_type(composed))
     strict = _node(TrainConfig, config_class(family_of(plain.model))) if schema is Composed else _node(schema)
     unresolved = flat(OmegaConf.to_container(composed))
@@ -118,7 +115,7 @@ RECORDED = ("run_dir", "resume", "data_dir")
 
 
 def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
-    """The inverse of `to_plain`, checked; also reads saved configurations with old names of keys.
+    """The inverse of `to_plain`, checked.
 
     The configuration may come from an untrusted source, so none of its paths is used; `informer.data.recorded` finds
     the data.
@@ -127,7 +124,7 @@ def from_plain(plain: Mapping[str, Any]) -> TrainConfig:
         InputError: unknown keys, values out of range, references, or names of code.
     """
     check_plain(plain, SAVED)
-    settings = {key: value for key, value in renamed_keys(plain).items() if key not in RECORDED}
+    settings = {key: value for key, value in plain.items() if key not in RECORDED}
     if isinstance(settings.get("dataset"), Mapping):
         settings["dataset"] = without_location(settings["dataset"])
     model = config_class(family_of(settings.get("model")))

@@ -70,7 +70,6 @@ class Reader:
             )
         )
         self._time_col: str = checkpoint.data["time_col"]
-        # older files do not record it
         self._time_format: str | None = checkpoint.data.get("time_format")
         # decimal and thousands marks of the training data, for ambiguous numbers
         self._number_marks: list[str] | None = checkpoint.data.get("marks")

@@ -10,7 +10,7 @@ import torch
 
 from informer.build import build_data, dims_of
 from informer.checkpoint.format import Checkpoint
-from informer.checkpoint.restore import attributes_in, dims_in, fits_dims
+from informer.checkpoint.restore import attributes_in, dims_in
 from informer.config.commands import EvalDataset
 from informer.config.conversion import from_plain
 from informer.data.categories import Trained
@@ -60,7 +60,7 @@ def trained_data(
         )
         data = build_data(settings, device, scaler, trained=trained_on)
         path = data.provenance.path
-        if not fits_dims(checkpoint, dims_of(data)) or data.frequency != Frequency.parse(checkpoint.frequency):
+        if dims_in(checkpoint) != dims_of(data) or data.frequency != Frequency.parse(checkpoint.frequency):
             raise InputError(
                 f"{path}: expected steps of {checkpoint.frequency} as in training, found {data.frequency.code}"
             )

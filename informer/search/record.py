@@ -92,7 +92,6 @@ def _measured(row: Mapping[str, str]) -> dict[str, Any]:
 
 def _start(row: Mapping[str, str]) -> dict[str, Any]:
     """The linear forecast of a row; raises KeyError or ValueError if the row is damaged."""
-    row = {"linear.varying": "[]", "linear.varying_penalty": "1.0", **row}  # older files are without them
     start = {name: json.loads(row[f"linear.{name}"]) for name in START}
     kinds = {
         "seq_len": int, "maps": list, "note": str, "floor": bool, "varying": list, "varying_penalty": float,

@@ -19,7 +19,7 @@ from informer import checkpoint, progress
 from informer.build import build_data, dims_of, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LOG, LOSSES
-from informer.checkpoint.restore import fits_dims
+from informer.checkpoint.restore import dims_in
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
@@ -45,7 +45,7 @@ from informer.training.run_dir import RunFolder
 from informer.training.scoring import SearchResult, final_metrics, score_best
 from informer.training.session import Session
 from informer.training.signals import Interrupted, StopRequest
-from informer.training.state import EVENTS, State, positions_in
+from informer.training.state import EVENTS, State
 from informer.training.stopping import EarlyStopping
 from informer.training.target_transform import with_transform
 from informer.training.tracking.curves import reference_losses
@@ -169,7 +169,7 @@ def _score_and_save(
 
 
 def _check_same_data(data: Data, last: Checkpoint) -> None:
-    if not fits_dims(last, dims_of(data)):
+    if dims_in(last) != dims_of(data):
         raise InputError(f"resume: expected data that fit the network of {checkpoint.LAST}, found others")
     if data.provenance.sha256 != last.data["sha256"]:
         raise InputError(
@@ -205,7 +205,7 @@ def _warn_of_threads(began: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def _sinks(settings: TrainConfig, context: RunContext, last: Checkpoint | None) -> dict[str, Sink]:
-    positions = {} if last is None or last.training is None else positions_in(last.training)
+    positions = {} if last is None or last.training is None else last.training[EVENTS]
     kinds, folder = settings.trainer.tracker, context.folder.path
     sinks: dict[str, Sink] = {LOSSES: LossFile(folder, settings.loss, n_rows=positions.get(LOSSES, 0))} if kinds else {}
     return sinks | open_sinks(kinds, folder, positions)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from informer.config.training import TrackerKind
 from informer.errors import InputError, reason_of
 from informer.models.base import ForecastModel
 from informer.training.optim import GuardedAdam
@@ -107,12 +106,6 @@ AVERAGE = "average"
 """Additional entry of a run with `optim.ema`."""
 
 
-def positions_in(training: Mapping[str, Any]) -> Mapping[str, int]:
-    """Position of each sink; older files only contain the length of TensorBoard's file."""
-    positions = training[EVENTS]
-    return positions if isinstance(positions, Mapping) else {TrackerKind.tensorboard.name: positions}
-
-
 def check_training(training: Mapping[str, Any]) -> None:
     """Check a training state, as far as possible without the network.
 
@@ -120,8 +113,8 @@ def check_training(training: Mapping[str, Any]) -> None:
         InputError: an entry is missing, unknown, of another type or below zero.
     """
     sections = PARTS | ({AVERAGE: {"steps": int, "weights": dict}} if AVERAGE in training else {})
-    _check_entries("", training, {**dict.fromkeys(sections, object), EVENTS: int | dict})
-    for name, position in positions_in(training).items():
+    _check_entries("", training, {**dict.fromkeys(sections, object), EVENTS: dict})
+    for name, position in training[EVENTS].items():
         if not isinstance(position, int) or isinstance(position, bool) or position < 0:
             raise InputError(f"{STATE}: {EVENTS}: {name}: found {position!r:.40}")
     for name, entries in sections.items():

@@ -24,7 +24,6 @@ from informer.errors import InputError
 from informer.inference.evaluate import evaluate, fit_baselines, training_scale
 from informer.models.base import model_forecast
 from informer.training import loop
-from informer.training.state import positions_in
 from informer.training.tracking.loss_table import LossTable, note_of, units_of
 
 needs_mlflow = pytest.mark.skipif(
@@ -286,10 +285,6 @@ def test_without_the_extra_nothing_is_written(folder: Path, monkeypatch: pytest.
 def test_a_tracker_twice_or_unknown_is_refused() -> None:
     assert "trainer.tracker: expected different names" in call("train", "trainer.tracker=[csv,csv]").err
     assert "tensorboard, mlflow, csv" in call("train", "trainer.tracker=[excel]").err
-
-
-def test_a_run_of_an_older_version_continues_where_its_file_ended() -> None:
-    assert positions_in({"events": 77}) == {"tensorboard": 77}
 
 
 def test_a_run_without_trackers_writes_no_curves(folder: Path) -> None:
