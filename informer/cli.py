@@ -23,7 +23,6 @@ COMMANDS = {
 }
 """Commands and their help; each is also a module, `python -m informer.COMMAND`."""
 
-COMPLETION = "completion"
 HELP = """\
 Forecast time series with the Informer and swappable attention.
 
@@ -32,7 +31,6 @@ Start with:
 
 Commands:
 {commands}
-  completion  a script that completes commands and keys in bash, zsh or fish
 
 Settings are written key=value: informer forecast my.csv target=sales horizon=48
 Keys of a command: informer COMMAND --help
@@ -46,8 +44,6 @@ def main() -> None:
     if name in COMMANDS:
         sys.argv = [f"informer {name}", *arguments]
         start.run_module(name)
-    elif name == COMPLETION:
-        _complete(arguments)
     elif name in ("--help", "-h", "help"):
         print(_help(), end="")
     elif name in ("--version", "-V", "version"):
@@ -69,14 +65,6 @@ def _meant(name: str) -> str:
     if "." in name or "/" in name:
         return f"unknown command {name!r}: to forecast a file, informer forecast {name}"
     return f"unknown command {name!r}: expected one of {', '.join(COMMANDS)} (informer --help)"
-
-
-def _complete(arguments: list[str]) -> None:
-    from informer.config.completion import SHELLS, script  # reads the schema of every command
-
-    if len(arguments) != 1 or arguments[0] not in SHELLS:
-        _refuse(f"completion: expected one of {', '.join(SHELLS)}, found {' '.join(arguments) or 'none'}")
-    print(script(arguments[0], list(COMMANDS)), end="")
 
 
 def _refuse(line: str) -> NoReturn:

@@ -15,7 +15,7 @@ from informer.console import main_console
 
 
 def main() -> None:
-    """Console script `informer-compare`."""
+    """The command `informer compare`."""
     paths, overrides = split_positional(sys.argv[1:])
     sys.argv[1:] = [*overrides, *([f"runs={to_hydra(paths)}"] if paths else [])]
     run_command("compare", _act)

@@ -19,7 +19,7 @@ from informer.console import main_console, refuse, say
 
 
 def main() -> None:
-    """Console script `informer-eval`."""
+    """The command `informer eval`."""
     paths, overrides = split_positional(sys.argv[1:])
     if len(paths) > 1:
         refuse(f"checkpoint: expected one run or .pt file, found {', '.join(paths[:3])}")

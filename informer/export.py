@@ -15,7 +15,7 @@ from informer.console import main_console
 
 
 def main() -> None:
-    """Console script `informer-export`."""
+    """The command `informer export`."""
     run_command("export", _act)
 
 

@@ -20,7 +20,7 @@ from informer.data.read.remote import copied_here
 
 
 def main() -> None:
-    """Console script `informer-inspect`."""
+    """The command `informer inspect`."""
     sys.argv[1:] = _with_input(sys.argv[1:])
     run_command("inspect", _act)
 

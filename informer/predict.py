@@ -27,7 +27,7 @@ EXIT_SOME_FAILED = 1
 
 
 def main() -> None:
-    """Console script `informer-predict`."""
+    """The command `informer predict`."""
     sys.argv[1:] = with_keys(sys.argv[1:])
     # `from` is a keyword in Python, so the field has another name
     sys.argv[1:] = [f"from_date={word[5:]}" if word.startswith("from=") else word for word in sys.argv[1:]]

@@ -21,7 +21,7 @@ from informer.errors import InputError
 
 
 def main() -> None:
-    """Console script `informer-report`."""
+    """The command `informer report`."""
     paths, overrides = split_positional(sys.argv[1:])
     if len(paths) > 1:
         refuse(f"input: expected one run or folder, found {len(paths)}: {', '.join(paths)}")

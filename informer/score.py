@@ -17,7 +17,7 @@ from informer.data.read.download import check_file
 
 
 def main() -> None:
-    """Console script `informer-score`."""
+    """The command `informer score`."""
     run_command("score", _act)
 
 

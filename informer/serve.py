@@ -17,7 +17,7 @@ NEEDED = ("fastapi", "uvicorn")
 
 
 def main() -> None:
-    """Console script `informer-serve`."""
+    """The command `informer serve`."""
     run_command("serve", _act)
 
 

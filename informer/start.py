@@ -10,7 +10,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -60,22 +59,3 @@ def end_quietly(number: int, frame: FrameType | None) -> NoReturn:
 def run_module(name: str) -> None:
     """Run the command `informer.<name>`."""
     run(importlib.import_module(f"informer.{name}").main)
-
-
-def _command(name: str) -> None:
-    """Console script `informer-<name>`."""
-    begin()
-    run_module(name)
-
-
-train = partial(_command, "train")
-evaluate = partial(_command, "eval")
-predict = partial(_command, "predict")
-export = partial(_command, "export")
-inspect = partial(_command, "inspect")
-serve = partial(_command, "serve")
-report = partial(_command, "report")
-score = partial(_command, "score")
-watch = partial(_command, "watch")
-update = partial(_command, "update")
-compare = partial(_command, "compare")

@@ -35,7 +35,7 @@ MOVABLE = ("device", "data_dir", "dataset.path", "dataset.attributes", "dataset.
 
 
 def main() -> None:
-    """Console script `informer-train`."""
+    """The command `informer train`."""
     sys.argv[1:] = _with_path(sys.argv[1:])
     with closing_table():
         run_command("train", _act)

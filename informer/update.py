@@ -22,7 +22,7 @@ from informer.training.run_dir import RUNS, RunFolder
 
 
 def main() -> None:
-    """Console script `informer-update`."""
+    """The command `informer update`."""
     run_command("update", _act)
 
 

@@ -20,7 +20,7 @@ from informer.data.read.download import check_file
 
 
 def main() -> None:
-    """Console script `informer-watch`."""
+    """The command `informer watch`."""
     run_command("watch", _act)
 
 

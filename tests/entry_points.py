@@ -55,7 +55,7 @@ def call(entry: str, *arguments: str, checked: bool = False) -> Outcome:
     Shape types are checked only if `checked`, whatever the test's file, see `shape_checks.CHECKED`.
     """
     with switched(checked):
-        return _ran(importlib.import_module(f"informer.{entry}").main, f"informer-{entry}", *arguments)
+        return _ran(importlib.import_module(f"informer.{entry}").main, f"informer {entry}", *arguments)
 
 
 def call_export(*arguments: str) -> Outcome:

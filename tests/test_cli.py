@@ -1,7 +1,5 @@
-"""The console script `informer`: the command it runs, its help, and shell completion."""
+"""The console script `informer`: the command it runs and its help."""
 
-import shutil
-import subprocess
 import sys
 import time
 import tomllib
@@ -12,7 +10,6 @@ from entry_points import ROOT, Outcome
 
 from informer import __version__, cli, start
 from informer.config import conversion
-from informer.config.completion import SHELLS, script, words_of
 from informer.predict import with_keys
 
 
@@ -101,46 +98,6 @@ def test_a_subcommand_is_the_command(name, capsys, monkeypatch) -> None:
     outcome = informer(capsys, monkeypatch, name, "--help")
     assert outcome.status == 0
     assert "Keys, as key=value" in outcome.out
-
-
-def completed(line: str, folder: Path) -> list[str]:
-    """What bash proposes at the end of a line, splitting words at `=` as it does."""
-    code = f"""
-{script("bash", list(cli.COMMANDS))}
-compopt() {{ :; }}
-COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
-IFS=' ' read -r -a COMP_WORDS <<< "${{COMP_LINE//=/ = }}"
-[[ "$COMP_LINE" == *' ' ]] && COMP_WORDS+=('')
-COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
-_informer
-printf '%s\\n' "${{COMPREPLY[@]}}"
-"""
-    done = subprocess.run(["bash", "-c", code], cwd=folder, capture_output=True, text=True)
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_completes_commands_keys_options_and_files(tmp_path: Path) -> None:
-    (tmp_path / "sales.csv").touch()
-    assert completed("informer fo", tmp_path) == ["forecast"]
-    assert completed("informer forecast hor", tmp_path) == ["horizon="]
-    assert completed("informer forecast sa", tmp_path) == ["sales.csv"]
-    assert completed("informer train model=inf", tmp_path) == ["informer", "informer_plus", "informer_stack"]
-    assert completed("informer train dataset.path=sa", tmp_path) == ["sales.csv"]
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_each_shell_has_a_script_of_all_commands_and_keys(shell, capsys, monkeypatch) -> None:
-    outcome = informer(capsys, monkeypatch, "completion", shell)
-    assert outcome.status == 0
-    assert all(name in outcome.out for name in cli.COMMANDS)
-    assert all(word in outcome.out for word in words_of("forecast"))
-
-
-def test_completion_of_another_shell_is_refused(capsys, monkeypatch) -> None:
-    outcome = informer(capsys, monkeypatch, "completion", "cmd")
-    assert (outcome.status, outcome.err) == (2, "error: completion: expected one of bash, zsh, fish, found cmd\n")
 
 
 def test_the_time_before_a_run_counts_for_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:

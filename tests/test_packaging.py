@@ -71,9 +71,9 @@ def test_a_wheel(wheel: Path, tmp_path: Path) -> None:
     here.mkdir()
     assert home(scripts, here).is_relative_to(tmp_path / "env")
     sample = home(scripts, here) / "data" / "sample.csv"
-    ran(scripts / "informer-train", *TRAIN, cwd=here)
-    assert re.search(r"report: runs/20.*/eval", ran(scripts / "informer-eval", cwd=here))
-    ran(scripts / "informer-predict", f"input={sample}", "output=one", cwd=here)
+    ran(scripts / "informer", "train", *TRAIN, cwd=here)
+    assert re.search(r"report: runs/20.*/eval", ran(scripts / "informer", "eval", cwd=here))
+    ran(scripts / "informer", "predict", f"input={sample}", "output=one", cwd=here)
     ran(scripts / "python", "-m", "informer.predict", f"input={sample}", "output=two", cwd=here)
     assert {path.name for path in here.iterdir()} == {"runs", "one", "two"}
     for name in ("sample.forecast.csv", "sample.forecast.png"):
@@ -85,9 +85,9 @@ def test_an_editable_install(tmp_path: Path) -> None:
     scripts, here = installed(tmp_path / "env", "-e", ROOT), tmp_path / "here"
     here.mkdir()
     assert home(scripts, here) == ROOT / "informer"
-    ran(scripts / "informer-train", *TRAIN, cwd=here)
-    ran(scripts / "informer-eval", "plots=false", cwd=here)
-    ran(scripts / "informer-predict", f"input={ROOT / 'data' / 'sample.csv'}", cwd=here)
+    ran(scripts / "informer", "train", *TRAIN, cwd=here)
+    ran(scripts / "informer", "eval", "plots=false", cwd=here)
+    ran(scripts / "informer", "predict", f"input={ROOT / 'data' / 'sample.csv'}", cwd=here)
     assert (here / "forecasts" / "sample.forecast.csv").exists()
 
 

@@ -52,7 +52,7 @@ def test_the_run_directory(trained: Trained) -> None:
     facts = json.loads((trained.run_dir / "run.json").read_text())
     assert facts["seed"] == 0
     assert facts["versions"]["torch"]
-    assert facts["command"][0] == "informer-train"
+    assert facts["command"][0] == "informer train"
     assert facts["data"]["windows"] == {"train": N_TRAIN, "val": N_VAL, "calibration": N_VAL, "test": N_TEST}
 
 

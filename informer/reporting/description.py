@@ -118,10 +118,9 @@ def command_of(words: Sequence[str]) -> str:
         return command_line(words)
     script, _, command = words[0].rpartition(" ")
     name = Path(words[0]).stem
-    start = ["python", "-m", f"informer.{name}"] if not name.startswith("informer") else [name]
     typed = [unquoted(word) for word in words[1:]]
     if "forecast" in (command, name):
         files = [word for word in typed if word.startswith("input=")]
         settings = [re.sub("^model_name=", "model=", word) for word in typed if word not in files]
         typed = [*(word.partition("=")[2] for word in files), *settings]
-    return command_line([*([script, command] if script else start), *typed])
+    return command_line([*([script, command] if script else ["python", "-m", f"informer.{name}"]), *typed])

@@ -388,7 +388,7 @@ def test_series_and_windows_that_are_not_on_the_page_are_named() -> None:
         (["informer forecast", "budget=1", "model_name=linear", "input='../a b.csv'"],
          "informer forecast '../a b.csv' budget=1 model=linear"),
         (["informer train", r"dataset.path='it\'s.csv'"], """informer train "dataset.path=it's.csv\""""),
-        (["/bin/informer-train", "columns=['a b',c]"], """informer-train "columns=['a b',c]\""""),
+        (["informer train", "columns=['a b',c]"], """informer train "columns=['a b',c]\""""),
         (["python", "my fit.py", "x"], "python 'my fit.py' x"),
         (["train.py", "optim.lr=0.1"], "python -m informer.train optim.lr=0.1"),
         (["forecast.py", r"input='a\\'"], r"python -m informer.forecast 'a\'"),
