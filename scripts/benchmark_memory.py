@@ -1,4 +1,4 @@
-"""Memory of a training step against the depth of the encoder: plain, checkpointed and reversible layers.
+"""Memory of a training step against the depth of the encoder: plain and checkpointed layers.
 
     python scripts/benchmark_memory.py [--depths 2 4 6 8] [--length 336] [--d-model 128] [--output runs/memory]
 
@@ -32,7 +32,6 @@ from informer.models.base import ForecastModel, ModelDims
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "checkpointing": {"activation_checkpointing": True},
-    "reversible": {"reversible": True},
 }
 COLUMNS, MARKS, HORIZON = 7, 4, 24
 MIB = 1 << 20

@@ -45,16 +45,6 @@ class LinearSkip(Enum):
     maps = "maps"
 
 
-class Recompute(Enum):
-    """What the backward pass recomputes instead of storing."""
-
-    nothing = "nothing"
-    layers = "layers"
-    """Every layer, from its input."""
-    stretches = "stretches"
-    """Every stack of reversible layers, from its output."""
-
-
 class Shortening(Enum):
     """How the sequence is halved between encoder layers; defined in `informer.layers.shortening`."""
 
@@ -202,9 +192,6 @@ class InformerConfig(ModelConfig):
     activation_checkpointing: bool = False
     """Store only the input of every layer and recompute the layer in the backward pass: same results, less memory,
     slower."""
-    reversible: bool = False
-    """Reversible layers (LayerNorm before attention and feed-forward, two streams): the backward pass recomputes
-    activations from the output of each group of layers between distilling steps."""
 
     instance_norm: bool = False
     """Normalise each window by its own mean and standard deviation, and undo this for the forecast."""
@@ -217,13 +204,6 @@ class InformerConfig(ModelConfig):
     snapshots: int = 1
     """Forecast with the mean of this many networks: the last one, and copies of it made during training after equal
     numbers of steps. With optim.schedule=cosine the learning rate starts again after each copy."""
-
-    @property
-    def recompute(self) -> Recompute:
-        """What the backward pass recomputes."""
-        if self.reversible:
-            return Recompute.stretches
-        return Recompute.layers if self.activation_checkpointing else Recompute.nothing
 
     @property
     def n_layers(self) -> int:
@@ -268,8 +248,6 @@ class InformerConfig(ModelConfig):
             problems.append(f"model.distil: {error}")
         if self.stack_fractions is not None:
             problems += _fraction_problems(self.stack_fractions, len(self.encoder_stacks))
-        if self.reversible and self.activation_checkpointing:
-            problems.append("model.reversible: cannot be combined with model.activation_checkpointing=true")
         # plain super() fails: slots=True creates a new class
         return super(InformerConfig, self).problems() + problems
 

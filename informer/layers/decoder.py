@@ -1,15 +1,14 @@
 """Decoder: masked self-attention, cross-attention to the encoder, feed-forward (Informer, section 3.3)."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.model import Recompute
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.feed_forward import FeedForward
-from informer.ops.checkpointing import Branch, reversible, run
+from informer.ops.checkpointing import run
 from informer.ops.dropout import Dropout
 
 
@@ -48,19 +47,6 @@ class DecoderLayer(nn.Module):
         x = self.norm2(x + self.dropout(self.cross_attention(x, memory)))
         return self.norm3(x + self.feed_forward(x))
 
-    def branches(self) -> list[Branch]:
-        """Branches for reversible layers, with LayerNorm first: self-attention, cross-attention, feed-forward."""
-        return [
-            Branch(self, lambda x, memory: self._attend(self.norm1(x))),
-            Branch(self, lambda x, memory: self.dropout(self.cross_attention(self.norm2(x), memory))),
-            Branch(self, lambda x, memory: self.feed_forward(self.norm3(x))),
-        ]
-
-    def reversible_end(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int) -> Tensor:
-        """Reversible form of `forward`. Self-attention is stored: its input has rows that the output lacks."""
-        x = last_rows(x, n_last) + self._attend(self.norm1(x), n_last)
-        return reversible(self.branches()[1:], x, memory)
-
     def _attend(self, x: Tensor, n_last: int | None = None) -> Tensor:
         return self.dropout(self.self_attention(x, x, n_last))
 
@@ -69,7 +55,7 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Decoder layers and a final LayerNorm; the last layer computes only the rows of the forecast."""
 
-    def __init__(self, layers: Sequence[DecoderLayer], *, d_model: int, pred_len: int, recompute: Recompute) -> None:
+    def __init__(self, layers: Sequence[DecoderLayer], *, d_model: int, pred_len: int, recompute: bool) -> None:
         super().__init__()
         self.recompute = recompute
         self.layers = nn.ModuleList(layers)
@@ -79,7 +65,4 @@ class Decoder(nn.Module):
     def forward(self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"]) -> Float[Tensor, "b pred_len d"]:
         """[b label_len+pred_len d] -> [b pred_len d]."""
         x = run(self.layers[:-1], x, memory, recompute=self.recompute)
-        last: Any = self.layers[-1]
-        if self.recompute is Recompute.stretches:
-            return self.norm(last.reversible_end(x, memory, self.pred_len))
-        return self.norm(run([last], x, memory, self.pred_len, recompute=self.recompute))
+        return self.norm(run(self.layers[-1:], x, memory, self.pred_len, recompute=self.recompute))

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.config.model import Recompute, Shortening
+from informer.config.model import Shortening
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.distilling import distilled_length
 from informer.layers.feed_forward import FeedForward
 from informer.layers.global_tokens import GlobalTokens
 from informer.layers.shortening import make_shortening
-from informer.ops.checkpointing import Branch, run
+from informer.ops.checkpointing import run
 from informer.ops.dropout import Dropout
 
 
@@ -48,18 +48,6 @@ class EncoderLayer(nn.Module):
         x = self.norm1(x + self._attend(x, memory))
         return self.norm2(x + self.feed_forward(x))
 
-    def branches(self) -> list[Branch]:
-        """Branches for reversible layers, with LayerNorm first so that each can be undone: attention, feed-forward."""
-        return [
-            Branch(self, lambda x, *memory: self._attend(self.norm1(x), *map(self.norm1, memory))),
-            Branch(self, lambda x, *memory: self.feed_forward(self.norm2(x))),
-        ]
-
-    def received(self, x: Float[Tensor, "b l d"], *, reversible: bool) -> Float[Tensor, "b l"]:
-        """Attention that each row of x receives in this layer, summed over heads and queries."""
-        x = self.norm1(x) if reversible else x
-        return self.attention.received(x, x)
-
     def _attend(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         return self.dropout(self.attention(x, x if memory is None else memory))
 
@@ -75,8 +63,8 @@ class EncoderStack(nn.Module):
         d_model: width of the rows.
         shortening: how the sequence is halved between layers.
         distil_norm: use BatchNorm in distilling.
-        recompute: what the backward pass recomputes. Distilling is always stored, because recomputing it would update
-            the statistics of BatchNorm twice.
+        recompute: store only the input of every layer for the backward pass. Distilling is always stored, because
+            recomputing it would update the statistics of BatchNorm twice.
         n_tokens: number of learned global tokens in front of the rows. They are not shortened and come first in the
             output.
     """
@@ -90,7 +78,7 @@ class EncoderStack(nn.Module):
         d_model: int,
         shortening: Shortening,
         distil_norm: bool,
-        recompute: Recompute,
+        recompute: bool,
         n_tokens: int = 0,
     ) -> None:
         super().__init__()
@@ -121,7 +109,7 @@ class EncoderStack(nn.Module):
             layer: Any = self.layers[i]
             received: tuple[Tensor, ...] = ()
             if self.shortening is Shortening.eliminate:
-                received = (layer.received(x, reversible=self.recompute is Recompute.stretches),)
+                received = (layer.attention.received(x, x),)
             x = run([layer], x, *memory, recompute=self.recompute)
             if self.shortening is Shortening.funnel:
                 memory = (x,)

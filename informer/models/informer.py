@@ -60,7 +60,7 @@ class _Blueprint:
                     d_model=config.d_model,
                     shortening=Shortening.of(config.distil),
                     distil_norm=config.distil_norm,
-                    recompute=config.recompute,
+                    recompute=config.activation_checkpointing,
                     n_tokens=config.global_tokens,
                 )
                 for n_layers, length in zip(config.encoder_stacks, lengths, strict=True)
@@ -70,7 +70,9 @@ class _Blueprint:
     def decoder(self, memory_len: int) -> Decoder:
         layers = [self.decoder_layer(i, memory_len) for i in range(self.config.decoder_layers)]
         config = self.config
-        return Decoder(layers, d_model=config.d_model, pred_len=self.dims.pred_len, recompute=config.recompute)
+        return Decoder(
+            layers, d_model=config.d_model, pred_len=self.dims.pred_len, recompute=config.activation_checkpointing
+        )
 
     def encoder_layer(self, index: int, len_q: int, len_k: int) -> EncoderLayer:
         mechanism = self.attentions.encoder(self.spec(len_q, len_k, index))

@@ -82,7 +82,7 @@ def test_tokens_persist_from_layer_to_layer(projections: GlobalProjections) -> N
 
 @pytest.mark.parametrize("attn", [ETC, BIGBIRD])
 @pytest.mark.parametrize("projections", list(GlobalProjections))
-@pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}, {"reversible": True}])
+@pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}])
 @pytest.mark.parametrize("distil", ["conv", "eliminate", "none"])
 def test_every_network_learns(attn: dict, projections: GlobalProjections, way: dict, distil: str) -> None:
     """Every parameter gets a finite gradient that is not zero everywhere."""

@@ -70,7 +70,6 @@ def fed_back(net: Informer, inputs: list[Tensor], step: int = 1) -> Tensor:
         {"channel_independent": True},
         {"mix": True},
         {"skip": LinearSkip.linear},
-        {"reversible": True},
     ],
     ids=str,
 )

@@ -1,6 +1,6 @@
 """Activations computed again in the backward pass: the gradients are autograd's, and what is kept is less."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,9 +10,6 @@ from informer.build import attention_node, build_model
 from informer.config.model import InformerConfig
 from informer.models.base import ModelDims
 from informer.models.informer import Informer
-from informer.ops import checkpointing as recompute
-from informer.ops.checkpointing import Branch, reversible
-from informer.ops.dropout import Dropout
 
 DIMS = ModelDims(enc_in=3, c_out=2, mark_sizes=(1, 1), seq_len=24, label_len=7, pred_len=5)
 REDRAWN = attention_node("performer") | {"redraw_every": 1}
@@ -41,33 +38,6 @@ def learnt(net: Informer) -> list[Tensor]:
     gradients = [x.grad for x in (*batch, *net.parameters())]
     assert all(gradient is not None for gradient in gradients[4:])
     return [*outputs, *(g for g in gradients if g is not None), *net.buffers(), torch.rand(1)]
-
-
-class Plain:
-    """In place of the recomputing function: two streams written out, left to autograd."""
-
-    @staticmethod
-    def apply(branches: Sequence[Branch], n: int, x: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor]:
-        first = second = x
-        for i, branch in enumerate(branches):
-            if i % 2 == 0:
-                first = first + branch.forward(second, *rest[:n])
-            else:
-                second = second + branch.forward(first, *rest[:n])
-        return first, second
-
-
-@pytest.mark.parametrize("distil", [True, False])
-@pytest.mark.parametrize("attention", ATTENTIONS)
-def test_reversible_gradients_are_those_of_autograd(
-    attention: str, distil: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Red if a branch is undone wrongly, or meets other random numbers or buffers than it did."""
-    own = learnt(network(ATTENTIONS[attention], reversible=True, distil=distil))
-    monkeypatch.setattr(recompute, "_Reversible", Plain)
-    oracle = learnt(network(ATTENTIONS[attention], reversible=True, distil=distil))
-    for ours, theirs in zip(own, oracle, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
@@ -107,22 +77,13 @@ def per_layer(**config: object) -> float:
 
 def test_what_is_kept_against_depth() -> None:
     """Red if a layer's inside survives the forward pass."""
-    assert per_layer(reversible=True) == pytest.approx(0, abs=0.01)  # the number of dropped positions varies
     assert per_layer(activation_checkpointing=True) == pytest.approx(1, abs=0.01)
     assert per_layer() > 8
 
 
-def test_a_stretch_keeps_its_two_results() -> None:
-    """Red if more than the end of a stretch is kept."""
-    layer = nn.Sequential(nn.Linear(4, 4, dtype=torch.float64), nn.Tanh(), Dropout(0.5))
-    x = torch.rand(3, 5, 4, dtype=torch.float64, requires_grad=True)
-    kept = kept_bytes(lambda x: reversible([Branch(layer, layer)] * 7, x), x)
-    assert kept == 2 * x.numel() * 8
-
-
 def test_frozen_parts_get_no_gradient() -> None:
     """Red if the backward pass asks autograd for what was frozen."""
-    net = network(reversible=True)
+    net = network(activation_checkpointing=True)
     net.enc_embedding.requires_grad_(False)
     net.encoder.requires_grad_(False)
     net(*inputs()).sum().backward()
@@ -132,24 +93,16 @@ def test_frozen_parts_get_no_gradient() -> None:
 
 def test_a_graph_can_be_walked_twice() -> None:
     """Red if the first backward pass uses up what the second needs."""
-    net = network(reversible=True)
+    net = network(activation_checkpointing=True)
     loss = net(*inputs()).sum()
     first, second = (torch.autograd.grad(loss, list(net.parameters()), retain_graph=True) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_reversible_layers_learn_in_lower_precision() -> None:
-    """Red if the backward pass computes a branch in another precision than the forward pass."""
-    net, batch = network(dtype=torch.float32, reversible=True), inputs(torch.float32)
+def test_checkpointed_layers_learn_in_lower_precision() -> None:
+    """Red if the backward pass computes a layer in another precision than the forward pass."""
+    net, batch = network(dtype=torch.float32, activation_checkpointing=True), inputs(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         loss = net(*batch).square().mean()
     loss.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in net.parameters())
-
-
-def test_one_way_at_a_time() -> None:
-    """Red if both ways together are accepted."""
-    assert InformerConfig(reversible=True, activation_checkpointing=True).problems() == [
-        "model.reversible: cannot be combined with model.activation_checkpointing=true"
-    ]
-    assert not InformerConfig(reversible=True).problems()
