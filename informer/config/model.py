@@ -133,11 +133,6 @@ class ModelConfig:
         """Number of layers; a checkpoint contains at least as many weights."""
         return 0
 
-    @property
-    def n_cycles(self) -> int:
-        """Number of equal parts of training, after each of which the network is copied."""
-        return 1
-
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
         has_maps = self.CLOSED_FORM or self.skip is LinearSkip.maps
@@ -201,19 +196,11 @@ class InformerConfig(ModelConfig):
     """Width of a learned vector per training series, appended to the values of every row; 0: none."""
     channel_independent: bool = False
     """Forecast each target from its own lookback window (and from columns that are not targets), with one network."""
-    snapshots: int = 1
-    """Forecast with the mean of this many networks: the last one, and copies of it made during training after equal
-    numbers of steps. With optim.schedule=cosine the learning rate starts again after each copy."""
 
     @property
     def n_layers(self) -> int:
-        """Layers of encoder stacks and decoder together, over all snapshots."""
-        return self.snapshots * (sum(self.encoder_stacks) + self.decoder_layers)
-
-    @property
-    def n_cycles(self) -> int:
-        """See `ModelConfig`."""
-        return self.snapshots
+        """Layers of encoder stacks and decoder together."""
+        return sum(self.encoder_stacks) + self.decoder_layers
 
     def problems(self) -> list[str]:
         """One sentence for each value out of range."""
@@ -225,7 +212,6 @@ class InformerConfig(ModelConfig):
                 ("d_ff", self.d_ff),
                 ("decoder_layers", self.decoder_layers),
                 ("patch_len", self.patch_len),
-                ("snapshots", self.snapshots),
                 *((f"encoder_stacks[{i}]", n) for i, n in enumerate(self.encoder_stacks)),
             ]
             if value < 1

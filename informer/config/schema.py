@@ -116,8 +116,6 @@ class TrainConfig:
                 "dataset.calendar, dataset.holidays: expected model.embed=timeF, fixed or learned with them, found "
                 "none, which reads no calendar"
             )
-        if self.model.n_cycles > 1 and self.optim.ema:
-            problems.append("model.snapshots: expected 1 with optim.ema, which averages weights over all steps")
         if self.model.skip is not LinearSkip.none and "head" in self.trainer.freeze and self.init_from is None:
             problems.append(
                 f"trainer.freeze: expected a head that learns with model.skip={self.model.skip.value}, which "

@@ -197,9 +197,6 @@ class ForecastModel(nn.Module, ABC):
     def begin_step(self, done: float) -> None:
         """Called before each training step with the share of all steps done so far, 0 at the first step."""
 
-    def take_snapshot(self) -> None:
-        """Called between two training steps, after each of `ModelConfig.n_cycles` equal parts of them but the last."""
-
     def linear_skip(self) -> nn.Parameter | None:
         """Weight [pred_len seq_len] of the linear map added to the network's output; None if there is none."""
         return None

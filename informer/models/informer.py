@@ -1,7 +1,7 @@
 """Informer (Zhou et al. 2021, "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting")."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
@@ -23,7 +23,6 @@ from informer.layers.feed_forward import FeedForward
 from informer.layers.global_tokens import SidedLinear
 from informer.layers.input_transform import InputTransform, LinearSkipLayer, NetworkInputs, with_quantile_axis
 from informer.layers.quantile_head import QuantileHead
-from informer.layers.snapshots import Snapshots
 from informer.models.base import Attentions, ForecastModel, ModelDims, point
 from informer.models.linear import Linear as LinearMaps
 from informer.models.linear import at_least_history, maps_config
@@ -129,8 +128,6 @@ class Informer(ForecastModel):
     SERIES_PARTS = ("series_columns.",)
     CALENDAR_PARTS = ("enc_embedding.calendar.", "dec_embedding.calendar.")
     HEAD_PARTS = ("head.",)
-    TRAINED = ("categories", "series_columns", "enc_embedding", "dec_embedding", "encoder", "decoder", "head")
-    """Names of the modules that training changes."""
 
     def __init__(
         self, config: InformerConfig, dims: ModelDims, attentions: Attentions, quantiles: Sequence[float] = ()
@@ -162,23 +159,13 @@ class Informer(ForecastModel):
         if config.skip is not LinearSkip.none:
             for parameter in self.head.parameters():
                 nn.init.zeros_(parameter)
-        self.snapshots = Snapshots(self._trained, config.snapshots) if config.snapshots > 1 else None
-
-    @property
-    def _trained(self) -> dict[str, nn.Module]:
-        return {name: getattr(self, name) for name in self.TRAINED if getattr(self, name) is not None}
-
-    def take_snapshot(self) -> None:
-        """See `ForecastModel`; without `model.snapshots` nothing happens."""
-        if self.snapshots is not None:
-            self.snapshots.take(self._trained)
 
     def attention_layers(self) -> dict[str, AttentionLayer]:
         """Attention layers by place: `encoder 1.2` (stack, layer), `decoder 1` (self-attention), `cross 1`."""
         slots = {"attention": "encoder", "self_attention": "decoder", "cross_attention": "cross"}
         layers = {}
         for name, module in self.named_modules():
-            if isinstance(module, AttentionLayer) and not name.startswith("snapshots."):
+            if isinstance(module, AttentionLayer):
                 numbers = ".".join(str(int(number) + 1) for number in re.findall(r"\d+", name))
                 layers[f"{slots[name.rpartition('.')[2]]} {numbers}"] = module
         return layers
@@ -204,37 +191,21 @@ class Informer(ForecastModel):
             series: number of each window's training series, see `ForecastModel.reads_series`.
         """
         start = None if self.maps is None else self.maps(enc_x, enc_mark, dec_x, dec_mark, series)
-        inputs, trained = NetworkInputs(enc_x, enc_mark, dec_x, dec_mark), self._trained
-        if self.snapshots is None or self.training:
-            return self._forecast(trained, inputs, series, start)
-        return self.snapshots.mean(
-            [self._forecast(dict(modules), inputs, series, start) for modules in (trained, *self.snapshots.copies)]
-        )
-
-    def _forecast(
-        self,
-        modules: Mapping[str, nn.Module],
-        inputs: NetworkInputs,
-        series: Int[Tensor, "b"] | None,
-        start: Float[Tensor, "b pred_len c_out"] | None,
-    ) -> Float[Tensor, "b pred_len c_out *q"]:
-        """Forecast with these trained parts; `start` is the forecast of the linear maps."""
-        enc_x, enc_mark, dec_x, dec_mark = inputs
-        if "categories" in modules:
-            enc_x, dec_x = modules["categories"](enc_x), modules["categories"](dec_x)
-        if "series_columns" in modules:
+        if self.categories is not None:
+            enc_x, dec_x = self.categories(enc_x), self.categories(dec_x)
+        if self.series_columns is not None:
             assert series is not None, "see `ForecastModel.reads_series`"
-            enc_x, dec_x = (modules["series_columns"](rows, series) for rows in (enc_x, dec_x))
+            enc_x, dec_x = (self.series_columns(rows, series) for rows in (enc_x, dec_x))
         inside = self.input_transform(enc_x, enc_mark, dec_x, dec_mark)
-        memory = modules["encoder"](modules["enc_embedding"](inside.enc_x, inside.enc_mark))
+        memory = self.encoder(self.enc_embedding(inside.enc_x, inside.enc_mark))
         if self.decoding is Decoding.one_pass:
-            forecast = self._decode(modules, memory, inside, enc_x, start)
+            forecast = self._decode(memory, inside, enc_x, start)
             is_bounded = self.floor and not self.training  # values below the bound would get no gradient
             return at_least_history(forecast, self.input_transform.target_history(enc_x)) if is_bounded else forecast
 
         def decode(fed: Tensor, n_fed: int) -> Tensor:
             fed_inputs = self.input_transform(enc_x, enc_mark, fed, dec_mark, n_fed)
-            return self._decode(modules, memory, fed_inputs, enc_x, start)
+            return self._decode(memory, fed_inputs, enc_x, start)
 
         return step_by_step(
             decode,
@@ -248,15 +219,13 @@ class Informer(ForecastModel):
 
     def _decode(
         self,
-        modules: Mapping[str, nn.Module],
         memory: Float[Tensor, "bn s d"],
         inside: NetworkInputs,
         enc_x: Float[Tensor, "b seq_len enc_in"],
         start: Float[Tensor, "b pred_len c_out"] | None,
     ) -> Float[Tensor, "b pred_len c_out *q"]:
         """One pass of the decoder, in the scale of the input windows."""
-        embedded = modules["dec_embedding"](inside.dec_x, inside.dec_mark)
-        out = modules["head"](modules["decoder"](embedded, memory))
+        out = self.head(self.decoder(self.dec_embedding(inside.dec_x, inside.dec_mark), memory))
         forecast = self.input_transform.undo(out, enc_x)
         if start is not None:
             return forecast + with_quantile_axis(start, forecast)

@@ -97,8 +97,6 @@ def train_epoch(session: Session) -> None:
     order = order[: trainer.epoch_steps(len(order)) * trainer.batch_size]
     set_training_mode(session.state.model, trainer.freeze)
     while progress.n_seen < len(order) and progress.step < last_step:
-        if session.ends_cycle(progress.step):
-            session.state.model.take_snapshot()
         indices = order[progress.n_seen : progress.n_seen + trainer.batch_size]
         set_learning_rate(session.state.optimizer, session.rate(progress.step))
         unread.add(*train_step(session, indices), indices)

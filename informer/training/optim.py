@@ -54,13 +54,12 @@ def build_optimizer(config: OptimConfig, model: nn.Module) -> GuardedAdam:
     return GuardedAdam(learnt, lr=config.lr, weight_decay=config.weight_decay)
 
 
-def learning_rate(config: OptimConfig, *, epoch: int, done: float, n_cycles: int = 1) -> float:
-    """Learning rate in `epoch` (from 1), after the share `done` of the run's steps; cosine once per cycle."""
-    in_cycle = done * n_cycles - min(int(done * n_cycles), n_cycles - 1)
+def learning_rate(config: OptimConfig, *, epoch: int, done: float) -> float:
+    """Learning rate in `epoch` (from 1), after the share `done` of the run's steps."""
     factors = {
         Schedule.halving: 0.5 ** (epoch - 1),
         Schedule.constant: 1.0,
-        Schedule.cosine: 0.5 * (1.0 + math.cos(math.pi * in_cycle)),
+        Schedule.cosine: 0.5 * (1.0 + math.cos(math.pi * done)),
     }
     return config.lr * factors[config.schedule]
 

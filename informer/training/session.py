@@ -114,10 +114,4 @@ class Session:
             self.settings.optim,
             epoch=self.state.progress.epoch + 1,
             done=done / self.last_step,
-            n_cycles=self.settings.model.n_cycles,
         )
-
-    def ends_cycle(self, done: int) -> bool:
-        """Whether step `done` ends a learning-rate cycle other than the last."""
-        cycle, before = (steps * self.settings.model.n_cycles // self.last_step for steps in (done, done - 1))
-        return 0 < done < self.last_step and cycle > before

@@ -106,7 +106,6 @@ def test_sizes_of_the_data(change: dict[str, Any], part: str) -> None:
         ({"d_ff": 10**12}, "weights do not fit"),
         ({"encoder_stacks": [10**9]}, "layers, but only"),
         ({"decoder_layers": 10**9}, "layers, but only"),
-        ({"snapshots": 10**9}, "layers, but only"),
         ({"embed": "learned"}, "weights do not fit"),
         ({"embed": "no such"}, "saved configuration"),
         ({"d_model": "wide"}, "saved configuration"),
