@@ -78,15 +78,6 @@ class Decoding(Enum):
     """One token after the other, each with the forecasts before it appended to the start token."""
 
 
-class GlobalProjections(Enum):
-    """Projections of global tokens and rows in attention."""
-
-    shared = "shared"
-    """Tokens and rows share all projections."""
-    own = "own"
-    """Each of the four parts (tokens or rows attending to tokens or rows) has its own queries, keys and values."""
-
-
 @dataclass(kw_only=True, slots=True)
 class ModelConfig:
     """Keys of the node `model` that all families have; each family has a subclass with its own sizes."""
@@ -181,7 +172,6 @@ class InformerConfig(ModelConfig):
     """Use BatchNorm in distil=conv, as the authors' code does; the paper's formula has none."""
     global_tokens: int = 0
     """Learned tokens of each encoder stack; needs attn=etc or bigbird_etc with attn.n_global=0."""
-    global_projections: GlobalProjections = GlobalProjections.shared
     mix: bool = False
     """Merge the heads of decoder self-attention in transposed order, as the authors' code does."""
     activation_checkpointing: bool = False
@@ -220,8 +210,6 @@ class InformerConfig(ModelConfig):
             problems.append(f"model.series_embedding: expected at least 0, found {self.series_embedding}")
         if self.global_tokens < 0:
             problems.append(f"model.global_tokens: expected at least 0, found {self.global_tokens}")
-        if not self.global_tokens and self.global_projections is GlobalProjections.own:
-            problems.append("model.global_projections: expected shared without model.global_tokens, found own")
         if not self.encoder_stacks:
             problems.append("model.encoder_stacks: expected at least one stack, found []")
         if self.n_heads >= 1 and self.d_model % self.n_heads:

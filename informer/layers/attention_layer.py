@@ -1,6 +1,5 @@
 """Projections around an attention mechanism; the only place where heads are split and merged."""
 
-from collections.abc import Callable
 from typing import final
 
 import torch
@@ -21,7 +20,6 @@ class AttentionLayer(nn.Module):
         d_model: width of inputs and output.
         attention: mechanism; its spec gives the number and width of heads.
         mix: merge the heads in transposed order, which interleaves time and heads, as in the authors' decoder.
-        project: makes the query, key and value projections, from the width of rows and the total width of all heads.
         project_values: if False, rows of the memory are used as values and their weighted sum is the output; the total
             width of all heads must then be d_model.
     """
@@ -32,15 +30,14 @@ class AttentionLayer(nn.Module):
         attention: Attention,
         *,
         mix: bool = False,
-        project: Callable[[int, int], nn.Module] = Linear,
         project_values: bool = True,
     ) -> None:
         super().__init__()
         self.n_heads = attention.spec.n_heads
         inner = self.n_heads * attention.spec.d_head
-        self.query = project(d_model, inner)
-        self.key = project(d_model, inner)
-        self.value = project(d_model, inner) if project_values else nn.Identity()
+        self.query = Linear(d_model, inner)
+        self.key = Linear(d_model, inner)
+        self.value = Linear(d_model, inner) if project_values else nn.Identity()
         self.out = Linear(inner, d_model) if project_values else nn.Identity()
         self.attention = attention
         self.mix = mix

@@ -10,8 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from informer.ops.products import Linear
-
 
 @final
 class GlobalTokens(nn.Module):
@@ -29,25 +27,3 @@ class GlobalTokens(nn.Module):
         """Separate tokens and rows."""
         n = len(self.tokens)
         return x[:, :n], x[:, n:]
-
-
-@final
-class SidedLinear(nn.Module):
-    """Separate projections of tokens and rows, each with features for attending to tokens and to rows.
-
-    Args:
-        n_tokens: number of tokens; they are the first rows.
-        d_model: width of a row.
-        inner: total width of all heads of one projection; in each head the features for tokens come first.
-    """
-
-    def __init__(self, n_tokens: int, d_model: int, inner: int) -> None:
-        super().__init__()
-        self.n_tokens = n_tokens
-        self.of_tokens = Linear(d_model, 2 * inner)
-        self.of_rows = Linear(d_model, 2 * inner)
-
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b l e"]:
-        """Features of tokens and rows, 2 * inner per row."""
-        n = self.n_tokens
-        return torch.cat([self.of_tokens(x[:, :n]), self.of_rows(x[:, n:])], dim=1)

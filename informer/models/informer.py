@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.global_local import GlobalLocalAttention
-from informer.config.model import Decoding, GlobalProjections, InformerConfig, LinearSkip, Shortening
+from informer.config.model import Decoding, InformerConfig, LinearSkip, Shortening
 from informer.errors import InputError
 from informer.layers.attention_layer import AttentionLayer
 from informer.layers.categories import CategoryColumns, CategoryLayout, SeriesColumns
@@ -20,7 +20,6 @@ from informer.layers.decoding import step_by_step
 from informer.layers.embedding import Embedding
 from informer.layers.encoder import Encoder, EncoderLayer, EncoderStack, stack_lengths
 from informer.layers.feed_forward import FeedForward
-from informer.layers.global_tokens import SidedLinear
 from informer.layers.input_transform import InputTransform, LinearSkipLayer, NetworkInputs, with_quantile_axis
 from informer.layers.quantile_head import QuantileHead
 from informer.models.base import Attentions, ForecastModel, ModelDims, point
@@ -83,13 +82,13 @@ class _Blueprint:
 
     def global_local(self, local: Attention) -> AttentionLayer:
         """Attention with learned global tokens in front of the rows, which `local` attends."""
-        n, has_own = self.config.global_tokens, self.config.global_projections is GlobalProjections.own
+        n = self.config.global_tokens
         spec = replace(local.spec, len_q=local.spec.len_q + n, len_k=local.spec.len_k + n)
         try:
-            attention = GlobalLocalAttention(spec, local, n_tokens=n, separate_features=has_own)
+            attention = GlobalLocalAttention(spec, local, n_tokens=n)
         except ValueError as error:
             raise InputError(f"model.global_tokens: {error}") from error
-        return AttentionLayer(self.config.d_model, attention, project=partial(SidedLinear, n) if has_own else Linear)
+        return self.attention_layer(attention)
 
     def decoder_layer(self, index: int, memory_len: int) -> DecoderLayer:
         config, rows = self.config, self.dims.dec_len

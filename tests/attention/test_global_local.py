@@ -15,20 +15,17 @@ SIZES = [(2, 3, 9, 5, 4), (1, 1, 1, 3, 3), (1, 2, 37, 4, 2)]
 LOCALS = [("etc", {"radius": 2}), ("etc", {"radius": 10**6}), ("bigbird_etc", {"window": 3, "n_random": 2})]
 
 
-def make(
-    name: str, params: dict, sizes: tuple[int, ...], n: int, *, own: bool = False, dropout: float = 0.0
-) -> GlobalLocalAttention:
+def make(name: str, params: dict, sizes: tuple[int, ...], n: int, *, dropout: float = 0.0) -> GlobalLocalAttention:
     _, h, rows, e, _ = sizes
     spec = AttentionSpec(h, e, rows, rows, dropout=dropout)
     local = build_attention(name, spec, n_global=0, **params)
     with_tokens = AttentionSpec(h, e, n + rows, n + rows, dropout=dropout)
-    return GlobalLocalAttention(with_tokens, local, n_tokens=n, separate_features=own).double().eval()
+    return GlobalLocalAttention(with_tokens, local, n_tokens=n).double().eval()
 
 
-def operands(sizes: tuple[int, ...], n: int, *, own: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+def operands(sizes: tuple[int, ...], n: int) -> tuple[Tensor, Tensor, Tensor]:
     b, h, rows, e, d = sizes
-    times = 2 if own else 1
-    return draw((b, h, n + rows, n + rows, times * e, times * d))
+    return draw((b, h, n + rows, n + rows, e, d))
 
 
 def near(attn: GlobalLocalAttention, head: int, i: int) -> list[int]:
@@ -41,60 +38,33 @@ def near(attn: GlobalLocalAttention, head: int, i: int) -> list[int]:
 
 
 def four_parts(attn: GlobalLocalAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Outputs row by row: the projections for the kinds (token or row) of query and key, one softmax over both kinds of
-    keys."""
-    n, e, d = attn.n_tokens, attn.spec.d_head, v.shape[-1] // (2 if attn.separate_features else 1)
-
-    def part(x: Tensor, width: int, side: str) -> np.ndarray:
-        start = width if attn.separate_features and side == "rows" else 0
-        return x[..., start : start + width].numpy()
-
-    out = np.zeros((*q.shape[:3], d))
+    """Outputs row by row: one softmax over all tokens and the rows that a row may attend to."""
+    n, out = attn.n_tokens, np.zeros((*q.shape[:3], v.shape[-1]))
     for item in range(len(q)):
         for head in range(q.shape[1]):
             for i in range(q.shape[2]):
-                asker = "tokens" if i < n else "rows"
                 rows = range(q.shape[2] - n) if i < n else near(attn, head, i - n)
-                scores, values = [], []
-                for j in [*range(n), *(n + row for row in rows)]:
-                    asked = "tokens" if j < n else "rows"
-                    query, key = part(q, e, asked)[item, head, i], part(k, e, asker)[item, head, j]
-                    scores.append(query @ key / np.sqrt(e))
-                    values.append(part(v, d, asker)[item, head, j])
-                out[item, head, i] = softmax(np.array(scores)) @ np.array(values)
+                keys = [*range(n), *(n + row for row in rows)]
+                scores = k[item, head, keys].numpy() @ q[item, head, i].numpy() / np.sqrt(attn.spec.d_head)
+                out[item, head, i] = softmax(scores) @ v[item, head, keys].numpy()
     return torch.from_numpy(out)
 
 
-@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("n", [1, 4])
 @pytest.mark.parametrize(("name", "params"), LOCALS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_equals_the_formula(sizes: tuple[int, ...], name: str, params: dict, n: int, own: bool) -> None:
-    """Red if a part is left out, has a softmax by itself, or reads the projections of another part."""
-    attn = make(name, params, sizes, n, own=own)
-    q, k, v = operands(sizes, n, own=own)
+def test_equals_the_formula(sizes: tuple[int, ...], name: str, params: dict, n: int) -> None:
+    """Red if a part is left out or has a softmax by itself."""
+    attn = make(name, params, sizes, n)
+    q, k, v = operands(sizes, n)
     expected = four_parts(attn, q, k, v)
     torch.testing.assert_close(attn(q, k, v), expected, rtol=1e-11, atol=1e-11)
-    dense = attn.weights(q, k)
-    if own:
-        for_tokens, for_rows = v.chunk(2, dim=-1)
-        output = torch.cat([dense[:, :, :n] @ for_tokens, dense[:, :, n:] @ for_rows], dim=2)
-    else:
-        output = dense @ v
-    torch.testing.assert_close(output, expected, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(attn.weights(q, k) @ v, expected, rtol=1e-11, atol=1e-11)
 
 
-def test_twice_the_same_projections_are_shared_ones() -> None:
-    q, k, v = operands(SIZES[0], 3)
-    own, shared = (make("etc", {"radius": 2}, SIZES[0], 3, own=flag) for flag in (True, False))
-    twice = [torch.cat([x, x], dim=-1) for x in (q, k, v)]
-    torch.testing.assert_close(own(*twice), shared(q, k, v), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_has_true_gradients(own: bool) -> None:
+def test_has_true_gradients() -> None:
     sizes = (1, 2, 5, 3, 2)
-    assert_gradients(make("etc", {"radius": 1}, sizes, 2, own=own), *operands(sizes, 2, own=own))
+    assert_gradients(make("etc", {"radius": 1}, sizes, 2), *operands(sizes, 2))
 
 
 def test_dropout_acts_in_training_alone() -> None:

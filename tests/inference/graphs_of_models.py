@@ -22,7 +22,7 @@ from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.restore import restore_model
 from informer.config.commands import ExportFormat
 from informer.config.conversion import to_plain
-from informer.config.model import CalendarEmbed, GlobalProjections, InformerConfig
+from informer.config.model import CalendarEmbed, InformerConfig
 from informer.config.schema import TrainConfig
 from informer.config.training import LossConfig, LossKind
 from informer.errors import InputError
@@ -68,7 +68,7 @@ def network(name: str) -> Checkpoint:
     """A fresh network with the mechanism of this name, or a variant; reformer with two rounds, the least that overlap,
     because each takes seconds to trace."""
     full, etc = attention_node("full"), attention_node("etc") | {"radius": 3, "n_global": 0}
-    own = {"global_tokens": 2, "global_projections": GlobalProjections.own, "encoder_stacks": [2]}
+    own = {"global_tokens": 2, "encoder_stacks": [2]}
     variants = {
         "quantiles": lambda: checkpoint(full, quantiles=(0.1, 0.5, 0.9, 0.99)),
         "no_calendar": lambda: checkpoint(full, embed=CalendarEmbed.none),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from informer import checkpoint
 from informer.build import attention_node, build_model
-from informer.config.model import GlobalProjections, InformerConfig
+from informer.config.model import InformerConfig
 from informer.data.windows import Batch
 from informer.errors import InputError
 from informer.inference.attention_maps import attention_maps
@@ -37,35 +37,30 @@ def batch() -> list[Tensor]:
 
 
 def attended(layer: AttentionLayer, tokens: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What attention adds to tokens and to rows, from the projections of each part; radius 2."""
-    own = not isinstance(layer.query, torch.nn.Linear)
+    """What attention adds to tokens and to rows, ; radius 2."""
     n_heads, e, out = layer.n_heads, layer.attention.spec.d_head, []
 
-    def heads(projection: torch.nn.Module, x: Tensor, of: str, side: int) -> Tensor:
-        linear = getattr(projection, of) if own else projection
-        features = linear(x).unflatten(-1, (n_heads, -1))  # [b l h e], or 2e
-        return features[..., side * e : (side + 1) * e] if own else features
+    def heads(projection: torch.nn.Module, x: Tensor) -> Tensor:
+        return projection(x).unflatten(-1, (n_heads, -1))  # [b l h e]
 
-    for asker, ask, side in (("of_tokens", tokens, 0), ("of_rows", rows, 1)):
+    for ask in (tokens, rows):
         scores, values = [], []
-        for asked, x, other in (("of_tokens", tokens, 0), ("of_rows", rows, 1)):
-            q, k = heads(layer.query, ask, asker, other), heads(layer.key, x, asked, side)
-            part = torch.einsum("bihe,bjhe->bhij", q, k) / e**0.5
-            if side == other == 1:
+        for x in (tokens, rows):
+            part = torch.einsum("bihe,bjhe->bhij", heads(layer.query, ask), heads(layer.key, x)) / e**0.5
+            if ask is x is rows:
                 distance = torch.arange(x.shape[1])[:, None] - torch.arange(x.shape[1])
                 part = part.masked_fill(distance.abs() > 2, -torch.inf)
             scores.append(part)
-            values.append(heads(layer.value, x, asked, side))
+            values.append(heads(layer.value, x))
         weights = torch.cat(scores, dim=-1).softmax(dim=-1)
         out.append(layer.out(torch.einsum("bhij,bjhe->bihe", weights, torch.cat(values, dim=1)).flatten(2)))
     return out[0], out[1]
 
 
-@pytest.mark.parametrize("projections", list(GlobalProjections))
-def test_tokens_persist_from_layer_to_layer(projections: GlobalProjections) -> None:
+def test_tokens_persist_from_layer_to_layer() -> None:
     """The encoder by hand. Fails if the tokens are initialised again in a layer, are shortened, or the decoder cannot
     read them."""
-    net = network(global_projections=projections).eval()
+    net = network().eval()
     x, memory = torch.randn(2, 26, 6, dtype=torch.float64), []
     for stack in net.encoder.stacks:
         tokens, rows = stack.globals.tokens.expand(2, -1, -1), x[:, -stack.length :]
@@ -81,12 +76,11 @@ def test_tokens_persist_from_layer_to_layer(projections: GlobalProjections) -> N
 
 
 @pytest.mark.parametrize("attn", [ETC, BIGBIRD])
-@pytest.mark.parametrize("projections", list(GlobalProjections))
 @pytest.mark.parametrize("way", [{}, {"activation_checkpointing": True}])
 @pytest.mark.parametrize("distil", ["conv", "eliminate", "none"])
-def test_every_network_learns(attn: dict, projections: GlobalProjections, way: dict, distil: str) -> None:
+def test_every_network_learns(attn: dict, way: dict, distil: str) -> None:
     """Every parameter gets a finite gradient that is not zero everywhere."""
-    net = network(attn, global_projections=projections, distil=distil, **way).train()
+    net = network(attn, distil=distil, **way).train()
     net(*batch()).square().sum().backward()
     # a softmax does not change when all keys move, so biases of keys get nothing or rounding
     for name, p in net.named_parameters():
@@ -123,11 +117,9 @@ def test_what_has_no_tokens_is_refused(attn: dict, config: dict, words: str) -> 
 
 def test_values_out_of_range_are_refused() -> None:
     assert "model.global_tokens: expected at least 0, found -1" in InformerConfig(global_tokens=-1).problems()
-    own = InformerConfig(global_projections=GlobalProjections.own).problems()
-    assert own == ["model.global_projections: expected shared without model.global_tokens, found own"]
 
 
-TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2", "model.global_projections=own"]
+TOKENS = ["attn=etc", "attn.n_global=0", "model.global_tokens=2"]
 
 
 def test_from_the_command_line_to_a_forecast(folder: Path) -> None:
