@@ -137,9 +137,9 @@ def _level(findings: Findings) -> TextTable:
 
 
 def _inputs(findings: Findings) -> TextTable:
-    rows = [(moved.column, f"{moved.stability_index:.3f}", f"{moved.ks_distance:.3f}") for moved in findings.inputs]
+    rows = [(moved.column, f"{moved.stability_index:.3f}") for moved in findings.inputs]
     return TextTable(
         title="Inputs after training compared with before",
-        head=("column", "population stability index", "Kolmogorov-Smirnov distance"),
+        head=("column", "population stability index"),
         rows=rows,
     )

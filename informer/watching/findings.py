@@ -10,7 +10,6 @@ from jaxtyping import Float64
 from scipy.stats import t
 
 from informer.inference.bootstrap import Interval, skill_interval
-from informer.watching.distances import MOVED
 
 OFF = 0.05
 """Deviation of coverage from the level that is tolerated before intervals are recalibrated."""
@@ -20,6 +19,13 @@ SURE = 0.99
 
 FEWEST_HORIZONS = 8
 """Minimum number of non-overlapping horizons for these tests."""
+
+BINS = 10
+MOVED = 0.25
+"""Population stability index above which a distribution counts as changed, by convention."""
+
+LEAST = 1e-4
+"""Minimum share of a bin, so that the logarithm is finite."""
 
 
 class Verdict(Enum):
@@ -62,11 +68,10 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Distances of an input's distribution from that of earlier rows."""
+    """Change of an input's distribution since earlier rows; see `stability_index`."""
 
     column: str
     stability_index: float
-    ks_distance: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +186,19 @@ class Findings:
                 f"not change{inputs}"
             )
         return Verdict.ok, f"errors and coverage are as expected{inputs}"
+
+
+def stability_index(reference: Float64[np.ndarray, "t"], current: Float64[np.ndarray, "u"]) -> float:
+    """Population stability index: sum of (q - p) ln(q / p) over the deciles of the earlier values, with p and q the
+    shares of earlier and later values in each."""
+    edges = np.unique(np.quantile(reference, np.linspace(0, 1, BINS + 1)[1:-1]))
+    p, q = (
+        np.maximum(
+            np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1) / len(values), LEAST
+        )
+        for values in (reference, current)
+    )
+    return float(((q - p) * np.log(q / p)).sum())
 
 
 def skill_of(errors: Mapping[str, Float64[np.ndarray, "origins"]], model: str) -> float:

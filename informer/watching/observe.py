@@ -17,9 +17,8 @@ from informer.inference.baselines import bounded
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling.scores import baselines_before, moment_in
 from informer.models.base import model_output, point
-from informer.watching.distances import ks_distance, stability_index
 from informer.watching.drift import Drift, find_drift
-from informer.watching.findings import Alarm, Findings, Moved, Period, skill_of
+from informer.watching.findings import Alarm, Findings, Moved, Period, skill_of, stability_index
 from informer.watching.level import Level, find_shift
 
 LEVEL = 80
@@ -221,7 +220,7 @@ def _inputs(model: TrainedModel, series: Sequence[Watched]) -> Iterator[Moved]:
         before = np.concatenate([rows[: member.first, place] for member, rows in zip(series, scaled, strict=True)])
         now = np.concatenate([rows[member.first :, place] for member, rows in zip(series, scaled, strict=True)])
         if min(len(before), len(now)) >= FEWEST_INPUTS:
-            yield Moved(column=name, stability_index=stability_index(before, now), ks_distance=ks_distance(before, now))
+            yield Moved(column=name, stability_index=stability_index(before, now))
 
 
 def _periods(

@@ -1,4 +1,4 @@
-"""The drift test, distances of distributions, and what is decided, against definitions written as loops."""
+"""The drift test, the stability index, and what is decided, against definitions written as loops."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -8,7 +8,6 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from informer.watching.distances import ks_distance, stability_index
 from informer.watching.drift import (
     ALPHA,
     BURN_IN,
@@ -20,7 +19,7 @@ from informer.watching.drift import (
     simple_jumper,
     whitened,
 )
-from informer.watching.findings import Alarm, Findings, Moved, Verdict
+from informer.watching.findings import Alarm, Findings, Moved, Verdict, stability_index
 
 ROWS, BREAK = 400, 250
 
@@ -123,7 +122,7 @@ def test_several_tests_share_the_false_alarms() -> None:
     assert find_drift(np.zeros(300)).alarm is None
 
 
-def test_distances_of_distributions() -> None:
+def test_the_stability_index_is_its_definition() -> None:
     rng = np.random.default_rng(0)
     before, now = rng.normal(size=1000), rng.normal(1, 1, size=500)
     edges = [-np.inf, *np.quantile(before, np.arange(1, 10) / 10), np.inf]
@@ -132,8 +131,6 @@ def test_distances_of_distributions() -> None:
         p, q = (max(((part >= low) & (part < high)).mean(), 1e-4) for part in (before, now))
         index += (q - p) * np.log(q / p)
     assert stability_index(before, now) == pytest.approx(index)
-    distance = max(abs((before <= x).mean() - (now <= x).mean()) for x in np.concatenate([before, now]))
-    assert ks_distance(before, now) == pytest.approx(distance)
     assert stability_index(np.ones(100), np.ones(100)) == 0
 
 
@@ -142,7 +139,7 @@ def findings(own: float = 0.5, *, alarm: int = 0, inside: float = 0.8) -> Findin
     errors = {name: size * rng.chisquare(10, 600) / 10 for name, size in (("linear", own), ("naive", 1.0))}
     alarms = [Alarm(series="", column="y", at="now" if alarm else "", after=alarm, evidence=0.0, bound=5.0)]
     coverage = np.clip(inside + 0.1 * rng.normal(size=100), 0, 1)
-    inputs = [Moved(column="x", stability_index=0.3, ks_distance=0.2)]
+    inputs = [Moved(column="x", stability_index=0.3)]
     return Findings(
         model="linear", errors=errors, coverage=coverage, level=80, horizon=6, alarms=alarms, inputs=inputs
     )  # fmt: skip
