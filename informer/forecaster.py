@@ -17,7 +17,7 @@ from rich.console import Console
 
 from informer import checkpoint as checkpoints
 from informer.build import read_dataset, take_table
-from informer.checkpoint.paths import METRICS, forecasting_checkpoint, resolve_latest
+from informer.checkpoint.paths import METRICS, forecasting_checkpoint
 from informer.data.attributes import attributes_from
 from informer.data.read.frames import Frame, frame_of, like, path_of
 from informer.data.read.table import table_of_frame
@@ -38,10 +38,8 @@ from informer.inference.estimator import (
 )
 from informer.inference.predictor import TrainedModel
 from informer.inference.rolling.forecasts import roll_panel
-from informer.inference.rolling.refits import Refits
 from informer.inference.rolling.scores import Rolling, first_origin
 from informer.search.stage import Read, train
-from informer.training.refitting import refit_of
 from informer.training.run_dir import RunFolder
 from informer.training.saved_frame import NAME, saved_path, saved_table
 
@@ -65,7 +63,6 @@ class Forecaster:
     def __init__(self, trained: TrainedModel | None = None, **config: Any) -> None:
         self._trained, self._config = trained, config
         self._scores: str | None = None
-        self._run: Path | None = None
 
     def __repr__(self) -> str:
         """Targets, inputs and lengths in one line."""
@@ -85,7 +82,7 @@ class Forecaster:
             InputError: no readable checkpoint, or the device is not available.
         """
         forecaster = cls(TrainedModel.load(forecasting_checkpoint(path), device=device))
-        scores, forecaster._run = Path(path) / METRICS, resolve_latest(path)
+        scores = Path(path) / METRICS
         forecaster._scores = scores.read_text() if scores.is_file() else None
         return forecaster
 
@@ -128,7 +125,7 @@ class Forecaster:
                 read = partial(take_table, settings, table, provenance, attributes=series_attributes)
             train(settings, folder, Console(quiet=not verbose), read=read)
             fitted = type(self).load(run_dir, device=settings.device)
-            self._trained, self._scores, self._run = fitted._trained, fitted._scores, run_dir if requested_dir else None
+            self._trained, self._scores = fitted._trained, fitted._scores
             return self
 
     @property
@@ -260,7 +257,6 @@ class Forecaster:
         stride: int | None = None,
         intervals: int | Sequence[int] = (),
         adaptive: bool = False,
-        refit_every: int | None = None,
         start: str | None = None,
         attributes: Frame | None = None,
     ) -> Any:
@@ -271,9 +267,7 @@ class Forecaster:
             stride: rows between origins, pred_len by default.
             intervals: level or levels in percent: 80 adds the columns lo80 and hi80.
             adaptive: widths follow the coverage at earlier origins; see `informer.inference.rolling.adaptive`.
-            refit_every: number of origins between refits of the linear maps on all earlier rows of `frame`; only for a
-                model of a run directory; see `informer.inference.rolling.refits`.
-            start: first forecast time; None: after seq_len rows, or with refit_every after the training rows.
+            start: first forecast time; None: after seq_len rows.
             attributes: as in `predict`.
 
         Returns:
@@ -285,13 +279,10 @@ class Forecaster:
             InputError: as for `predict`, or too few rows for one origin.
         """
         model = self.trained
-        refit = None if refit_every is None else refit_of(self._run, refit_every)
-        if model.checkpoint.refit and refit is None:
+        if model.checkpoint.refit:
             log.warning("backtest: the model was fitted on all rows of its data; errors on these are too small")
         panel = panel_of(reader_with(model.reader, attributes), frame, ahead=model.reach(horizon))
         how = Rolling(horizon=horizon, stride=stride, start=start, levels=levels_of(intervals), adaptive=adaptive)
-        is_cut = start is not None or refit is not None
-        firsts = [first_origin(model, series, start) for series in panel] if is_cut else None
-        refits = None if refit is None else Refits(model, panel, refit)
-        tables = roll_panel(model, panel, how, first_rows=firsts, refits=refits)
+        firsts = None if start is None else [first_origin(model, series, start) for series in panel]
+        tables = roll_panel(model, panel, how, first_rows=firsts)
         return like(frame, pd.concat(tables, ignore_index=True))

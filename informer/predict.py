@@ -54,12 +54,7 @@ def _act(settings: PredictConfig) -> None:
             say(main_console(), note)
         from informer.inference.jobs.run import predict  # imports torch; wrong paths are errors before that
 
-        refit = None
-        if local.refit_every is not None:
-            from informer.training.refitting import refit_of
-
-            refit = refit_of(local.checkpoint, local.refit_every)
-        failed = predict(local, main_console(), refit)
+        failed = predict(local, main_console())
     if failed:
         sys.exit(EXIT_SOME_FAILED)
 

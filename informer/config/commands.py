@@ -132,8 +132,6 @@ class PredictConfig:
     """Interval levels in percent; each adds columns such as OT_lo80 and OT_hi80."""
     adaptive: bool = False
     """With mode=rolling: adapt the widths of intervals to their coverage at earlier origins."""
-    refit_every: int | None = None
-    """With mode=rolling: number of origins between refits of linear maps and ridge on all earlier rows; null: never."""
     format: Format = Format.csv
     digits: int | None = 7
     """Digits of numbers in text files, relative to the standard deviation of the column's history; null: all."""
@@ -157,7 +155,7 @@ class PredictConfig:
             [] if self.input else ["input: expected a file or folder to forecast, found none; set input=FILE.csv"]
         )
         problems += device_problems(self.device)
-        for name in ("horizon", "stride", "refit_every", "batch_size", "digits"):
+        for name in ("horizon", "stride", "batch_size", "digits"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 problems.append(f"{name}: expected at least 1, found {value}")
@@ -177,7 +175,6 @@ class PredictConfig:
                 "stride": self.stride,
                 "from": self.from_date,
                 "adaptive": "true" if self.adaptive else None,
-                "refit_every": self.refit_every,
             }
             return [
                 f"{name}: only used with mode=rolling, found {name}={value}" for name, value in only.items() if value

@@ -1,8 +1,7 @@
 """Two baselines for every model: a seasonal naive forecast, and a linear map fitted by ridge regression."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -199,27 +198,6 @@ def fit_ridge(
     return RidgeForecast(torch.from_numpy(weights[best]), positions, best, note, known=known)
 
 
-@final
-class RidgeRefit:
-    """Refit of ridge on more windows, with the same penalty.
-
-    Args:
-        ridge: must be without known effects.
-    """
-
-    def __init__(self, ridge: RidgeForecast) -> None:
-        self._ridge = ridge
-        self._moments: _Moments | None = None
-
-    def __call__(self, later: Windows) -> RidgeForecast:
-        """Ridge fitted on these windows and those of all earlier calls."""
-        if len(later):
-            moments = _moments(later, NO_EFFECTS, self._ridge.positions, sys.maxsize)
-            self._moments = moments if self._moments is None else self._moments + moments
-        assert self._moments is not None, "the first windows are some"
-        return replace(self._ridge, weight=torch.from_numpy(self._moments.solve(self._ridge.penalty)))
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class _Moments:
     """X^T X and X^T Y over rows of mean-free histories X and futures Y: sufficient statistics of ridge."""
@@ -227,9 +205,6 @@ class _Moments:
     gram: np.ndarray
     cross: np.ndarray
     windows: int
-
-    def __add__(self, other: "_Moments") -> "_Moments":
-        return _Moments(self.gram + other.gram, self.cross + other.cross, self.windows + other.windows)
 
     @one_blas_thread
     def solve(self, penalty: float) -> np.ndarray:

@@ -14,16 +14,18 @@ from informer import checkpoint
 from informer.build import build_data
 from informer.checkpoint.facts import read_facts
 from informer.checkpoint.format import COMBINED, REFITTED, Checkpoint, saved_digest
-from informer.checkpoint.paths import BEST, LAST, LOG, REFIT, ROWS, forecasting_checkpoint, resolve_latest
+from informer.checkpoint.paths import BEST, KEPT, LAST, LOG, REFIT, ROWS, forecasting_checkpoint, resolve_latest
 from informer.checkpoint.restore import restore_model
 from informer.config import conversion
 from informer.config.dataset import SplitConfig, SplitKind
 from informer.config.schema import TrainConfig
 from informer.config.updating import UpdateConfig
 from informer.console import logging_to
+from informer.data.calendar import mark_fields
 from informer.data.categories import Trained
 from informer.data.pipeline import Data
 from informer.data.read.download import files_sha256
+from informer.data.read.frequency import Frequency
 from informer.data.read.source import Series
 from informer.data.rows import RowsFormat, rows_dataset, rows_table, series_column
 from informer.data.scaler import PanelScaler
@@ -32,15 +34,16 @@ from informer.files import expanded, write_atomic
 from informer.inference.evaluate import evaluate, score, training_scale
 from informer.inference.evaluation import Evaluation
 from informer.inference.trained_data import trained_data
+from informer.linear.features import cycles_of
 from informer.linear.saved_fit import KeptFit, Reads
 from informer.linear.shares import Shares, maps_of
 from informer.models.base import ForecastModel, model_forecast
+from informer.models.linear import Linear
 from informer.runtime import pick_device, provenance, seed_everything
 from informer.training import update_state
 from informer.training.combination import combiner, repeated_rows
 from informer.training.describe import data_facts
 from informer.training.linear_skip import calibration_errors, is_closed_form
-from informer.training.refitting import check_inputs, not_from_moments
 from informer.training.run_dir import RunFolder
 from informer.training.update_state import UNTIL, UpdateState
 from informer.updating.fitting import Later, LinearPart, later_errors, newest_errors, windows_of
@@ -51,6 +54,9 @@ log = logging.getLogger("informer.update")
 
 TEST_SHARE = 5
 """The last two parts of later rows, 1 / TEST_SHARE each and at least pred_len, are for validation and test."""
+
+MANY = 1 << 40
+"""Number of rows that contains every calendar cycle."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,18 +137,38 @@ def read_older(settings: UpdateConfig) -> Older:
     saved = checkpoint.load(path)
     model, trained = restore_model(saved), conversion.from_plain(saved.config)
     maps = maps_of(model)
-    if why := not_from_moments(maps, trained):
+    if why := _not_from_moments(maps, trained):
         raise InputError(f"checkpoint={settings.checkpoint}: {why}; train again on all rows")
     reads = Reads.of(trained.sizes, n_series=len(saved.series), inputs=saved.inputs, targets=saved.targets)
     state = update_state.load(path, reads)
     needs_moments = maps is not None and is_closed_form(model, trained)
     if state is None or (state.fit is None and needs_moments):
         return _from_data(settings, path, saved, trained)
-    check_inputs(state, model, saved)
+    _check_inputs(state, model, saved)
     dataset = rows_dataset(trained.dataset, path / ROWS, rows_format(saved, trained))
     rows = read_rows(trained, dataset, saved)
     rows = update_state.last_rows(rows, list(map(len, rows)), trained.sizes) or rows
     return Older(path, saved, trained, rows, state)
+
+
+def _not_from_moments(maps: Linear | None, trained: TrainConfig) -> str | None:
+    """Why linear maps cannot be refitted from moments; None if they can."""
+    if maps is not None and maps.effects is not None:
+        return "its linear maps have effects of columns, categories or holidays known ahead, which cannot be refitted"
+    if trained.dataset.keeps_gaps:
+        return "its data have missing values (dataset.fill=mask), for which no moments are saved"
+    return None
+
+
+def _check_inputs(state: update_state.UpdateState, model: ForecastModel, checkpoint: Checkpoint) -> None:
+    """Raise an InputError if the saved moments are for other inputs than those of the model."""
+    maps, frequency = maps_of(model), Frequency.parse(checkpoint.frequency)
+    if state.fit is None or maps is None:
+        return
+    features, fields = state.fit.features, mark_fields(frequency, checkpoint.calendar)
+    cycles = cycles_of(fields, MANY, frequency.per_day)
+    if features.fields != fields or features.recent not in (0, maps.recent) or not set(features.cycles) <= set(cycles):
+        raise InputError(f"{KEPT}: its linear maps read other inputs than the model; put the run's own file back")
 
 
 def rows_format(checkpoint: Checkpoint, trained: TrainConfig) -> RowsFormat:

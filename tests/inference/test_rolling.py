@@ -105,7 +105,10 @@ def test_rows_of_training_are_left_out_unless_asked_for(trained: Trained, folder
     assert forecasts["origin"].nunique() == 65
     for date, first in ((table["date"][260], 260), (table["date"][0], 24)):
         assert run(trained, "all.csv", "stride=1", f"from={date:%Y-%m-%dT%H:%M}").status == 0
-        assert pd.read_csv("out/all.rolling.csv", parse_dates=["date"])["date"].min() == table["date"][first]
+        forecasts = pd.read_csv("out/all.rolling.csv", parse_dates=["origin", "date"])
+        assert forecasts["date"].min() == table["date"][first]
+        expected = Forecaster.load(trained.run_dir, device="cpu").backtest(table, stride=1, start=str(date))
+        pd.testing.assert_frame_equal(forecasts, expected, check_dtype=False, rtol=1e-12)
     table.iloc[:240].to_csv("early.csv", index=False)
     assert "set from=2023-01-02" in run(trained, "early.csv").err.replace(f"{table['date'][24]:%Y-%m-%d}", "2023-01-02")
     assert "from=soon: expected a date such as" in run(trained, "all.csv", "from=soon").err

@@ -30,7 +30,6 @@ from informer.inference.result import Forecast
 from informer.inference.rolling.tables import metrics_of, rolled_of
 
 if TYPE_CHECKING:  # forecasting after the end of files, which fits and scores nothing, starts faster without these
-    from informer.inference.rolling.refits import Refit
     from informer.inference.rolling.scores import Rolling
 
 Chunk = list[InputFile]
@@ -47,7 +46,6 @@ class Job:
             files contain them.
         horizon: rows to forecast; None: pred_len.
         rolling: settings of rolling forecasts; None: forecast after the end of each file.
-        refit: with `rolling`, settings of refits.
         levels: interval levels in percent.
         writer: writes the forecasts.
         batch_size: series per batch of the model.
@@ -59,7 +57,6 @@ class Job:
     future: Path | Mapping[str, Path] | None
     horizon: int | None
     rolling: "Rolling | None" = None
-    refit: "Refit | None" = None
     levels: tuple[int, ...]
     writer: Writer
     batch_size: int
@@ -127,7 +124,6 @@ class Job:
             "written": asdict(self.input_format),
             "horizon": self.horizon,
             "rolling": None if self.rolling is None else asdict(self.rolling),
-            "refit_every": None if self.refit is None else self.refit.every,
             "levels": self.levels,
             "format": self.writer.format.value,
             "digits": self.writer.digits,
@@ -253,9 +249,7 @@ def _roll_file(model: TrainedModel, job: Job, source: InputFile) -> Row:
     with _noting(job, rows, source):
         panel = model.reader.file(source.path, job.input_format, source.name, ahead=model.reach(job.horizon))
         rows[source] = _read(rows[source], panel)
-        output, left_out = write_rolled(
-            model, panel, source.name, rolling=job.rolling, writer=job.writer, refit=job.refit
-        )
+        output, left_out = write_rolled(model, panel, source.name, rolling=job.rolling, writer=job.writer)
         message = "\n".join(filter(None, [rows[source].message, *left_out]))
         rows[source] = replace(rows[source], output=output, message=message)
     return rows[source]

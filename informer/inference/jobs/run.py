@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,6 @@ from rich.console import Console
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from informer.inference.rolling.refits import Refit
 
 from informer import checkpoint
 from informer.checkpoint.paths import forecasting_checkpoint
@@ -36,12 +33,11 @@ MOST = 3
 """Maximum number of errors on the console; all are in the summary."""
 
 
-def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = None) -> int:
+def predict(settings: PredictConfig, console: Console) -> int:
     """Forecast one file or many.
 
     Args:
         console: for messages.
-        refit: with mode=rolling, settings of refits.
 
     Returns:
         For a single file, the number of messages about series left out; for many, the number of files that failed plus
@@ -56,7 +52,7 @@ def predict(settings: PredictConfig, console: Console, refit: "Refit | None" = N
     sources = [InputFile(path, name_of(path))] if files is None else name_sources(files)
     with logging_to(console, quiet=files is not None):
         model = TrainedModel.load(located(settings), device=settings.device)
-        job = replace(_job(settings, sources, many=files is not None), refit=refit)
+        job = _job(settings, sources, many=files is not None)
         job.check(model)
         if files is None and settings.engine is EngineName.ray:
             raise InputError("engine=ray: only for a folder or pattern of files, found a single file; leave it out")

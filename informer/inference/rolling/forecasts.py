@@ -7,7 +7,7 @@ written in pieces so that memory does not grow with the number of origins.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from informer.data.gaps import observed_rows, seen_before
 from informer.data.read.source import Series, column_values
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
-from informer.errors import InputError, counted
+from informer.errors import InputError
 from informer.files import replacing, write_atomic
 from informer.inference.jobs.writing import Writer, need_pyarrow
 from informer.inference.predictor import TrainedModel, reaching
@@ -31,9 +31,6 @@ from informer.inference.rolling.recursion import recursive_forecast
 from informer.inference.rolling.scores import Rolling, RollingScores, first_origin, log_begins, summary_lines, too_few
 from informer.inference.rolling.tables import decimal_places, metrics_of, open_table, rolled_of
 from informer.models.base import model_forecast, model_output, point
-
-if TYPE_CHECKING:
-    from informer.inference.rolling.refits import Refit, Refits
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +45,6 @@ def roll_panel(
     *,
     first_rows: Sequence[int] | None = None,
     scores: RollingScores | None = None,
-    refits: "Refits | None" = None,
 ) -> Iterator[pd.DataFrame]:
     """Tables of `Origins` for each series; the column that names the series, if any, comes first.
 
@@ -56,47 +52,15 @@ def roll_panel(
         model, panel, rolling: the model, the series, and the horizon, origins and intervals.
         first_rows: first row of the window of the first origin of each series; None: row 0.
         scores: collects the errors.
-        refits: refit the linear maps; the tables are then ordered by refit.
 
     Raises:
         InputError: see `Origins`.
     """
-    begins = first_rows or [0] * len(panel)
-    if refits is None:
-        each = (Origins(model, series, rolling, first=first) for series, first in zip(panel, begins, strict=True))
-        pieces: Iterator[Piece] = (
-            (series_origins, model, torch.arange(len(series_origins.windows))) for series_origins in each
-        )
-    else:
-        pieces = _refitted(model, panel, rolling, begins, scores, refits)
-    for series_origins, fitted, chosen in pieces:
-        for table in series_origins.tables(fitted, chosen, scores):
-            if series_origins.series.series_col is not None:
-                table.insert(0, key_columns(series_origins.series, table.columns)[0], series_origins.series.name)
+    for series, first in zip(panel, first_rows or [0] * len(panel), strict=True):
+        for table in Origins(model, series, rolling, first=first).tables(scores):
+            if series.series_col is not None:
+                table.insert(0, key_columns(series, table.columns)[0], series.name)
             yield table
-
-
-def _refitted(
-    model: TrainedModel,
-    panel: Sequence[Series],
-    how: Rolling,
-    firsts: Sequence[int],
-    scores: RollingScores | None,
-    refits: "Refits",
-) -> Iterator["Piece"]:
-    """The origins of each series between two refits, with the refitted model."""
-    each = [Origins(model, series, how, first=first) for series, first in zip(panel, firsts, strict=True)]
-    times = sorted(set().union(*(series_origins.times for series_origins in each)))
-    for begin in range(0, len(times), refits.every):
-        block = times[begin : begin + refits.every]
-        later = refits.until(block[0])
-        if scores is not None:
-            scores.refit(later)
-        for series_origins in each:
-            chosen = np.flatnonzero((series_origins.times >= block[0]) & (series_origins.times <= block[-1]))
-            if len(chosen):
-                yield series_origins, refits.model, torch.from_numpy(chosen)
-    log.info(f"linear maps: fitted {counted(refits.count, 'time')}, the last time on {refits.windows} windows")
 
 
 @final
@@ -114,37 +78,33 @@ class Origins:
     """
 
     def __init__(self, model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> None:
-        self.series = series
+        self._model, self._series = model, series
         self._steps = np.arange(model.check_horizon(rolling.horizon))
         firsts = origins(model, series, rolling, first=first)
         self._widths = model.half_widths(rolling.levels)
         self._tracking = Tracking(rolling.levels, rolling.delay(model)) if rolling.adaptive else None
-        self.windows, targets = _windows(model, series, firsts), model.columns.targets
-        self.times = series.timestamps[np.array(firsts) + model.sizes.seq_len - 1]
+        self._windows, targets = _windows(model, series, firsts), model.columns.targets
         self._positions, self._truth = model.columns.positions(targets), column_values(series, targets)
 
-    def tables(
-        self, model: TrainedModel, chosen: Int[Tensor, "k"], scores: RollingScores | None
-    ) -> Iterator[pd.DataFrame]:
-        """Tables in data units, in pieces; the origins must follow those of the previous call.
+    def tables(self, scores: RollingScores | None) -> Iterator[pd.DataFrame]:
+        """Tables in data units, in pieces.
 
         Columns: origin (the last known time), step, the time column of the input, column, forecast, quantiles (q10),
         interval ends (lo80, hi80), actual; with a horizon beyond pred_len also rolled, which marks recursively
         forecast rows.
 
         Args:
-            model, chosen: the model of the constructor, or its refit; indices of the origins.
             scores: collects the errors.
 
         Raises:
             InputError: a forecast is not finite.
         """
         at_once = min(max(MAX_ROWS // (len(self._steps) * len(self._positions)), 1), MAX_ORIGINS)
-        for batch in chosen.split(at_once):
-            yield self._table(model, batch, scores)
+        for chosen in torch.arange(len(self._windows)).split(at_once):
+            yield self._table(chosen, scores)
 
-    def _table(self, model: TrainedModel, chosen: Int[Tensor, "b"], scores: RollingScores | None) -> pd.DataFrame:
-        windows, steps = self.windows, self._steps
+    def _table(self, chosen: Int[Tensor, "b"], scores: RollingScores | None) -> pd.DataFrame:
+        model, windows, steps = self._model, self._windows, self._steps
         batch = windows.batch(chosen)
         with torch.inference_mode():
             output = model_output(model.model, batch)
@@ -161,14 +121,10 @@ class Origins:
         forecast = model.clipped(batch.in_units(ahead).cpu().numpy())
         bands = model.bands(batch, output[:, : len(steps)], halves)
         if not all(np.isfinite(array).all() for array in (forecast, *bands.values())):
-            raise InputError(f"{self.series.name}: a forecast is not finite; look for extreme values")
+            raise InputError(f"{self._series.name}: a forecast is not finite; look for extreme values")
         rows = windows.starts[chosen].cpu().numpy()[:, None] + model.sizes.first + steps
         values = {"forecast": forecast} | {name: reaching(band, len(steps)) for name, band in bands.items()}
-        return _table(model, self.series, rows, values | {"actual": self._truth[rows]})
-
-
-Piece = tuple[Origins, TrainedModel, Tensor]
-"""Origins of a series, the model to use, and the indices of the origins to forecast from."""
+        return _table(model, self._series, rows, values | {"actual": self._truth[rows]})
 
 
 def origins(model: TrainedModel, series: Series, rolling: Rolling, *, first: int = 0) -> list[int]:
@@ -235,7 +191,6 @@ def write_rolled(
     *,
     rolling: Rolling,
     writer: Writer,
-    refit: "Refit | None" = None,
 ) -> tuple[str, list[str]]:
     """Forecast from every `stride`-th origin of each series of a file, and write the table and its scores.
 
@@ -243,7 +198,6 @@ def write_rolled(
         model, panel, rolling: the model, the series of the file, and the horizon, origins and intervals.
         name: file name without endings.
         writer: output folder and format, CSV (UTF-8, times as ISO 8601) or parquet.
-        refit: settings of refits, if any.
 
     Returns:
         The table's path relative to the folder, and a message for each series that is left out.
@@ -253,17 +207,11 @@ def write_rolled(
     """
     if writer.format is Format.parquet:
         need_pyarrow()
-    output, refits = rolled_of(name, writer.format), None
-    if refit is not None:
-        from informer.inference.rolling.refits import (
-            Refits,  # forecasting, which fits nothing, starts faster without it
-        )
-
-        refits = Refits(model, panel, refit)
+    output = rolled_of(name, writer.format)
     panel, firsts, left_out = with_origins(model, panel, rolling)
     scores = RollingScores(model, panel, firsts, rolling)
     places = decimal_places(panel, model.columns.targets, writer.digits)
-    pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores, refits=refits)
+    pieces = roll_panel(model, panel, rolling, first_rows=firsts, scores=scores)
     with replacing(writer.folder / output) as temporary, open_table(temporary, writer.format, places) as append:
         for piece in pieces:
             append(piece)

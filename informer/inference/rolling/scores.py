@@ -17,7 +17,7 @@ from informer.data.read.source import Series
 from informer.data.store import build_store, with_columns
 from informer.data.windows import Windows
 from informer.errors import InputError, counted, listed
-from informer.inference.baselines import FittedBaseline, RidgeForecast, RidgeRefit, bounded, fit_ridge
+from informer.inference.baselines import FittedBaseline, bounded, fit_ridge
 from informer.inference.coverage import IntervalScores
 from informer.inference.evaluation import Evaluation
 from informer.inference.predictor import TrainedModel
@@ -150,9 +150,9 @@ def moment_in(text: str, series: Series, setting: str) -> pd.Timestamp:
 class RollingScores:
     """Scores of the model's rolling forecasts and of baselines fitted on the rows before the first origin.
 
-    The baselines' quantiles come from their errors on rows before the first origin, also after refits. The deciles of a
-    model without quantiles of its own are those of its calibration, which does not change: adaptive intervals are only
-    those of `how.levels`.
+    The baselines' quantiles come from their errors on rows before the first origin. The deciles of a model
+    without quantiles of its own are those of its calibration, which does not change: adaptive intervals are only those
+    of `how.levels`.
 
     Args:
         model: the forecaster.
@@ -174,7 +174,6 @@ class RollingScores:
         clipped, season = bounded(self._baselines, model.model), narrow_training[0].frequency.season
         calibrated_baselines = calibrated(clipped, [early], [later], season=season, levels=model.quantiles)
         self._calibrations = {each.name: each.calibration for each in calibrated_baselines}
-        self._ridge: RidgeRefit | None = None
         scale = _mase_scale(model, narrow_training)
         self._errors = {baseline.name: Errors(scale) for baseline in self._baselines}
         self._own = Errors(scale)
@@ -214,15 +213,6 @@ class RollingScores:
             calibration = self._calibrations[baseline.name]
             quantiles = CalibratedBaseline(baseline, calibration, self._levels).quantiles(batch, ahead[:, within])
             self._errors[baseline.name].add(ahead, actual, batch.units, quantiles)
-
-    def refit(self, later: Windows) -> None:
-        """Refit ridge on these windows and those of all earlier calls, with the same penalty."""
-        for place, baseline in enumerate(self._baselines):
-            if isinstance(baseline, RidgeForecast):
-                self._ridge = self._ridge or RidgeRefit(
-                    replace(baseline, note=f"{baseline.note}; fitted again as the model")
-                )
-                self._baselines[place] = self._ridge(later)
 
     def evaluation(self) -> Evaluation:
         """All scores."""
