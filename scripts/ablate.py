@@ -20,17 +20,19 @@ import re
 import resource
 import statistics
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 from result_files import markdown_table, open_folder, write_rows
 from rich.console import Console
-from short_training import CPU, scores_of, trained_by
 
 from informer.build import build_data, resolve_decoder
 from informer.config.compose import compose
@@ -38,8 +40,18 @@ from informer.config.schema import TrainConfig
 from informer.data.pipeline import Data
 from informer.errors import InputError, counted, one_of
 from informer.files import write_atomic
+from informer.inference.evaluate import evaluate, training_scale
+from informer.models.base import ForecastModel, model_forecast
 from informer.runtime import seed_everything
+from informer.training.checkpointer import Checkpointer
+from informer.training.distributed import Processes
 from informer.training.initial import new_network
+from informer.training.loop import train_epoch
+from informer.training.session import Session
+from informer.training.signals import StopRequest
+from informer.training.tracking.tracker import Tracker
+
+CPU = torch.device("cpu")
 
 Change = dict[str, Any]
 """Keys of informer.train and their values."""
@@ -145,7 +157,7 @@ def run_job(job: Job) -> None:
 def set_up(settings: TrainConfig, data: Data) -> None:
     """Warm up libraries with one step of a temporary network on two windows."""
     two = replace(settings, trainer=replace(settings.trainer, batch_size=2))
-    list(trained_by(two, new_network(settings, data), data, [1]))
+    train_steps(two, new_network(settings, data), data, 1)
 
 
 def measured(job: Job, seed: int, data: Data, before: int) -> Row:
@@ -153,13 +165,34 @@ def measured(job: Job, seed: int, data: Data, before: int) -> Row:
     settings = replace(job.settings(), seed=seed)
     seed_everything(seed)
     model = new_network(settings, data)
-    (seconds,) = trained_by(settings, model, data, [job.steps])
-    peak = peak_bytes() - before
-    scores = scores_of(model, data, settings.trainer.eval_batch_size)
+    seconds = train_steps(settings, model, data, job.steps)
+    peak, batch_size = peak_bytes() - before, settings.trainer.eval_batch_size
+    model.eval()
+    errors = evaluate(partial(model_forecast, model), data.test, mase_scale=training_scale(data), batch_size=batch_size)
+    scores = errors.scaled.overall()
     return Row(
         configuration=job.name, seed=seed, mse=scores["mse"], mae=scores["mae"],
         ms_a_step=1000 * seconds / job.steps, peak_mib=peak / 2**20,
     )  # fmt: skip
+
+
+def train_steps(settings: TrainConfig, model: ForecastModel, data: Data, steps: int) -> float:
+    """Train on the CPU for exactly this many steps; returns the CPU seconds.
+
+    Raises:
+        InputError: the loss or a gradient is no longer finite.
+        Interrupted: by Ctrl-C or SIGTERM.
+    """
+    settings = replace(settings, trainer=replace(settings.trainer, max_epochs=steps + 1, max_steps=steps))
+    with Tracker({}, n_steps=0, console=Console(quiet=True)) as tracker, StopRequest() as stop:
+        saver = Checkpointer(lambda *_: None, every_minutes=None, stop=stop, processes=Processes(), device=CPU)
+        session = Session.begin(settings, model, data, tracker=tracker, checkpointer=saver, processes=Processes())
+        progress, started = session.state.progress, time.process_time()
+        while progress.step < steps:
+            train_epoch(session)
+            if progress.step < steps:  # the epoch is over, and another begins
+                progress.epoch, progress.n_seen = progress.epoch + 1, 0
+        return time.process_time() - started
 
 
 def run_all(jobs: Sequence[Job], console: Console) -> int:
