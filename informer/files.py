@@ -73,6 +73,15 @@ def file_stems(names: Iterable[str]) -> dict[str, str]:
     return stems
 
 
+def fingerprint(path: Path) -> tuple[str, str]:
+    """Size and modification time of a file; empty if it does not exist."""
+    try:
+        state = path.stat()
+    except (OSError, ValueError):  # no such file; a NUL in its name
+        return "", ""
+    return str(state.st_size), str(state.st_mtime_ns)
+
+
 def write_atomic(path: str | Path, content: bytes | str, *, durable: bool = True) -> None:
     """Write `content` (text as UTF-8) to `path` through a temporary file next to it; folders are created as needed.
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
@@ -143,7 +144,7 @@ def provenance() -> dict[str, Any]:
         "command": [*_program(Path(sys.argv[0])), *(_SIGNATURE.sub(r"\1", word) for word in sys.argv[1:])],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in LIBRARIES},
+        "versions": versions(),
         "commit": _commit(),
         "threads": torch.get_num_threads(),
         "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
@@ -157,11 +158,13 @@ def _program(path: Path) -> list[str]:
     return ["python", path.name] if is_script else [path.name]
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def versions() -> dict[str, str | None]:
+    """Versions of this package and the libraries; None if one is not installed as a package."""
+    installed: dict[str, str | None] = dict.fromkeys(LIBRARIES)
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
 
 
 def _commit() -> str | None:

@@ -22,6 +22,7 @@ from informer.checkpoint.paths import locate
 from informer.config.addresses import is_address
 from informer.config.arguments import split_positional
 from informer.config.compose import choice, job_number, overridden_keys, run_command
+from informer.config.dataset import OWN_PLACES
 from informer.config.schema import TrainConfig
 from informer.console import main_console, refuse
 from informer.data.read.download import SUFFIXES, check_dataset
@@ -30,7 +31,7 @@ from informer.errors import InputError
 from informer.training.multirun import announce, closing_table, leave_row
 from informer.training.run_dir import LENGTH, RunFolder
 
-MOVABLE = ("device", "data_dir", "dataset.path", "dataset.attributes", "dataset.cache_dir", "init_from")
+MOVABLE = ("device", "data_dir", *(f"dataset.{name}" for name in OWN_PLACES), "init_from")
 """Keys that may be set with `resume`, along with `LENGTH`; all others come from the run."""
 
 

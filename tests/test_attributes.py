@@ -153,6 +153,11 @@ def test_a_stopped_run_goes_on(here: Path, tmp_path: Path, monkeypatch: pytest.M
     shutil.copy("rows.csv", tmp_path / "rows.csv")
     done(call("train", *MERGED, "trainer.max_epochs=2", f"run_dir={tmp_path / 'whole'}"))
     monkeypatch.chdir(tmp_path)
+    attributes().assign(size=[4.5, 1.0, 2.0, 3.0]).to_csv("others.csv", index=False)
+    refused(
+        call("train", "resume=part", "trainer.max_epochs=2", "dataset.path=rows.csv", "dataset.attributes=others.csv"),
+        "expected the attributes of series that the run began with, dataset.attributes=others.csv has others",
+    )
     done(call("train", "resume=part", "trainer.max_epochs=2", "dataset.path=rows.csv"))
     same_weights("part/last.pt", "whole/last.pt")
     for name in ("best.pt", "last.pt", "metrics.json", "metrics.csv"):
@@ -224,6 +229,13 @@ def test_new_series_at_prediction(here: Path) -> None:
     given = frame.merge(pd.concat([attributes(), attributes(["s3"]).assign(store="new")]), on="store")
     expected = Forecaster.load("merged", device="cpu").predict(given)
     np.testing.assert_allclose(pd.read_csv("new/with_new.forecast.csv")["sales"], expected["sales"], rtol=1e-6)
+    # a file that changes between two calls is read again
+    model = Forecaster.load("own", device="cpu")
+    for store in ("s2", "s3"):
+        attributes([store]).assign(store="new").to_csv("new.csv", index=False)
+        given = frame.merge(pd.concat([attributes(), attributes([store]).assign(store="new")]), on="store")
+        expected = Forecaster.load("merged", device="cpu").predict(given)
+        pd.testing.assert_frame_equal(model.predict(frame, dataset={"attributes": "new.csv"}), expected)
     attributes()[["store", "region"]].to_csv("regions.csv", index=False)
     words = [word for word in OWN if not word.startswith("dataset.categorical")]
     done(call("train", *words, "dataset.attributes=regions.csv", "run_dir=regions"))

@@ -3,9 +3,12 @@
 import re
 from typing import Any
 
+from informer.config.dataset import OWN_PLACES
+
 PATHS = {
     *("input", "output", "future", "checkpoint", "data_dir", "run_dir", "resume", "init_from"),
-    *("dataset.path", "dataset.attributes", "dataset.cache_dir", "forecasts", "actuals", "history"),
+    *(f"dataset.{name}" for name in OWN_PLACES),
+    *("forecasts", "actuals", "history"),
 }
 """Keys whose value is a single path."""
 

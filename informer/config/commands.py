@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from informer.config.dataset import DatasetConfig
+from informer.config.dataset import DatasetConfig, Place
 from informer.config.engines import EngineName, workers_problems
-from informer.config.input_format import InputFormat
+from informer.config.input_format import InputFormat, optional_settings
 from informer.config.lengths import WindowSizes
 from informer.errors import InputError
 from informer.runtime import device_problems
@@ -24,15 +24,12 @@ class Plots(Enum):
 
 
 @dataclass(kw_only=True, slots=True)
-class EvalDataset(InputFormat):
+class EvalDataset(optional_settings(InputFormat, place=Place.own)):  # type: ignore[misc]
     """Location and format of the training data, if they have changed; null: as in training.
 
-    Without a path the file of the training run is read, and refused if it has changed.
+    Without a path the file of the training run is read, and refused if it has changed. Without `cache_dir` the arrays
+    of a run with memmap are in `cache` in data_dir if that is given, else in a temporary folder.
     """
-
-    path: str | None = None
-    cache_dir: str | None = None
-    """Folder for the arrays of a run with memmap; null: `cache` in data_dir if given, else a temporary folder."""
 
 
 class EvalDecoding(Enum):

@@ -1,15 +1,17 @@
 """How data are read, repaired, split and scaled: the nodes `dataset` and `scaler`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from informer.config.calendar import Calendar, field_problems, holiday_problems, regions_of
 from informer.config.file_format import Hints, format_problems, hint_problems, missing_problems, zone_problems
 from informer.config.model import CalendarEmbed
 from informer.config.repairs import LONGEST_CELL, Duplicates, Fill, Limits, Repairs
 from informer.errors import listed
+
+Value = TypeVar("Value")
 
 
 class Features(Enum):
@@ -64,13 +66,59 @@ class SplitConfig:
     test: int | float | str | None = 0.2
 
 
-LOCATION_KEYS = ("path", "attributes", "file", "packaged", "url", "sha256", "hint", "cache_dir")
-"""Fields of `DatasetConfig` that locate the data; the other fields say how to read them."""
+class Place(Enum):
+    """Settings that locate data; a saved configuration has no say in them."""
+
+    own = "own"
+    """Files and folders of the user, who may name them anew when a run is read again."""
+    published = "published"
+    """Where the file of a named dataset comes from."""
 
 
-def without_location(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """A saved `dataset` node without the fields that locate the data."""
-    return {key: value for key, value in dataset.items() if key not in LOCATION_KEYS}
+def setting(
+    default: Any,
+    *,
+    reading: bool,
+    per_file: bool = False,
+    place: Place | None = None,
+    repair: Callable[[Sequence[Any]], Any] | None = None,
+    is_limit: bool = False,
+) -> Any:
+    """A field of `DatasetConfig` that says what it is; lists of settings follow from it.
+
+    Args:
+        default: its value if it is not set, or the class of a new one.
+        reading: whether rows that are read depend on it, besides the content of the files.
+        per_file: whether the tables that a trained model forecasts may differ in it from the training data.
+        place: whether it locates data.
+        repair: of a setting that repairs files: one value for several series, from the values that they need.
+        is_limit: whether it bounds what is read; a trained model does not change such a bound.
+    """
+    what = {"reading": reading, "per_file": per_file, "place": place, "repair": repair, "is_limit": is_limit}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=what)
+    return field(default=default, metadata=what)
+
+
+def first_set(values: Sequence[Value]) -> Value:
+    """One value for several series: the first that is set, or else the first."""
+    return next(filter(None, values), values[0])
+
+
+def union_of(lists: Sequence[Sequence[str]]) -> list[str]:
+    """One list for several series: the elements of all lists."""
+    return list(dict.fromkeys(element for each in lists for element in each))
+
+
+def in_all(lists: Sequence[Sequence[str] | None]) -> list[str] | None:
+    """One list of columns for several series: those that all lists contain; None stands for all columns."""
+    given = [each for each in lists if each is not None]
+    return [name for name in given[0] if all(name in other for other in given)] if given else None
+
+
+def fill_of_all(fills: Sequence[Fill | None]) -> Fill | None:
+    """One value for several series: mask if any needs it, otherwise the first that is set."""
+    return Fill.mask if Fill.mask in fills else first_set(fills)
 
 
 def is_plain_name(name: str) -> bool:
@@ -127,47 +175,47 @@ class DatasetConfig:
         max_file_mb, max_line_mb, max_cell: limits of a file's size (see `Limits`); with memmap max_file_mb is not used.
     """
 
-    name: str = "csv"
-    path: str | None = None
-    file: str | None = None
-    packaged: bool = False
-    series_col: str | None = None
-    short: Short = Short.error
-    memmap: bool = False
-    cache_dir: str | None = None
-    time_col: str | None = None
-    clock_col: str | None = None
-    time_format: str | None = None
-    timezone: str | None = None
-    frequency: str | None = None
-    calendar: list[str] | None = None
-    holidays: Any = None
-    columns: list[str] | None = None
-    exclude: list[str] = field(default_factory=list)
-    exclude_files: list[str] = field(default_factory=list)
-    target: str | None = None
-    categorical: list[str] = field(default_factory=list)
-    static_covariates: list[str] = field(default_factory=list)
-    attributes: str | None = None
-    split: SplitConfig = field(default_factory=SplitConfig)
-    url: str | None = None
-    sha256: str | None = None
-    hint: str | None = None
-    sheet: str | None = None
-    separator: str | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    encoding: str | None = None
-    missing_values: list[str] = field(default_factory=list)
-    sort: bool = False
-    duplicates: Duplicates | None = None
-    fill: Fill | None = None
-    max_gap: int | None = None
-    min_observed: float = 0.5
-    confirm: list[str] = field(default_factory=list)
-    max_file_mb: float = 4096.0
-    max_line_mb: float = 64.0
-    max_cell: int = LONGEST_CELL
+    name: str = setting("csv", reading=False)
+    path: str | None = setting(None, reading=False, place=Place.own)
+    file: str | None = setting(None, reading=False, place=Place.published)
+    packaged: bool = setting(False, reading=False, place=Place.published)
+    series_col: str | None = setting(None, reading=True, per_file=True)
+    short: Short = setting(Short.error, reading=False, per_file=True)
+    memmap: bool = setting(False, reading=False)
+    cache_dir: str | None = setting(None, reading=False, place=Place.own)
+    time_col: str | None = setting(None, reading=True, per_file=True)
+    clock_col: str | None = setting(None, reading=True, per_file=True)
+    time_format: str | None = setting(None, reading=True, per_file=True, repair=first_set)
+    timezone: str | None = setting(None, reading=True, per_file=True, repair=first_set)
+    frequency: str | None = setting(None, reading=True, per_file=True)
+    calendar: list[str] | None = setting(None, reading=False)
+    holidays: Any = setting(None, reading=False)
+    columns: list[str] | None = setting(None, reading=True, repair=in_all)
+    exclude: list[str] = setting(list, reading=True)
+    exclude_files: list[str] = setting(list, reading=True)
+    target: str | None = setting(None, reading=True)
+    categorical: list[str] = setting(list, reading=True)
+    static_covariates: list[str] = setting(list, reading=True)
+    attributes: str | None = setting(None, reading=False, per_file=True, place=Place.own)
+    split: SplitConfig = setting(SplitConfig, reading=False)
+    url: str | None = setting(None, reading=False, place=Place.published)
+    sha256: str | None = setting(None, reading=False, place=Place.published)
+    hint: str | None = setting(None, reading=False, place=Place.published)
+    sheet: str | None = setting(None, reading=True, per_file=True)
+    separator: str | None = setting(None, reading=True, per_file=True)
+    decimal: str | None = setting(None, reading=True, per_file=True)
+    thousands: str | None = setting(None, reading=True, per_file=True)
+    encoding: str | None = setting(None, reading=True, per_file=True)
+    missing_values: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
+    sort: bool = setting(False, reading=True, per_file=True, repair=first_set)
+    duplicates: Duplicates | None = setting(None, reading=True, per_file=True, repair=first_set)
+    fill: Fill | None = setting(None, reading=True, per_file=True, repair=fill_of_all)
+    max_gap: int | None = setting(None, reading=True, per_file=True)
+    min_observed: float = setting(0.5, reading=False, per_file=True)
+    confirm: list[str] = setting(list, reading=True, per_file=True, repair=union_of)
+    max_file_mb: float = setting(4096.0, reading=True, per_file=True, is_limit=True)
+    max_line_mb: float = setting(64.0, reading=True, per_file=True, is_limit=True)
+    max_cell: int = setting(LONGEST_CELL, reading=True, per_file=True, is_limit=True)
 
     def marked(self, kind: CalendarEmbed) -> Calendar:
         """The calendar marks of each row, encoded as `kind`."""
@@ -232,6 +280,35 @@ class DatasetConfig:
         problems += missing_problems(self.missing_values)
         problems += [*zone_problems(self.timezone), *field_problems(self.calendar), *holiday_problems(self.holidays)]
         return [*problems, *hint_problems(self.separator, self.decimal, self.thousands, self.encoding)]
+
+
+def settings_that(**what: Any) -> tuple[str, ...]:
+    """Names of the settings that `setting` declares as `what`, such as `reading=True`."""
+    return tuple(field.name for field in fields(DatasetConfig) if what.items() <= field.metadata.items())
+
+
+PUBLISHED, OWN_PLACES = settings_that(place=Place.published), settings_that(place=Place.own)
+LOCATION_KEYS = (*PUBLISHED, *OWN_PLACES)
+"""Settings that locate the data; the others say how to read and use them."""
+
+REPAIRS = tuple(field.name for field in fields(DatasetConfig) if field.metadata.get("repair"))
+"""Settings that repair files."""
+
+
+def without_location(dataset: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved `dataset` node without the settings that locate the data."""
+    return {key: value for key, value in dataset.items() if key not in LOCATION_KEYS}
+
+
+def with_repairs(datasets: Sequence[DatasetConfig]) -> DatasetConfig:
+    """The first with every repair that any of them has, and only the columns that all of them keep.
+
+    A repair that a series does not need does not change it.
+    """
+    joins = {field.name: field.metadata["repair"] for field in fields(DatasetConfig) if field.name in REPAIRS}
+    return replace(
+        datasets[0], **{name: join([getattr(each, name) for each in datasets]) for name, join in joins.items()}
+    )
 
 
 class ScalerKind(Enum):

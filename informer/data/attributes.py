@@ -4,6 +4,8 @@ A checkpoint contains the attributes of the training series, so later commands n
 checkpoint is never read.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +14,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import DatasetConfig
+from informer.config.dataset import DatasetConfig, settings_that
 from informer.data.long import series_codes
 from informer.data.read.categories import Labels, is_text, label
 from informer.data.read.checks import LARGEST, check_doubts
@@ -22,7 +24,7 @@ from informer.data.read.report import Report, count_note
 from informer.data.read.table import Table, read_table, shown, table_of_frame, without
 from informer.data.rows import UNKNOWN
 from informer.errors import InputError, listed
-from informer.files import expanded
+from informer.files import expanded, fingerprint
 
 SETTING = "dataset.attributes"
 
@@ -130,6 +132,11 @@ class Attributes:
             f"{at}: no row for the series {shown(unknown[0])} in {self.where}{more}; add one, or leave the series out"
         )
 
+    @property
+    def sha256(self) -> str:
+        """Checksum of the names and values."""
+        return hashlib.sha256(json.dumps(self.to_plain()).encode()).hexdigest()
+
     def to_plain(self) -> dict[str, Any]:
         """For a checkpoint."""
         return {"names": list(self.names), "values": {column: list(cells) for column, cells in self.values.items()}}
@@ -173,19 +180,21 @@ class KnownAttributes:
 
     def __init__(self, recorded: Attributes | None, labels: Labels) -> None:
         self._recorded, self._labels = recorded, labels
-        self._read: dict[str, Attributes] = {}
+        self._last: tuple[object, Attributes] | None = None
 
     def with_attributes(self, attributes: Attributes) -> "KnownAttributes":
         """A copy with additional attributes, which have priority."""
         return KnownAttributes(attributes.with_recorded(self._recorded), self._labels)
 
     def joined(self, table: Table, config: DatasetConfig, name: str) -> Table:
-        """See `Attributes.joined`; a file that `config` names is read once and has priority."""
-        attributes, path = self._recorded, config.attributes
-        if path is not None:
-            if path not in self._read and (from_file := read_attributes(config)) is not None:
-                self._read[path] = from_file.with_recorded(self._recorded)
-            attributes = self._read[path]
+        """See `Attributes.joined`; a file that `config` names has priority, and is read again when it changed."""
+        attributes = self._recorded
+        if config.attributes is not None:
+            settings = [getattr(config, setting) for setting in settings_that(reading=True)]
+            key = (config.attributes, fingerprint(expanded(config.attributes)), settings)
+            if self._last is None or self._last[0] != key:
+                self._last = key, attributes_from(config.attributes, config).with_recorded(self._recorded)
+            attributes = self._last[1]
         return table if attributes is None else attributes.joined(table, config.series_col, name, self._labels)
 
 

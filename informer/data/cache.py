@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from informer.config.dataset import DatasetConfig
+from informer.config.dataset import DatasetConfig, settings_that
 from informer.data.attributes import Attributes
+from informer.data.panel import series_names
 from informer.errors import InputError
 from informer.files import expanded, write_atomic
+from informer.runtime import versions
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ def _checksum(path: Path) -> Path:
 
 
 def _digest(key: Any) -> str:
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:20]
+    return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
 def write_checked(path: Path, content: str) -> None:
@@ -109,24 +111,17 @@ def _write(path: Path, blocks: Iterable[bytes]) -> None:
     write_atomic(_checksum(path), digest.hexdigest())
 
 
-def dataset_cache(dataset: DatasetConfig, data_dir: Path, sha256: str, attributes: Attributes | None = None) -> Cache:
-    """The cache for files with this checksum, read with these settings and attributes."""
-    keys = (
-        "time_col",
-        "time_format",
-        "frequency",
-        "columns",
-        "series_col",
-        "separator",
-        "decimal",
-        "encoding",
-        "thousands",
-        "clock_col",
-        "timezone",
-        "exclude",
-        "sheet",
-    )
-    reading = {key: getattr(dataset, key) for key in keys}
+def dataset_cache(
+    dataset: DatasetConfig, data_dir: Path, paths: Sequence[Path], sha256: str, attributes: Attributes | None = None
+) -> Cache:
+    """The cache for files with this checksum, read with these settings, attributes and versions of libraries."""
+    key = {
+        "versions": versions(),
+        "sha256": sha256,
+        "files": [path.name for path in paths],
+        "series": series_names(paths),
+        "settings": {name: getattr(dataset, name) for name in settings_that(reading=True)},
+        "attributes": attributes and attributes.to_plain(),
+    }
     folder = expanded(dataset.cache_dir) if dataset.cache_dir else data_dir / "cache"
-    more = {} if attributes is None else {"attributes": attributes.to_plain()}
-    return Cache.below(folder, {"sha256": sha256, **reading, **more})
+    return Cache.below(folder, key)

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from informer.config.commands import InspectConfig
-from informer.config.dataset import DatasetConfig, Short
+from informer.config.dataset import DatasetConfig, Short, with_repairs
 from informer.config.lengths import WindowSizes
 from informer.console import logging_to, say
 from informer.data.attributes import read_attributes
@@ -25,7 +25,7 @@ from informer.data.read.source import Series, inspect_table, table_of_file
 from informer.data.read.step_words import adjective
 from informer.data.read.table import Table, name_of
 from informer.data.read.value_columns import text_columns
-from informer.data.survey import common_fill, dropped_columns, series_column
+from informer.data.survey import dropped_columns, series_column
 from informer.errors import InputError, counted, listed, printable
 from informer.files import expanded
 
@@ -246,16 +246,8 @@ def _serving_all(advice: Sequence[Advice], requested: WindowSizes) -> Advice:
     fit = sum(size == requested for size in sizes)
     available = [size for size in sizes if size is not None]
     pads = len(available) < len(sizes) or len(sizes) / 2 < fit < len(sizes)
-    dataset = replace(
-        datasets[0],
-        sort=any(dataset.sort for dataset in datasets),
-        duplicates=next((dataset.duplicates for dataset in datasets if dataset.duplicates), None),
-        fill=common_fill([dataset.fill for dataset in datasets]),
-        timezone=next((dataset.timezone for dataset in datasets if dataset.timezone), None),
-        missing_values=list(dict.fromkeys(word for dataset in datasets for word in dataset.missing_values)),
-        time_format=next((dataset.time_format for dataset in datasets if dataset.time_format), None),
-        short=Short.pad if pads else datasets[0].short,
-    )
+    dataset = with_repairs(datasets)
+    dataset = replace(dataset, short=Short.pad if pads else dataset.short)
     return dataset, requested if 2 * fit > len(sizes) else min(available, key=lambda size: size.seq_len)
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, final
 
 from informer.config.conversion import node_of
-from informer.config.dataset import LOCATION_KEYS, DatasetConfig, is_plain_name
+from informer.config.dataset import PUBLISHED, DatasetConfig, is_plain_name
 from informer.config.plain import read_saved_yaml, unescaped
 from informer.data.read.download import files_sha256, list_files
 from informer.data.read.partitions import files_of
@@ -166,8 +166,7 @@ def own_cache(dataset: DatasetConfig, folder: Path) -> Iterator[DatasetConfig]:
 
 def _placed(dataset: DatasetConfig, shipped: DatasetConfig | None) -> DatasetConfig:
     """`dataset` at the location of the package's own one."""
-    locations = {} if shipped is None else {name: getattr(shipped, name) for name in LOCATION_KEYS}
-    return replace(dataset, **locations | {"cache_dir": dataset.cache_dir, "attributes": dataset.attributes})
+    return replace(dataset, **{} if shipped is None else {name: getattr(shipped, name) for name in PUBLISHED})
 
 
 def _has_content(path: Path) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from informer.config.dataset import LOCATION_KEYS, DatasetConfig, Short, SplitConfig
+from informer.config.dataset import DatasetConfig, Short, SplitConfig, settings_that
 from informer.data.read.categories import Labels
 from informer.data.read.source import Series
 
@@ -74,12 +74,13 @@ def rows_dataset(
         rows: columns, time zone and step of its rows.
         split: split to use; None: as in training.
     """
-    usual = DatasetConfig()
-    format_names = ("clock_col", "time_format", "separator", "decimal", "thousands", "encoding", "sort", "duplicates")
-    repairs = ("fill", "max_gap", "confirm", "exclude", "exclude_files", "memmap", "packaged")
-    base = replace(trained, **{name: getattr(usual, name) for name in (*LOCATION_KEYS, *format_names, *repairs)})
+    # the file is written in one way, whatever those of training looked like
+    kept = (*settings_that(reading=False, place=None), *settings_that(is_limit=True))
     return replace(
-        base,
+        DatasetConfig(**{name: getattr(trained, name) for name in kept}),
+        memmap=False,
+        target=trained.target,
+        static_covariates=trained.static_covariates,
         path=str(path),
         series_col=rows.series_col,
         short=Short.error,

@@ -62,7 +62,7 @@ def read_source(
     dataset, roles, attributes = _attributed(dataset, roles, attributes)
     paths = find_files(dataset, data_dir)
     provenance = provenance_of(paths, dataset)
-    cache = dataset_cache(dataset, data_dir, provenance.sha256, attributes) if dataset.memmap else None
+    cache = dataset_cache(dataset, data_dir, paths, provenance.sha256, attributes) if dataset.memmap else None
     categories = CategoryReader(roles.covariates)
     panel = (
         mapped_panel(paths, dataset, cache, attributes)

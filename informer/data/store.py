@@ -126,8 +126,9 @@ def _scaled(panel: Sequence[Series], scalers: Sequence[Scaler], cache: Cache | N
     n_columns = len(panel[0].columns)
     if cache is None:
         return _filled(blocks(), sum(map(len, panel)), n_columns)
-    arrays = (array for scaler in scalers for array in (scaler.center, scaler.scale, scaler.power) if array is not None)
-    units = hashlib.sha256(b"".join(array.tobytes() for array in arrays))
+    units = hashlib.sha256()
+    for scaler in scalers:
+        units.update(repr(scaler.state()).encode())
     key = ["scaled", panel[0].columns, [(series.name, len(series)) for series in panel], units.hexdigest()]
     return cache.array(key, blocks, dtype=np.float32).reshape(-1, n_columns)
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from informer.config.dataset import DatasetConfig
-from informer.config.repairs import Fill
+from informer.config.dataset import REPAIRS, DatasetConfig, with_repairs
 from informer.data.panel import panel_tables
 from informer.data.read.advice import repaired_config
 from informer.data.read.report import Problem, grouped
@@ -75,8 +74,11 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
             better = repaired_config(rows, config, name)
             if better is None:
                 return _survey(path, table, dataset, [], problems, [])
-            repaired.append(better[0])
-    original, dataset = dataset, with_repairs(dataset, repaired)
+            # `config` has what is known of the series besides, such as the format of its times
+            changed = {name: getattr(better[0], name) for name in REPAIRS}
+            changed = {name: value for name, value in changed.items() if value != getattr(config, name)}
+            repaired.append(replace(dataset, **changed))
+    original, dataset = dataset, with_repairs([dataset, *repaired])
     panel: list[Series] = []
     repairs: list[str] = []
     if dataset.timezone != original.timezone:
@@ -84,7 +86,7 @@ def survey_file(path: Path, dataset: DatasetConfig) -> Survey:
     if dataset.missing_values != original.missing_values:
         repairs.append(f"{path.name}: missing_values={listed(dataset.missing_values)}: read as empty cells")
     for rows, name, config in tables:
-        series, report = inspect_table(rows, with_repairs(config, repaired), name)
+        series, report = inspect_table(rows, with_repairs([config, *repaired]), name)
         if series is None or report.problems:
             return _survey(path, table, dataset, [], [*problems, *report.problems], repairs)
         panel.append(series)
@@ -135,33 +137,6 @@ def series_column(table: Table, dataset: DatasetConfig) -> str | None:
     except InputError:  # reported together with the table's other problems
         return None
     return separating_column(table, time_col, dataset.target)
-
-
-def common_fill(fills: Sequence[Fill | None]) -> Fill | None:
-    """The fill for all series: `mask` if any series needs it, otherwise the first that is set."""
-    return Fill.mask if Fill.mask in fills else next(filter(None, fills), None)
-
-
-def with_repairs(dataset: DatasetConfig, repaired: Sequence[DatasetConfig]) -> DatasetConfig:
-    """`dataset` with every repair that any of `repaired` has, and only the columns that all of them keep.
-
-    A repair that a series does not need does not change it.
-    """
-    if not repaired:
-        return dataset
-    lists = [config.columns for config in repaired if config.columns is not None]
-    columns = dataset.columns
-    if lists:
-        columns = [name for name in lists[0] if all(name in other for other in lists)]
-    return replace(
-        dataset,
-        columns=columns,
-        sort=any(config.sort for config in repaired),
-        duplicates=next((config.duplicates for config in repaired if config.duplicates), dataset.duplicates),
-        fill=common_fill([config.fill for config in repaired]) or dataset.fill,
-        timezone=next((config.timezone for config in repaired if config.timezone), dataset.timezone),
-        missing_values=list(dict.fromkeys(word for config in [dataset, *repaired] for word in config.missing_values)),
-    )
 
 
 def seasons_of(panel: Sequence[Series], columns: Sequence[str]) -> list[Season]:

@@ -40,6 +40,7 @@ from informer.data.read.table import Table, table_of_frame
 from informer.data.read.time_column import find_time_column
 from informer.data.read.timestamps import find_format
 from informer.errors import InputError, listed
+from informer.files import fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -158,9 +159,8 @@ class Reader:
         Raises:
             InputError: it cannot be read, or has no times.
         """
-        stat = path.stat() if path.is_file() else None
-        key = stat and (path.resolve(), stat.st_mtime_ns, stat.st_size, replace(input_format))
-        if self._last_future is None or key is None or self._last_future[0] != key:
+        key = (path.resolve(), fingerprint(path), replace(input_format))
+        if self._last_future is None or self._last_future[0] != key:
             self._last_future = key, self._futures(*self._read(partial(cells_of_file, path), input_format))
         return self._last_future[1]
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from informer.config.dataset import PUBLISHED
+
 HEAD = ("Setting", "Value", "Runs")
 """Headings of the columns of `rows_of`."""
 
@@ -12,9 +14,6 @@ NO_VALUE = "–"
 SLOTS = ("attn", "cross_attn", "decoder_attn")
 FOLLOWS = ("decoder_attn", "attn")
 """The first attention mechanism is the second one unless set."""
-
-OF_DATASET = {f"dataset.{name}" for name in ("file", "packaged", "url", "sha256", "hint")}
-"""Where the data of a named dataset are from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ def find_differences(settings: Sequence[Mapping[str, str]]) -> list[Difference]:
     ]
     differing = [each for each in differences if sum(value != NO_VALUE for value, _ in each.values) > 1]
     by_key = {each.key: each.values for each in differing}
-    implied = OF_DATASET if "dataset.name" in by_key else set()
+    implied = {f"dataset.{name}" for name in PUBLISHED} if "dataset.name" in by_key else set()
     return [each for each in differing if each.key not in implied and by_key.get(_followed(each.key)) != each.values]
 
 

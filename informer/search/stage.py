@@ -16,6 +16,7 @@ from informer.build import check_attention, read_dataset, with_static
 from informer.checkpoint.format import ATTRIBUTES, Checkpoint
 from informer.checkpoint.paths import LAST, LOG, SEARCH
 from informer.checkpoint.restore import attributes_in
+from informer.config.dataset import OWN_PLACES
 from informer.config.lengths import WindowSizes
 from informer.config.overrides import to_display
 from informer.config.schema import TrainConfig
@@ -43,6 +44,9 @@ Read = Callable[[WindowSizes], Source]
 """Reads the series of a dataset; the argument is the size of the shortest windows that will be used."""
 
 log = logging.getLogger(__name__)
+
+ATTRIBUTES_SHA256 = "attributes_sha256"
+"""Entry of `data` in run.json: checksum of the attributes of the series, if they came from a table of their own."""
 
 
 def train(
@@ -145,8 +149,7 @@ def settings_to_resume(
             f"resume={folder.path}: the run has saved nothing yet and begins with the weights of another; "
             "name them again: init_from=RUN"
         )
-    keys = ("path", "attributes", "cache_dir")
-    locations = {key: getattr(requested.dataset, key) for key in keys if f"dataset.{key}" in set_keys}
+    locations = {key: getattr(requested.dataset, key) for key in OWN_PLACES if f"dataset.{key}" in set_keys}
     if last is None and folder.facts().get("data", {}).get(ATTRIBUTES) and "attributes" not in locations:
         raise InputError(
             f"resume={folder.path}: the run has saved nothing yet, so also no attributes of its series; name their "
@@ -210,7 +213,8 @@ def search_first(
     check_attention(with_values(settings, cheapest(settings, seq_lens[-1])))
     common = comparable(settings, source, seq_lens)
     data: dict[str, Any] = {"path": with_addresses(str(source.provenance.path)), "sha256": source.provenance.sha256}
-    data |= {ATTRIBUTES: source.attributes.columns} if source.attributes else {}
+    if source.attributes:
+        data |= {ATTRIBUTES: source.attributes.columns, ATTRIBUTES_SHA256: source.attributes.sha256}
     folder.begin(settings, provenance() | {"seed": settings.seed, "data": data})
     context.start_log_file(folder.path / LOG)
     _announce(settings, seq_lens)
@@ -228,12 +232,14 @@ def search_first(
 
 
 def _check_same(source: Source, facts: Mapping[str, Any]) -> None:
-    before = facts.get("data", {}).get("sha256", source.provenance.sha256)
-    if before != source.provenance.sha256:
-        raise InputError(
-            f"resume: expected the data that the search began with, {source.provenance.path} has changed since; "
-            "start a new run"
-        )
+    now: dict[str, tuple[str, object]] = {"sha256": (source.provenance.sha256, source.provenance.path)}
+    if source.attributes:
+        now[ATTRIBUTES_SHA256] = source.attributes.sha256, source.attributes.where
+    for name, (checksum, where) in now.items():
+        if facts.get("data", {}).get(name, checksum) != checksum:
+            raise InputError(
+                f"resume: expected the data that the search began with, {where} has changed since; start a new run"
+            )
 
 
 def _transformed(settings: TrainConfig, source: Source, seq_lens: list[int], context: RunContext) -> TrainConfig:

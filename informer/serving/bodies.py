@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from email.message import Message
 from typing import Any
 
@@ -92,7 +93,8 @@ def read_tasks(
 def _encoded(input_format: InputFormat, body: Body) -> InputFormat:
     if body.charset is None:
         return input_format
-    encoded = replace(input_format, encoding=body.charset)
+    encoded = copy(input_format)
+    encoded.encoding = body.charset
     problems = encoded.problems()
     if problems:
         raise InputError(f"Content-Type: {problems[0]}")

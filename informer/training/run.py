@@ -19,7 +19,7 @@ from informer import checkpoint, progress
 from informer.build import build_data, dims_of, resolve_decoder
 from informer.checkpoint.format import Checkpoint
 from informer.checkpoint.paths import LOG, LOSSES
-from informer.checkpoint.restore import dims_in
+from informer.checkpoint.restore import attributes_in, dims_in
 from informer.config import conversion
 from informer.config.schema import TrainConfig
 from informer.console import logging_to
@@ -175,6 +175,12 @@ def _check_same_data(data: Data, last: Checkpoint) -> None:
         raise InputError(
             f"resume: expected the data that the run began with, {data.provenance.path} has changed since "
             f"(sha256 {last.data['sha256'][:12]}..., now {data.provenance.sha256[:12]}...); start a new run"
+        )
+    recorded = attributes_in(last)
+    if recorded and data.attributes and recorded.sha256 != data.attributes.sha256:
+        raise InputError(
+            f"resume: expected the attributes of series that the run began with, {data.attributes.where} has others; "
+            "leave dataset.attributes out, or start a new run"
         )
 
 

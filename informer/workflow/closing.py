@@ -65,10 +65,8 @@ class Outcome:
 def closing_lines(outcome: Outcome, settings: ForecastConfig) -> Iterator[tuple[str, str]]:
     """Label and text of each line that follows `data_line` and `season_line`."""
     plan = outcome.plan
-    notes = [
-        *plan.notes,
-        *(["repaired with " + " ".join(repair_settings(plan.settings.dataset))] * bool(plan.subject.repairs)),
-    ]
+    repairs = " ".join(repair_settings(plan.settings.dataset, DatasetConfig()))
+    notes = [*plan.notes, *([f"repaired with {repairs}"] if plan.subject.repairs else [])]
     yield "Data", "; ".join(notes) if notes else "no problems"
     yield "Model", _model_line(outcome)
     yield "Quality", quality_line(outcome.evaluation)

@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from informer.config.dataset import DatasetConfig
+from informer.config.dataset import REPAIRS, DatasetConfig, with_repairs
 from informer.config.forecast import ForecastConfig, Repair
 from informer.config.overrides import to_display
 from informer.data.panel import series_names
 from informer.data.read.download import list_files
 from informer.data.read.source import Series
-from informer.data.survey import Survey, survey_file, with_repairs
+from informer.data.survey import Survey, survey_file
 from informer.errors import InputError, ReportError, counted, listed, with_addresses
 from informer.files import expanded
 
 MOST_LINES = 20
 """Maximum number of problems of one file that are listed."""
-
-REPAIRS = ("timezone", "missing_values", "sort", "duplicates", "fill", "columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +122,7 @@ def _joined(pattern: str, surveys: Sequence[Survey], excluded: Sequence[str]) ->
         for survey, name in named
         for series in survey.panel
     ]
-    dataset = with_repairs(surveys[0].dataset, [survey.dataset for survey in surveys])
+    dataset = with_repairs([survey.dataset for survey in surveys])
     return Subject(
         path=pattern,
         name=Path(with_addresses(pattern).rstrip("/*?.")).name or "files",
@@ -149,13 +147,12 @@ def _refusal(survey: Survey, settings: ForecastConfig) -> list[str]:
         )
     if not survey.is_readable or loses_target:
         return [*lines, f"repair=auto cannot fix all of this: fix the file, or see informer inspect {survey.path}"]
-    words = " ".join(repair_settings(survey.dataset))
+    words = " ".join(repair_settings(survey.dataset, settings.dataset))
     dropped = f" and leaves out {listed(survey.dropped)}" if survey.dropped else ""
     return [*lines, f"to repair it, add repair=auto, which sets {words}{dropped}"]
 
 
-def repair_settings(dataset: DatasetConfig) -> list[str]:
-    """The repairs of a configuration as command-line overrides."""
-    usual = DatasetConfig()
-    changed = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(usual, name)}
+def repair_settings(dataset: DatasetConfig, given: DatasetConfig) -> list[str]:
+    """The repairs of a configuration that were not `given`, as command-line overrides."""
+    changed = {name: getattr(dataset, name) for name in REPAIRS if getattr(dataset, name) != getattr(given, name)}
     return [f"dataset.{name}={to_display(value)}" for name, value in changed.items()]

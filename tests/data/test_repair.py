@@ -8,8 +8,10 @@ import pytest
 from dataset_cases import made, write
 from stores import read_series, series_from_frame
 
-from informer.config.dataset import DatasetConfig
+from informer.config.dataset import DatasetConfig, with_repairs
 from informer.config.repairs import Duplicates, Fill
+from informer.data.rows import RowsFormat, rows_dataset, rows_table
+from informer.data.survey import survey_file
 from informer.errors import ReportError
 
 COLUMNS = ["a", "b", "c"]
@@ -143,3 +145,47 @@ def test_a_date_in_another_age_is_not_filled_up_to() -> None:
 def test_the_longest_gap_is_at_least_a_row() -> None:
     assert DatasetConfig(max_gap=0).problems() == ["dataset.max_gap: expected at least 1, found 0"]
     assert DatasetConfig(max_gap=1).problems() == []
+
+
+def test_saved_rows_are_read_as_written_however_training_read(tmp_path: Path) -> None:
+    """Fails if a setting for the files of training is used for the rows saved with a run: zeros would be missing."""
+    frame = made(60)
+    frame.loc[[5, 9], "a"] = 0.0
+    frame.to_csv(tmp_path / "trained.csv", index=False, sep=";", decimal=",", encoding="utf-16")
+    trained = DatasetConfig(
+        separator=";", decimal=",", encoding="utf-16", missing_values=["0"], fill=Fill.zero, target="b", max_cell=50
+    )
+    series = read_series(tmp_path / "trained.csv", trained)
+    np.testing.assert_array_equal(series.values, frame[COLUMNS])
+    write(rows_table([series], {}, None), tmp_path / "rows.csv")
+    rows = RowsFormat(series_col=None, time_col="date", timezone=None, frequency="h", columns=COLUMNS, categorical=[])
+    saved = rows_dataset(trained, tmp_path / "rows.csv", rows)
+    assert (saved.target, saved.max_cell) == ("b", 50)
+    np.testing.assert_array_equal(read_series(tmp_path / "rows.csv", saved).values, frame[COLUMNS])
+
+
+def test_one_setting_repairs_all_series() -> None:
+    """Fails if a repair that some series needs is lost where the settings of several are joined."""
+    needed = [
+        DatasetConfig(columns=["a", "b", "c"], missing_values=["-9"]),
+        DatasetConfig(columns=["b", "a"], fill=Fill.linear, sort=True, missing_values=["x", "-9"]),
+        DatasetConfig(fill=Fill.mask, duplicates=Duplicates.mean, confirm=["duplicates"]),
+        DatasetConfig(timezone="Europe/Berlin", time_format="%Y%m%d", target="ignored"),
+    ]
+    expected = DatasetConfig(
+        columns=["a", "b"], missing_values=["-9", "x"], fill=Fill.mask, sort=True, duplicates=Duplicates.mean,
+        confirm=["duplicates"], timezone="Europe/Berlin", time_format="%Y%m%d",
+    )  # fmt: skip
+    assert with_repairs(needed) == expected
+    assert with_repairs([DatasetConfig()]) == DatasetConfig()
+
+
+def test_what_is_proposed_is_what_repairs(tmp_path: Path) -> None:
+    """Fails if a setting that the problem of a file proposes is unknown to `repair=auto`."""
+    path = tmp_path / "days.csv"
+    frame = made(60, "D")
+    frame.assign(date=frame["date"].dt.strftime("%Y%m%d")).to_csv(path, index=False)
+    survey = survey_file(path, DatasetConfig(time_col="date"))
+    assert "dataset.time_format=%Y%m%d" in "".join(survey.problems)
+    assert survey.dataset.time_format == "%Y%m%d"
+    assert list(survey.panel[0].timestamps) == list(frame["date"])

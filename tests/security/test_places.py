@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,12 @@ from entry_points import ROOT, SMALL, TENSORBOARD, Outcome, Trained, call
 from forgery import content_of, write_forged
 
 from informer.config import conversion
-from informer.config.dataset import LOCATION_KEYS, DatasetConfig
 from informer.data.read import download
 
 Tree = Callable[[Path], dict[str, bytes | None]]
 
 BODY = (ROOT / "data" / "sample.csv").read_bytes()
 SHA256 = hashlib.sha256(BODY).hexdigest()
-READING = {
-    "sheet",
-    *("name", "series_col", "short", "memmap", "time_col", "clock_col", "time_format", "frequency", "split"),
-    *("columns", "calendar", "holidays", "exclude", "exclude_files", "target", "categorical", "static_covariates"),
-    *("confirm", "timezone"),
-    *("separator", "decimal", "thousands", "encoding", "max_line_mb", "max_file_mb", "max_cell"),
-    *("sort", "duplicates", "fill", "max_gap", "min_observed", "missing_values"),
-}
-"""Fields of a dataset that say how it is read."""
 
 
 class Server(ThreadingHTTPServer):
@@ -173,12 +162,6 @@ def test_no_text_of_a_configuration_is_a_place(key: str, own: Path, server: Serv
         call("eval", "checkpoint=run", "output=report", "plots=none")
         assert {path for path in tree(own).keys() - before.keys() if not path.startswith("report")} == set()
     assert server.asked == 0
-
-
-def test_every_field_of_a_dataset_is_of_one_kind() -> None:
-    """Red if a new field is neither a place, which a checkpoint has no say in, nor a way of reading."""
-    assert {field.name for field in fields(DatasetConfig)} == READING | set(LOCATION_KEYS)
-    assert not READING & set(LOCATION_KEYS)
 
 
 def test_the_data_of_an_own_run_are_found(own_run: Path, folder: Path) -> None:

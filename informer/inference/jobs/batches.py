@@ -20,9 +20,9 @@ from informer.data.history import check_futures
 from informer.data.read.download import file_sha256
 from informer.data.read.source import Series
 from informer.errors import InputError, is_out_of_memory
-from informer.files import check_no_input_overwritten, expanded
+from informer.files import check_no_input_overwritten, expanded, fingerprint
 from informer.inference.jobs.inputs import InputFile
-from informer.inference.jobs.summary import ERROR, Journal, Row, fingerprint
+from informer.inference.jobs.summary import ERROR, Journal, Row
 from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.jobs.writing import Writer, to_long
 from informer.inference.predictor import TrainedModel

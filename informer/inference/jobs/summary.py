@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 from informer.errors import InputError, with_addresses
-from informer.files import remove_temporary, write_atomic, writing
+from informer.files import fingerprint, remove_temporary, write_atomic, writing
 from informer.inference.jobs.inputs import InputFile
 from informer.inference.jobs.transfer import SUMMARY
 from informer.inference.reader import LEFT_OUT
@@ -60,15 +60,6 @@ class Row:
 
 HEADER = (*(field.name for field in fields(Row)), "job")
 _FIRST_LINE = ",".join(HEADER).encode()
-
-
-def fingerprint(path: Path) -> tuple[str, str]:
-    """Size and modification time of a file; empty if it does not exist."""
-    try:
-        state = path.stat()
-    except OSError:
-        return "", ""
-    return str(state.st_size), str(state.st_mtime_ns)
 
 
 @final
