@@ -71,6 +71,8 @@ class Attention(nn.Module, ABC):
     """Time and memory of `forward`, in words."""
     FULL_WHEN: ClassVar[dict[str, Any] | None] = None
     """Parameters with which it equals full attention at any length, or None."""
+    KEY_MASK: ClassVar[bool] = False
+    """Whether `forward` and `weights` take `mask`, the keys that exist; every query needs one that it may use."""
     MOVED: ClassVar[tuple[str, ...]] = ()
     """Buffers that training updates; a warm start copies them even if other parameters of the mechanism differ."""
 

@@ -10,12 +10,12 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from informer.attention.base import Attention, AttentionSpec
 from informer.attention.parameters import positive
-from informer.attention.scores import hide_future, seen_keys
+from informer.attention.scores import future_keys, hide_future, seen_keys
 from informer.ops.chunks import map_rows
 from informer.ops.dropout import dropout_product
 
@@ -30,6 +30,7 @@ class FullAttention(Attention):
     """
 
     COST = "O(L^2) time, O(L) memory"
+    KEY_MASK = True
     FULL_WHEN = {"scale": None}  # noqa: RUF012 (a class constant of the contract)
 
     def __init__(self, spec: AttentionSpec, *, scale: float | None = None) -> None:
@@ -37,10 +38,17 @@ class FullAttention(Attention):
         self.scale = spec.d_head**-0.5 if scale is None else positive("scale", scale)
 
     def forward(
-        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], v: Float[Tensor, "b h s d"]
+        self,
+        q: Float[Tensor, "b h l e"],
+        k: Float[Tensor, "b h s e"],
+        v: Float[Tensor, "b h s d"],
+        mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b h l d"]:
-        """softmax(scale q k^T) v, with dropout on the weights in training."""
+        """softmax(scale q k^T) v over the keys in `mask` (None: all), with dropout on the weights in training."""
         dropout = self.spec.dropout if self.training else 0.0
+        if mask is not None:
+            allowed = self._allowed(q, k, mask)
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, dropout_p=dropout, scale=self.scale)
         if q.is_cuda or (dropout == 0.0 and q.shape[-1] == v.shape[-1]):
             return F.scaled_dot_product_attention(
                 q, k, v, dropout_p=dropout, is_causal=self.spec.causal, scale=self.scale
@@ -53,9 +61,18 @@ class FullAttention(Attention):
         scores = hide_future(self.spec, (q * self.scale) @ k.transpose(-1, -2), start)
         return dropout_product(scores.softmax(dim=-1), v, self.spec.dropout, self.training)
 
-    def weights(self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"]) -> Float[Tensor, "b h l s"]:
+    def _allowed(self, q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+        """Which keys each query may use, [b 1 l s]."""
+        allowed = mask[:, None, None, :].expand(-1, -1, q.shape[2], -1)
+        return allowed & ~future_keys(0, q.shape[2], k.shape[2], q.device) if self.spec.causal else allowed
+
+    def weights(
+        self, q: Float[Tensor, "b h l e"], k: Float[Tensor, "b h s e"], mask: Bool[Tensor, "b s"] | None = None
+    ) -> Float[Tensor, "b h l s"]:
         """softmax(scale q k^T)."""
         scores = torch.einsum("bhle,bhse->bhls", q, k) * self.scale
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
         if self.spec.causal:
             allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
             scores = scores.masked_fill(~allowed, float("-inf"))

@@ -4,7 +4,7 @@ from typing import final
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from informer.attention.base import Attention
@@ -55,10 +55,19 @@ class AttentionLayer(nn.Module):
         return rearrange(heads, "b h l e -> b l (h e)")
 
     def forward(
-        self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int | None = None
+        self,
+        x: Float[Tensor, "b l d"],
+        memory: Float[Tensor, "b s d"],
+        n_last: int | None = None,
+        mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """Attend from rows of x to rows of memory; only the last `n_last` output rows are computed (None: all)."""
-        return self.attend(x, *self.memory_heads(memory), n_last)
+        """Attend from rows of x to the rows of memory in `mask` (None: all); only the last `n_last` output rows are
+        computed (None: all).
+
+        Raises:
+            ValueError: a mask, and the mechanism takes none.
+        """
+        return self.attend(x, *self.memory_heads(memory), n_last, mask)
 
     def memory_heads(self, memory: Float[Tensor, "b s d"]) -> tuple[Float[Tensor, "b h s e"], Float[Tensor, "b h s e"]]:
         """Keys and values of a memory, for calls of `attend` that share it."""
@@ -70,9 +79,13 @@ class AttentionLayer(nn.Module):
         keys: Float[Tensor, "b h s e"],
         values: Float[Tensor, "b h s e"],
         n_last: int | None = None,
+        mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """Like `forward`, with the keys and values of `memory_heads`."""
-        merged = self.merge(self.attention(self.split(self.query(x)), keys, values))
+        if mask is not None and not self.attention.KEY_MASK:
+            raise ValueError(f"{type(self.attention).__name__} takes no mask of keys: choose full attention")
+        masks = () if mask is None else (mask,)
+        merged = self.merge(self.attention(self.split(self.query(x)), keys, values, *masks))
         return self.out(merged if n_last is None else merged[:, -n_last:])
 
     @torch.no_grad()

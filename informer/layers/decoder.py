@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import final
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from informer.layers.attention_layer import AttentionLayer
@@ -40,15 +40,20 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"], n_last: int | None = None
+        self,
+        x: Float[Tensor, "b l d"],
+        memory: Float[Tensor, "b s d"],
+        n_last: int | None = None,
+        mask: Bool[Tensor, "b l"] | None = None,
+        memory_mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The last `n_last` output rows (None: all); earlier rows only serve as keys and values of self-attention."""
-        x = self.norm1(last_rows(x, n_last) + self._attend(x, n_last))
-        x = self.norm2(x + self.dropout(self.cross_attention(x, memory)))
-        return self.norm3(x + self.feed_forward(x))
+        """The last `n_last` output rows (None: all); earlier rows only serve as keys and values of self-attention.
 
-    def _attend(self, x: Tensor, n_last: int | None = None) -> Tensor:
-        return self.dropout(self.self_attention(x, x, n_last))
+        `mask` and `memory_mask` are the rows of x and of the memory that are keys (None: all).
+        """
+        x = self.norm1(last_rows(x, n_last) + self.dropout(self.self_attention(x, x, n_last, mask)))
+        x = self.norm2(x + self.dropout(self.cross_attention(x, memory, mask=memory_mask)))
+        return self.norm3(x + self.feed_forward(x))
 
 
 @final

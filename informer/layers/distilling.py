@@ -4,7 +4,7 @@ from typing import Any, final
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -32,12 +32,32 @@ class Distil(nn.Module):
         self.conv = CircularConv3(d_model, d_model)
         self.norm = RowNorm(d_model) if norm else None
 
-    def forward(self, x: Float[Tensor, "b l d"]) -> Float[Tensor, "b n d"]:
-        """[b l d] -> [b ceil(l/2) d]."""
+    def forward(self, x: Float[Tensor, "b l d"], mask: Bool[Tensor, "b l"] | None = None) -> Float[Tensor, "b n d"]:
+        """[b l d] -> [b ceil(l/2) d].
+
+        With a mask of the rows that exist, other rows count as zeros in the convolution, which then does not join both
+        ends, and never in the maximum; a row of the output without rows is zero. `halved_mask` is the mask of the
+        output.
+
+        Raises:
+            ValueError: a mask and BatchNorm, whose statistics would include rows that do not exist.
+        """
+        if mask is not None:
+            if self.norm is not None:
+                raise ValueError("distilling with a mask needs norm=False")
+            padded = F.pad(x * mask[..., None], (0, 0, 0, 1))
+            rows = self.conv(padded)[:, :-1]
+            rows = rows.masked_fill(~mask[..., None], torch.finfo(rows.dtype).min)
+            return F.elu(halve(rows)) * halved_mask(mask)[..., None]
         rows = self.conv(x)
         if self.norm is not None:
             rows = self.norm(rows.flatten(0, 1)).view_as(rows)
         return F.elu(halve(rows), inplace=True)
+
+
+def halved_mask(mask: Bool[Tensor, "b l"]) -> Bool[Tensor, "b n"]:
+    """Which rows exist after distilling: those with a row that exists among the three under their maximum."""
+    return F.max_pool1d(mask.float()[:, None], kernel_size=3, stride=2, padding=1)[:, 0] > 0
 
 
 @final

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from informer.config.model import Shortening
@@ -42,14 +42,14 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "b l d"], memory: Float[Tensor, "b s d"] | None = None
+        self,
+        x: Float[Tensor, "b l d"],
+        memory: Float[Tensor, "b s d"] | None = None,
+        mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b l d"]:
-        """Output of the layer; keys and values come from `memory` (None: from x)."""
-        x = self.norm1(x + self._attend(x, memory))
+        """Output of the layer; keys and values come from the rows in `mask` (None: all) of `memory` (None: x)."""
+        x = self.norm1(x + self.dropout(self.attention(x, x if memory is None else memory, mask=mask)))
         return self.norm2(x + self.feed_forward(x))
-
-    def _attend(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
-        return self.dropout(self.attention(x, x if memory is None else memory))
 
 
 @final

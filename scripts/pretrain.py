@@ -1,0 +1,325 @@
+"""Train the network of `informer.pretrained` on generated series, or score it on development tasks.
+
+    python scripts/pretrain.py minutes=90 [resume=pretraining] [out=runs/pretrain]
+    python scripts/pretrain.py score=pretraining [data=FOLDER]
+
+One thread and no end: AdamW, a warm-up, then a constant rate. The weights that are saved are the moving average of
+those trained. `resume` goes on from saved weights with a new optimiser and a new warm-up, and no series is generated
+twice. A release is a copy whose rate falls to zero: `minutes=10 resume=runs/pretrain out=runs/release decay=true`.
+
+`out` receives `weights.safetensors` and `state.json` (series and steps so far, CPU seconds, scores) every few minutes,
+and events for TensorBoard. The development score is that of the weights on generated series held out, and on inner
+origins of the training parts of real series, as far as `data` has the files; test parts are never read. Errors are
+divided by those of the seasonal naive forecast.
+"""
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float64
+from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.utils.tensorboard import SummaryWriter
+
+from informer.pretrained.network import HISTORY, HORIZON, LEVELS, Inputs, Zero, pinball, read
+from informer.synthetic import Generated, generate
+
+SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
+GENERATED_AT_ONCE = 512
+HELD_OUT_SEED = 1_000_003
+"""Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
+DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
+
+
+@dataclass
+class Settings:
+    """Arguments of the command line, `name=value`."""
+
+    minutes: float = 90.0
+    steps: int = 0
+    """Most steps; 0 for no bound."""
+    resume: str = ""
+    out: str = "runs/pretrain"
+    score: str = ""
+    data: str = os.environ.get("INFORMER_DATA_DIR", "data")
+    batch_size: int = 64
+    rate: float = 1e-3
+    warm_up: int = 300
+    decay: bool = False
+    average: float = 0.999
+    seed: int = 0
+    network: dict[str, Any] = field(default_factory=dict)
+    """Arguments of `Zero`, of a new network."""
+
+
+@dataclass
+class State:
+    """What `state.json` says about weights."""
+
+    network: dict[str, Any]
+    series: int = 0
+    steps: int = 0
+    cpu_seconds: float = 0.0
+    scores: list[dict[str, float]] = field(default_factory=list)
+
+
+def load(folder: Path) -> tuple[Zero, State]:
+    """The network in a folder and its state."""
+    state = State(**json.loads((folder / "state.json").read_text()))
+    network = Zero(**state.network)
+    network.load_state_dict(load_file(folder / "weights.safetensors"))
+    return network, state
+
+
+def save(folder: Path, network: nn.Module, state: State) -> None:
+    """Write both files, each at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({name: x.contiguous() for name, x in network.state_dict().items()}, folder / "weights.new")
+    (folder / "state.new").write_text(json.dumps(asdict(state), indent=1) + "\n")
+    os.replace(folder / "weights.new", folder / "weights.safetensors")
+    os.replace(folder / "state.new", folder / "state.json")
+
+
+class Batch(NamedTuple):
+    """Inputs, and the values of the horizon in their scale with a weight for each."""
+
+    inputs: Inputs
+    target: Tensor
+    weight: Tensor
+
+
+def batch_of(generated: Generated, rows: slice) -> Batch:
+    """Some of the generated series; every series counts about equally, relative to a naive forecast's error."""
+    values, observed, season, second = (torch.from_numpy(np.asarray(x[rows])) for x in generated[:4])
+    inputs = read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
+    target = inputs.scaled(values[:, HISTORY:]).clamp(-8, 8)
+    return Batch(inputs, target, observed[:, HISTORY:] / (inputs.change[:, None] + 0.1))
+
+
+def loss_of(network: Zero, batch: Batch) -> Tensor:
+    """Weighted mean of the quantile loss."""
+    return (pinball(network(batch.inputs), batch.target) * batch.weight).sum() / (batch.weight > 0).sum()
+
+
+def moving_average(most: float) -> Callable[..., None]:
+    """Update of an average that forgets the first weights soon and later keeps `most` of itself at each step."""
+
+    def update(averaged: list[Tensor], current: list[Tensor], n: Tensor | int) -> None:
+        share = 1 - min(most, (1 + int(n)) / (10 + int(n)))
+        for mean, new in zip(averaged, current, strict=True):
+            mean.lerp_(new, share)
+
+    return update
+
+
+def train(settings: Settings) -> State:
+    """Train for `settings.minutes` from new or saved weights."""
+    out, began, cpu_began = Path(settings.out), time.monotonic(), time.process_time()
+    torch.manual_seed(settings.seed)
+    network, state = load(Path(settings.resume)) if settings.resume else (None, State(dict(settings.network)))
+    network = network or Zero(**state.network)
+    cpu_before, first_step = state.cpu_seconds, state.steps
+    average = torch.optim.swa_utils.AveragedModel(network, multi_avg_fn=moving_average(settings.average))
+    optimizer = torch.optim.AdamW(
+        network.parameters(), lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
+    )
+    writer = SummaryWriter(str(out / "tensorboard"))
+    tasks = list(development_tasks(Path(settings.data)))
+    losses: list[float] = []
+    saved = scored = reported = began
+    generating = 0.0
+    print(f"{sum(x.numel() for x in network.parameters()):,} parameters", flush=True)
+
+    def elapsed() -> float:
+        return (time.monotonic() - began) / 60 / settings.minutes
+
+    is_last = False
+    while not is_last:
+        start = time.process_time()
+        rng = np.random.default_rng([settings.seed, state.series])
+        generated = generate(GENERATED_AT_ONCE, HISTORY, HORIZON, rng)
+        generating += time.process_time() - start
+        for first in range(0, GENERATED_AT_ONCE, settings.batch_size):
+            batch = batch_of(generated, slice(first, first + settings.batch_size))
+            fraction = min(1.0, (state.steps - first_step + 1) / settings.warm_up)
+            rate = settings.rate * fraction * (1 - min(elapsed(), 1.0) if settings.decay else 1)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss = loss_of(network, batch)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            average.update_parameters(network)
+            state.steps += 1
+            state.series += len(batch.target)
+            losses.append(loss.item())
+        now = time.monotonic()
+        is_last = elapsed() >= 1 or state.steps - first_step >= settings.steps > 0
+        state.cpu_seconds = cpu_before + time.process_time() - cpu_began
+        if now - reported > 30:
+            n_series = len(losses) * settings.batch_size
+            mean, speed = float(np.mean(losses)), n_series / (now - reported)
+            share = generating / (state.cpu_seconds - cpu_before)
+            print(
+                f"series {state.series:,}  loss {mean:.4f}  {speed:.0f} series/s  CPU {state.cpu_seconds:.0f} s, "
+                f"{share:.0%} of it generating",
+                flush=True,
+            )
+            writer.add_scalar("loss", mean, state.series)
+            writer.add_scalar("series_per_second", speed, state.series)
+            losses.clear()
+            reported = now
+        if now - scored > 60 * SCORE_MINUTES or is_last:
+            scores = development_score(average.module, tasks)
+            state.scores.append({"series": state.series, "cpu_seconds": round(state.cpu_seconds), **scores})
+            print(json.dumps(state.scores[-1]), flush=True)
+            for name, value in scores.items():
+                writer.add_scalar(f"score/{name}", value, state.series)
+            scored = time.monotonic()
+        if now - saved > 60 * SAVE_MINUTES or is_last:
+            save(out, average.module, state)
+            saved = now
+    writer.close()
+    return state
+
+
+class Task(NamedTuple):
+    """Histories [n t] with the rows that follow them [n horizon]."""
+
+    name: str
+    values: Float64[np.ndarray, "n t"]
+    observed: np.ndarray
+    season: np.ndarray
+    second: np.ndarray
+    target: Float64[np.ndarray, "n h"]
+    counted: np.ndarray
+
+
+def development_tasks(data: Path) -> Iterator[Task]:
+    """Generated series, and inner origins of the training parts of real ones."""
+    rng = np.random.default_rng(HELD_OUT_SEED)
+    made = generate(512, HISTORY, HORIZON, rng)
+    values = made.values.astype(np.float64)
+    past, ahead = slice(None, HISTORY), slice(HISTORY, None)
+    yield Task(
+        "generated",
+        values[:, past],
+        made.observed[:, past],
+        made.season,
+        made.second,
+        values[:, ahead],
+        made.observed[:, ahead],
+    )
+    m3 = data / "m3_dev_train.csv.gz"
+    if m3.exists():
+        table = pd.read_csv(m3)
+        for frequency, season, horizon in (("yearly", 1, 6), ("quarterly", 4, 8), ("monthly", 12, 18)):
+            series = [x.to_numpy(float) for _, x in table[table.frequency == frequency].groupby("series").value]
+            yield _last_rows(f"m3_{frequency}", series, season, 1, horizon)
+    m4 = data / "m4_hourly_train.csv.gz"
+    if m4.exists():
+        series = [x.to_numpy(float) for _, x in pd.read_csv(m4).groupby("unique_id").y]
+        yield _last_rows("m4_hourly", series, 24, 168, 48)
+    for name, part, season, second, n_origins in (
+        ("ETTh1", 0.6, 24, 168, 25),
+        ("ETTm1", 0.6, 96, 672, 25),
+        ("WTH", 0.7, 24, 168, 15),
+    ):
+        if (data / f"{name}.csv").exists():
+            rows = pd.read_csv(data / f"{name}.csv").select_dtypes("number").to_numpy(float)
+            rows = rows[: int(part * len(rows))]
+            origins = np.linspace(len(rows) // 2, len(rows) - HORIZON, n_origins).astype(int)
+            series = [rows[max(0, end - HISTORY) : end + HORIZON, c] for end in origins for c in range(rows.shape[1])]
+            yield _last_rows(name, series, season, second, HORIZON)
+
+
+def _last_rows(name: str, series: list[np.ndarray], season: int, second: int, horizon: int) -> Task:
+    """The last `horizon` rows of each series as the target."""
+    n = len(series)
+    values, observed = np.zeros((n, HISTORY)), np.zeros((n, HISTORY), bool)
+    for i, x in enumerate(series):
+        past = x[:-horizon][-HISTORY:]
+        values[i, HISTORY - len(past) :], observed[i, HISTORY - len(past) :] = past, True
+    target = np.stack([x[-horizon:] for x in series])
+    seasons = (np.full(n, length, np.int64) for length in (season, second))
+    return Task(name, values, observed, *seasons, target, np.ones_like(target, bool))
+
+
+def development_score(network: Zero, tasks: list[Task]) -> dict[str, float]:
+    """Errors relative to the seasonal naive: of each task its mean scaled error (MASE) and quantile loss (`_wql`), and
+    their geometric means over the real tasks (`MASE`, `WQL`). Of generated series, whose extremes would decide a mean,
+    the geometric mean over series."""
+    scores: dict[str, float] = {}
+    columns = [LEVELS.index(level) for level in DECILES]
+    for task in tasks:
+        history = [torch.from_numpy(x) for x in (task.values, task.observed, task.season, task.second)]
+        parts = zip(*(x.split(256) for x in history), strict=True)
+        forecast = torch.cat([network.predict(*part, task.target.shape[1]) for part in parts])[:, :, columns]
+        naive, scale = _seasonal_naive(task)
+        errors, losses = [], []
+        for quantiles in (forecast, torch.from_numpy(naive)[:, :, None].expand(-1, -1, len(DECILES))):
+            target = torch.from_numpy(task.target)
+            distance = (quantiles[:, :, DECILES.index(0.5)] - target).abs().numpy()
+            counts = task.counted.sum(axis=1)
+            errors.append((distance * task.counted).sum(axis=1) / counts)
+            losses.append((pinball(quantiles, target, DECILES).numpy() * task.counted).sum(axis=1) / counts)
+        usable = scale > 0
+        mase, wql = np.array(errors)[:, usable] / scale[usable], np.array(losses)
+        if task.name == "generated":
+            scores["generated"], scores["generated_wql"] = (
+                np.exp(np.mean(np.log(x[0] + least) - np.log(x[1] + least)))
+                for x, least in ((mase, 0.01), (wql[:, usable] / scale[usable], 0.005))
+            )
+        else:
+            scores[task.name], scores[f"{task.name}_wql"] = (x[0].mean() / x[1].mean() for x in (mase, wql))
+    real = [task.name for task in tasks if task.name != "generated"]
+    if real:
+        scores["MASE"] = math.exp(np.mean([math.log(scores[name]) for name in real]))
+        scores["WQL"] = math.exp(np.mean([math.log(scores[f"{name}_wql"]) for name in real]))
+    return {name: round(float(value), 4) for name, value in scores.items()}
+
+
+def _seasonal_naive(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """The forecast, and the mean absolute change over a season in the history (NaN becomes 0: not counted)."""
+    n, length = task.values.shape
+    table = pd.DataFrame(np.where(task.observed, task.values, np.nan).T).ffill().to_numpy().T
+    rows = np.arange(task.target.shape[1])
+    back = (rows // task.season[:, None] + 1) * task.season[:, None]
+    naive = np.take_along_axis(table, np.maximum(length + rows - back, 0), 1)
+    naive = np.where(np.isnan(naive), table[:, -1:], naive)
+    change = np.empty(n)
+    for season in np.unique(task.season):
+        some = task.season == season
+        both = task.observed[some, season:] & task.observed[some, :-season]
+        moved = np.abs(task.values[some, season:] - task.values[some, :-season])
+        change[some] = (moved * both).sum(1) / np.maximum(both.sum(1), 1)
+    return naive, change
+
+
+def main() -> None:
+    """Read the arguments and train or score."""
+    settings = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Settings), OmegaConf.from_cli(sys.argv[1:])))
+    assert isinstance(settings, Settings)
+    torch.set_num_threads(1)
+    if settings.score:
+        network, state = load(Path(settings.score))
+        scores = development_score(network, list(development_tasks(Path(settings.data))))
+        print(json.dumps({"series": state.series, "cpu_seconds": round(state.cpu_seconds), **scores}, indent=1))
+    else:
+        train(settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Generated series: what a seed fixes, which kinds there are, and what the recipe of the pretraining does with them."""
+
+import gzip
+import sys
+
+import numpy as np
+import pytest
+import torch
+from entry_points import ROOT
+
+from informer.pretrained.network import HISTORY, HORIZON
+from informer.synthetic import KINDS, SHORTEST, Generated, generate
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import pretrain
+
+
+@pytest.fixture(scope="module")
+def made() -> Generated:
+    return generate(600, HISTORY, HORIZON, np.random.default_rng(0))
+
+
+def test_a_seed_fixes_the_series():
+    first, again, other = (generate(20, 200, 30, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(first.values, other.values)
+
+
+def test_values_are_finite_and_kinds_frequent(made):
+    assert made.values.dtype == np.float32
+    assert np.isfinite(made.values).all()
+    shares = dict(zip(KINDS, made.kinds.mean(axis=0), strict=True))
+    assert min(shares.values()) > 0.05, shares
+    assert max(shares.values()) < 0.8, shares
+
+
+def test_half_of_the_histories_are_full_and_others_have_8_rows_or_more(made):
+    observed = made.observed[:, :HISTORY]
+    first = observed.argmax(axis=1)
+    assert 0.4 < (first == 0).mean() < 0.6
+    assert HISTORY - first.max() == SHORTEST
+    assert 0.15 < (HISTORY - first < 100).mean() < 0.45
+    assert observed[:, -1].all()  # forecasts start after a known value
+    assert made.observed[:, HISTORY:].any(axis=1).all()
+    complete = ~made.kinds[:, KINDS.index("gap")]
+    assert all(seen[start:].all() for seen, start in zip(observed[complete], first[complete], strict=True))
+    assert not all(seen[start:].all() for seen, start in zip(observed[~complete], first[~complete], strict=True))
+
+
+def test_seasons_of_all_usual_steps_occur_and_repeat(made):
+    assert {1, 4, 7, 12, 24, 48, 52, 96, 288} <= set(made.season)
+    assert {1, 168, 336, 365, 672} <= set(made.second)
+    # a season explains more of a seasonal series than of others
+    seasonal = made.kinds[:, KINDS.index("season")]
+    explained = []
+    for values, m in zip(made.values.astype(float), made.season, strict=True):
+        x = values[max(0, HISTORY - 200 * m) : HISTORY]
+        x = x[len(x) % m :].reshape(-1, m)
+        x = x - x.mean(axis=1, keepdims=True)
+        explained.append(x.mean(axis=0).var() / (x.var() + 1e-9))
+    explained = np.array(explained)
+    usual = (made.season >= 4) & (made.season <= 52)
+    assert np.median(explained[usual & seasonal]) > 3 * np.median(explained[usual & ~seasonal])
+
+
+def test_some_series_are_counts_and_some_repeat_almost_exactly(made):
+    counts = made.values[made.kinds[:, KINDS.index("count")]]
+    assert len(counts)
+    assert (counts == np.round(counts)).all()
+    assert (counts >= 0).all()
+    change = pretrain.batch_of(made, slice(0, 600)).inputs.change.numpy()
+    assert (change[made.season > 1] < 0.1).mean() > 0.03
+
+
+def test_weight_is_zero_where_nothing_was_observed(made):
+    batch = pretrain.batch_of(made, slice(0, 50))
+    np.testing.assert_array_equal(batch.weight.numpy() > 0, made.observed[:50, HISTORY:])
+    network = pretrain.Zero(d_model=16, d_ff=16)
+    target = torch.where(batch.weight > 0, batch.target, 100.0)
+    assert pretrain.loss_of(network, batch._replace(target=target)) == pretrain.loss_of(network, batch)
+
+
+def test_training_reduces_the_loss_and_goes_on_from_saved_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrain, "development_tasks", lambda data: [])
+    sizes = {"d_model": 16, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 1}
+    settings = pretrain.Settings(steps=24, batch_size=64, rate=5e-3, warm_up=5, out=str(tmp_path / "a"), network=sizes)
+    state = pretrain.train(settings)
+    batch = pretrain.batch_of(generate(200, HISTORY, HORIZON, np.random.default_rng(9)), slice(0, 200))
+    network, saved = pretrain.load(tmp_path / "a")
+    assert saved == state
+    assert (saved.series, saved.steps) == (64 * 24, 24)
+    with torch.no_grad():
+        assert pretrain.loss_of(network, batch) < 0.98 * pretrain.loss_of(pretrain.Zero(**sizes), batch)
+    settings.resume, settings.out, settings.steps = settings.out, str(tmp_path / "b"), 1
+    assert pretrain.train(settings).series == state.series + 512
+    assert pretrain.load(tmp_path / "b")[1].network == sizes
+
+
+def test_development_score_of_the_seasonal_naive_is_one(tmp_path):
+    """A new network repeats the last season, as the reference does."""
+    rows = [
+        f"{kind},{series},2000-01-01,{day * 1.5 + series + day % 3}"
+        for kind in ("yearly", "quarterly", "monthly")
+        for series in (1, 2)
+        for day in range(60)
+    ]
+    text = "\n".join(["frequency,series,date,value", *rows])
+    (tmp_path / "m3_dev_train.csv.gz").write_bytes(gzip.compress(text.encode()))
+    tasks = list(pretrain.development_tasks(tmp_path))
+    assert [task.name for task in tasks] == ["generated", "m3_yearly", "m3_quarterly", "m3_monthly"]
+    yearly = tasks[1]
+    assert yearly.target[0].tolist() == [day * 1.5 + 1 + day % 3 for day in range(54, 60)]
+    assert yearly.values[0, -2:].tolist() == [52 * 1.5 + 2, 53 * 1.5 + 3]
+    assert yearly.observed.sum(axis=1).tolist() == [54, 54]
+    scores = pretrain.development_score(pretrain.Zero(d_model=16, d_ff=16), tasks)
+    for name in ("m3_yearly", "m3_quarterly", "m3_monthly", "MASE"):
+        assert scores[name] == pytest.approx(1, abs=1e-3)
+    assert 0 < scores["WQL"] < 2

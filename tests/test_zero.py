@@ -1,0 +1,171 @@
+"""The network for unseen series: what scale, order and missing rows of its histories may and may not change."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from informer.attention.base import AttentionSpec
+from informer.attention.full import FullAttention
+from informer.attention.prob import ProbAttention
+from informer.layers.attention_layer import AttentionLayer
+from informer.layers.distilling import Distil, halved_mask
+from informer.pretrained.network import HISTORY, HORIZON, LEVELS, PATCH, Zero, copy_weights, pinball, read
+from informer.synthetic import generate
+
+MEDIAN = LEVELS.index(0.5)
+
+
+@pytest.fixture(scope="module")
+def network() -> Zero:
+    """A small network whose every part matters: no weight is zero."""
+    torch.manual_seed(0)
+    network = Zero(d_model=32, d_ff=64)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.3) if parameter.ndim > 1 else None
+    return network.eval()
+
+
+@pytest.fixture(scope="module")
+def histories() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Histories of 8 to HISTORY rows, some with missing rows."""
+    made = generate(40, HISTORY, 0, np.random.default_rng(3))
+    values, observed, season, second = (torch.from_numpy(np.asarray(x)) for x in made[:4])
+    return values.double(), observed, season, second
+
+
+def test_quantiles_are_finite_and_increase(network, histories):
+    quantiles = network.predict(*histories, 2 * HORIZON + 5)
+    assert quantiles.shape == (40, 2 * HORIZON + 5, len(LEVELS))
+    assert quantiles.isfinite().all()
+    assert (quantiles.diff(dim=2) >= 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("shift", [0.0, -1000.0, 1000.0])
+def test_scale_and_shift_of_a_series_scale_and_shift_its_forecast(network, histories, scale, shift):
+    values, *rest = histories
+    spread = torch.stack([x[seen].std() for x, seen in zip(values, histories[1], strict=True)])[:, None]
+    moved = scale * (values + shift * spread)
+    expected = scale * (network.predict(values, *rest, 30) + shift * spread[:, :, None])
+    found = network.predict(moved, *rest, 30)
+    tolerance = 1e-4 * scale * spread[:, :, None] + 1e-4 * (expected - scale * shift * spread[:, :, None]).abs()
+    assert ((found - expected).abs() <= tolerance).all()
+
+
+def test_order_of_series_does_not_matter(network, histories):
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    shuffled = network.predict(*(x[order] for x in histories), 10)
+    torch.testing.assert_close(shuffled, network.predict(*histories, 10)[order], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 17, 64, 100, 300, 511, 600])
+def test_missing_rows_before_a_history_change_nothing(network, histories, rows):
+    values, observed, season, second = (x[histories[1].sum(1) > 900] for x in histories)
+    hidden = observed.clone()
+    hidden[:, :-rows] = False
+    hidden[:, -1] = True
+    garbage = torch.where(hidden, values, 1e9)
+    alone = network.predict(values[:, -rows:], hidden[:, -rows:], season, second, HORIZON)
+    torch.testing.assert_close(network.predict(garbage, hidden, season, second, HORIZON), alone, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_older_than_the_history_are_not_read(network, histories):
+    values, observed, season, second = histories
+    longer = torch.cat([torch.full((40, 7), 1e6), values], 1), torch.cat([torch.ones(40, 7) > 0, observed], 1)
+    torch.testing.assert_close(network.predict(*longer, season, second, 9), network.predict(*histories, 9))
+
+
+def test_a_new_network_repeats_the_last_season():
+    rows = torch.arange(200)
+    values = torch.stack([torch.sin(rows * 2 * torch.pi / 24), (rows % 7 == 0).double(), rows / 50.0])
+    season = torch.tensor([24, 7, 1])
+    median = Zero(d_model=16, d_ff=16).predict(values, torch.ones(3, 200) > 0, season, torch.ones_like(season), 60)
+    expected = torch.stack([torch.stack([x[-m + h % m] for h in range(60)]) for x, m in zip(values, season, strict=True)])
+    torch.testing.assert_close(median[:, :, MEDIAN], expected.double(), atol=1e-4, rtol=1e-4)
+
+
+def test_lags_are_whole_seasons_before_each_row():
+    season, n = 10, 35
+    values = torch.arange(n, dtype=torch.float64)[None]
+    inputs = read(values, torch.ones(1, n) > 0, torch.tensor([season]), torch.tensor([1]))
+    found = inputs.sources[0].double() * inputs.spread + inputs.centre
+    for h in (0, 9, 10, 57, HORIZON - 1):
+        for k in range(1, 5):
+            row = n + h - (h // season + k) * season
+            assert bool(inputs.available[0, h, k - 1]) == (row >= 0)
+            if row >= 0:
+                assert found[h, k - 1].item() == pytest.approx(row, abs=1e-4)
+    # rows of the start token hold their own values and the rows one season before
+    steps = inputs.steps[0].unflatten(-1, (PATCH, -1)).flatten(0, 1)
+    assert steps[63, 0].item() == pytest.approx(inputs.scaled(values)[0, -1].item(), abs=1e-6)
+    assert steps[63, 2].item() == pytest.approx(inputs.scaled(values)[0, n - 1 - season].item(), abs=1e-6)
+    assert steps[64, 1].item() == 0  # the first row of the horizon has no value of its own
+
+
+def test_copy_weights_sum_to_one_and_start_at_the_first_source():
+    generator = torch.Generator().manual_seed(0)
+    available = torch.rand(5, 6, 7, generator=generator) < 0.5
+    available[..., 3] = True
+    raw = torch.randn(5, 6, 7, generator=generator)
+    weights = copy_weights(raw, available)
+    torch.testing.assert_close(weights.sum(2), torch.ones(5, 6))
+    assert (weights[~available] == 0).all()
+    start = copy_weights(torch.zeros_like(raw), available)
+    assert (start.argmax(2) == available.int().argmax(2)).all()
+
+
+def test_quantile_loss_matches_its_definition():
+    rng = np.random.default_rng(0)
+    quantiles, target = rng.normal(size=(2, 3, len(LEVELS))), rng.normal(size=(2, 3))
+    for i, j in np.ndindex(2, 3):
+        losses = [
+            level * (target[i, j] - q) if target[i, j] > q else (1 - level) * (q - target[i, j])
+            for level, q in zip(LEVELS, quantiles[i, j], strict=True)
+        ]
+        found = pinball(torch.from_numpy(quantiles), torch.from_numpy(target))[i, j].item()
+        assert found == pytest.approx(np.mean(losses), rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.0, 1e12])
+def test_constant_history_is_continued(value):
+    history = torch.full((1, 50), value, dtype=torch.float64)
+    seasons = torch.tensor([7]), torch.tensor([1])
+    median = Zero(d_model=16, d_ff=16).predict(history, torch.ones(1, 50) > 0, *seasons, 20)[0, :, MEDIAN]
+    torch.testing.assert_close(median, torch.full((20,), value, dtype=torch.float64))
+
+
+def test_masked_keys_are_as_if_absent():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 4, 5, 8).unbind(0)
+    mask = torch.tensor([[True, False, True, True, False], [True] * 5])
+    for causal in (False, True):
+        attention = FullAttention(AttentionSpec(4, 8, 5, 5, causal=causal)).eval()
+        found = attention(q, k, v, mask)
+        torch.testing.assert_close(found, attention.weights(q, k, mask) @ v)
+        for row in range(5):
+            kept = [j for j in range(5) if mask[0, j] and (j <= row or not causal)]
+            weights = (q[0, :, row : row + 1] @ k[0, :, kept].mT / 8**0.5).softmax(-1)
+            torch.testing.assert_close(found[0, :, row : row + 1], weights @ v[0, :, kept])
+
+
+def test_mechanism_without_masks_refuses_one_by_name():
+    layer = AttentionLayer(8, ProbAttention(AttentionSpec(2, 4, 5, 5)))
+    x = torch.randn(1, 5, 8)
+    with pytest.raises(ValueError, match="ProbAttention takes no mask of keys"):
+        layer(x, x, mask=torch.ones(1, 5) > 0)
+
+
+def test_distilling_with_a_mask_equals_distilling_the_rows_that_exist():
+    torch.manual_seed(0)
+    distil = Distil(6, norm=False).eval()
+    rows = torch.randn(2, 12, 6)
+    front = torch.full((2, 8, 6), 1e3)  # an even number of rows that do not exist
+    mask = torch.cat([torch.zeros(2, 8), torch.ones(2, 12)], 1) > 0
+    found = distil(torch.cat([front, rows], 1), mask)
+    alone = distil(rows, torch.ones(2, 12) > 0)
+    torch.testing.assert_close(found[:, 4:], alone)
+    assert (found[:, :4] == 0).all()
+    assert halved_mask(mask).tolist() == [[False] * 4 + [True] * 6] * 2
+    with pytest.raises(ValueError, match="norm=False"):
+        Distil(6)(rows, torch.ones(2, 12) > 0)
