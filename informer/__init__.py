@@ -19,11 +19,13 @@ Modules and packages; each imports only from those further down:
   linear        linear forecasts in closed form, from moments
   build         the only place that creates objects from configuration
   models | data networks; CSV to windows on the device (data.read: file to series); independent of each other
+  pretrained    the network that forecasts series it has never seen
   layers        embedding, encoder, decoder, distilling
   attention     one mechanism per file; base defines the interface
   ops           fast versions of plain torch expressions
   config        schema of every command, composition by Hydra
   console  metrics  quantiles  plots  runtime  locking  files  errors  start  progress  units
+  synthetic     generated series for the pretraining
 
     from informer import Forecaster
     Forecaster.fit(frame, target="sales", model="small").predict(frame)

@@ -28,21 +28,20 @@ SECONDS = {7: 365, 24: 168, 48: 336, 96: 672, 144: 1008, 12: 0, 4: 0, 1: 0, 52: 
 """Second season of each length; 0 for none, and one of 2 to 10 first seasons for other lengths."""
 SHORTEST = 8
 """Rows of the shortest history."""
-KINDS = tuple("trend state season second wave heavy shift outlier bound count gap multiplied".split())
 
 
 class Generated(NamedTuple):
     """n series of `history` + `horizon` rows.
 
-    `season` and `second` are the lengths a forecaster is told, which are sometimes wrong, 1 for none; `kinds` names the
-    parts of each series, one column for each of KINDS.
+    `season` and `second` are the lengths a forecaster is told, 1 for none, which are sometimes wrong; `kinds` says
+    which series have a part.
     """
 
     values: Float32[np.ndarray, "n t"]
     observed: Bool[np.ndarray, "n t"]
     season: Int64[np.ndarray, "n"]
     second: Int64[np.ndarray, "n"]
-    kinds: Bool[np.ndarray, "n k"]
+    kinds: dict[str, Bool[np.ndarray, "n"]]
 
 
 class _Draws:
@@ -85,13 +84,16 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     strength = draw.log_between(0.1, 4)[:, None] * draw.chance(0.8)[:, None]  # of the first season
     shape, has_second = _season(draw, season, second, history + horizon, u)
     seasonal = strength * shape
-    noise_size = np.where(draw.chance(0.2), draw.log_between(0.003, 0.05), draw.log_between(0.03, 1.2))
+    is_regular = draw.chance(0.3)  # the season repeats almost exactly, or changes in a smooth way only
+    noise_size = np.where(is_regular, draw.log_between(0.002, 0.05), draw.log_between(0.03, 1.2))
     noise_size *= np.where(strength[:, 0] > 0, np.minimum(strength[:, 0], 1.5) ** draw.between(0, 1), 1)
     noise = noise_size[:, None] * _noise(draw, history + horizon, u, shape, heavy := draw.chance(0.25))
     trend, has_trend = _trend(draw, u, rows)
     state, has_state = _state(draw, rows, season, history, horizon)
     wave, has_wave = _wave(draw, t, rows)
     times = draw.chance(0.15) & has_wave  # the wave changes the size of the season
+    for part in (state, wave):
+        part[is_regular] *= draw.log_between(0.01, 1)[is_regular, None]
     seasonal[times] *= np.clip(wave[times], -2, 2)
     wave[times] = 0
     total = trend + state + seasonal + wave + noise
@@ -109,23 +111,20 @@ def generate(n: int, history: int, horizon: int, rng: np.random.Generator) -> Ge
     total[some] = level * (1 + np.minimum((power * size)[some], 0.8) * relative)
     values, has_bound, has_count = _measure(draw, total, rows, history)
     observed, has_gap = _observed(draw, rows, history, horizon)
-    kinds = np.stack(
-        [
-            has_trend,
-            has_state,
-            (strength[:, 0] > 0) & (season > 1),
-            has_second,
-            has_wave,
-            heavy,
-            has_shift,
-            has_outlier,
-            has_bound,
-            has_count,
-            has_gap,
-            multiplied > 0,
-        ],
-        axis=1,
-    )
+    kinds = {
+        "trend": has_trend,
+        "state": has_state,
+        "season": (strength[:, 0] > 0) & (season > 1),
+        "second season": has_second,
+        "wave": has_wave,
+        "heavy tails": heavy,
+        "shift": has_shift,
+        "outliers": has_outlier,
+        "bound": has_bound,
+        "counts": has_count,
+        "gaps": has_gap,
+        "multiplicative": multiplied > 0,
+    }
     told_season, told_second = _told(draw, season, np.where(has_second, second, 1), rows)
     return Generated(values, observed, told_season, told_second, kinds)
 

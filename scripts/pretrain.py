@@ -13,12 +13,13 @@ origins of the training parts of real series, as far as `data` has the files; te
 divided by those of the seasonal naive forecast.
 """
 
+import copy
 import json
 import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -104,7 +105,7 @@ def batch_of(generated: Generated, rows: slice) -> Batch:
     values, observed, season, second = (torch.from_numpy(np.asarray(x[rows])) for x in generated[:4])
     inputs = read(values[:, :HISTORY], observed[:, :HISTORY], season, second)
     target = inputs.scaled(values[:, HISTORY:]).clamp(-8, 8)
-    return Batch(inputs, target, observed[:, HISTORY:] / (inputs.change[:, None] + 0.1))
+    return Batch(inputs, target, observed[:, HISTORY:] / (inputs.change[:, None] + 0.01))
 
 
 def loss_of(network: Zero, batch: Batch) -> Tensor:
@@ -112,15 +113,12 @@ def loss_of(network: Zero, batch: Batch) -> Tensor:
     return (pinball(network(batch.inputs), batch.target) * batch.weight).sum() / (batch.weight > 0).sum()
 
 
-def moving_average(most: float) -> Callable[..., None]:
-    """Update of an average that forgets the first weights soon and later keeps `most` of itself at each step."""
-
-    def update(averaged: list[Tensor], current: list[Tensor], n: Tensor | int) -> None:
-        share = 1 - min(most, (1 + int(n)) / (10 + int(n)))
-        for mean, new in zip(averaged, current, strict=True):
-            mean.lerp_(new, share)
-
-    return update
+@torch.no_grad()
+def update(average: nn.Module, network: nn.Module, step: int, most: float) -> None:
+    """Move the average towards new weights; it forgets the first weights soon and later keeps `most` of itself."""
+    share = 1 - min(most, step / (step + 9))
+    for mean, new in zip(average.parameters(), network.parameters(), strict=True):
+        mean.lerp_(new, share)
 
 
 def train(settings: Settings) -> State:
@@ -130,7 +128,7 @@ def train(settings: Settings) -> State:
     network, state = load(Path(settings.resume)) if settings.resume else (None, State(dict(settings.network)))
     network = network or Zero(**state.network)
     cpu_before, first_step = state.cpu_seconds, state.steps
-    average = torch.optim.swa_utils.AveragedModel(network, multi_avg_fn=moving_average(settings.average))
+    average = copy.deepcopy(network)
     optimizer = torch.optim.AdamW(
         network.parameters(), lr=settings.rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True
     )
@@ -161,8 +159,8 @@ def train(settings: Settings) -> State:
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
-            average.update_parameters(network)
             state.steps += 1
+            update(average, network, state.steps - first_step, settings.average)
             state.series += len(batch.target)
             losses.append(loss.item())
         now = time.monotonic()
@@ -182,14 +180,14 @@ def train(settings: Settings) -> State:
             losses.clear()
             reported = now
         if now - scored > 60 * SCORE_MINUTES or is_last:
-            scores = development_score(average.module, tasks)
+            scores = development_score(average, tasks)
             state.scores.append({"series": state.series, "cpu_seconds": round(state.cpu_seconds), **scores})
             print(json.dumps(state.scores[-1]), flush=True)
             for name, value in scores.items():
                 writer.add_scalar(f"score/{name}", value, state.series)
             scored = time.monotonic()
         if now - saved > 60 * SAVE_MINUTES or is_last:
-            save(out, average.module, state)
+            save(out, average, state)
             saved = now
     writer.close()
     return state
@@ -253,7 +251,7 @@ def _last_rows(name: str, series: list[np.ndarray], season: int, second: int, ho
         past = x[:-horizon][-HISTORY:]
         values[i, HISTORY - len(past) :], observed[i, HISTORY - len(past) :] = past, True
     target = np.stack([x[-horizon:] for x in series])
-    seasons = (np.full(n, length, np.int64) for length in (season, second))
+    seasons = np.full(n, season), np.full(n, second)
     return Task(name, values, observed, *seasons, target, np.ones_like(target, bool))
 
 
@@ -264,9 +262,14 @@ def development_score(network: Zero, tasks: list[Task]) -> dict[str, float]:
     scores: dict[str, float] = {}
     columns = [LEVELS.index(level) for level in DECILES]
     for task in tasks:
-        history = [torch.from_numpy(x) for x in (task.values, task.observed, task.season, task.second)]
-        parts = zip(*(x.split(256) for x in history), strict=True)
-        forecast = torch.cat([network.predict(*part, task.target.shape[1]) for part in parts])[:, :, columns]
+        history = (torch.from_numpy(x).split(256) for x in (task.values, task.observed, task.season, task.second))
+        horizon = task.target.shape[1]
+        forecast = torch.cat(
+            [
+                network.predict(values, observed, season, second, horizon)[:, :, columns]
+                for values, observed, season, second in zip(*history, strict=True)
+            ]
+        )
         naive, scale = _seasonal_naive(task)
         errors, losses = [], []
         for quantiles in (forecast, torch.from_numpy(naive)[:, :, None].expand(-1, -1, len(DECILES))):

@@ -41,7 +41,7 @@ ROOMS = (
     ("inference", "compat"),
     ("checkpoint", "linear"),
     ("build",),
-    ("models", "data"),
+    ("models", "pretrained", "data"),
     ("layers",),
     ("attention",),
     ("ops",),
@@ -49,11 +49,11 @@ ROOMS = (
     ("console", "metrics", "plots", "quantiles", "locking"),
     ("runtime",),
     ("files",),
-    ("errors", "start", "progress", "units"),
+    ("errors", "start", "progress", "units", "synthetic"),
 )
 """Modules and folders of the package; each imports from rooms further down only, `models` and `data` not each other."""
 
-TORCH_ONLY = ("ops", "attention", "layers", "models")
+TORCH_ONLY = ("ops", "attention", "layers", "models", "pretrained")
 OUTSIDE = {"torch", "einops", "jaxtyping"}
 
 

@@ -81,7 +81,9 @@ def test_a_new_network_repeats_the_last_season():
     values = torch.stack([torch.sin(rows * 2 * torch.pi / 24), (rows % 7 == 0).double(), rows / 50.0])
     season = torch.tensor([24, 7, 1])
     median = Zero(d_model=16, d_ff=16).predict(values, torch.ones(3, 200) > 0, season, torch.ones_like(season), 60)
-    expected = torch.stack([torch.stack([x[-m + h % m] for h in range(60)]) for x, m in zip(values, season, strict=True)])
+    expected = torch.stack(
+        [torch.stack([x[-m + h % m] for h in range(60)]) for x, m in zip(values, season, strict=True)]
+    )
     torch.testing.assert_close(median[:, :, MEDIAN], expected.double(), atol=1e-4, rtol=1e-4)
 
 
