@@ -40,6 +40,7 @@ SAVE_MINUTES, SCORE_MINUTES = 3.0, 7.5
 GENERATED_AT_ONCE = 512
 HELD_OUT_SEED = 1_000_003
 """Seed of the generated series of the development score; training uses pairs (seed, series so far)."""
+SIZES = {"d_model": 96, "d_ff": 256, "n_heads": 4, "encoder_layers": 3, "decoder_layers": 2, "distil": True}
 DECILES = [round(0.1 * i, 1) for i in range(1, 10)]
 
 
@@ -60,7 +61,7 @@ class Settings:
     decay: bool = False
     average: float = 0.999
     seed: int = 0
-    network: dict[str, Any] = field(default_factory=dict)
+    network: dict[str, Any] = field(default_factory=lambda: dict(SIZES))
     """Arguments of `Zero`, of a new network."""
 
 

@@ -194,8 +194,8 @@ class Zero(nn.Module):
     def __init__(
         self,
         *,
-        d_model: int = 96,
-        d_ff: int = 256,
+        d_model: int,
+        d_ff: int,
         n_heads: int = 4,
         encoder_layers: int = 3,
         decoder_layers: int = 2,
